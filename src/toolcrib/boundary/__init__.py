@@ -1,0 +1,1 @@
+"""What a running call can reach: files, processes, addresses. Knows nothing of tools or policy."""

@@ -1,0 +1,69 @@
+"""Who calls, and from where: passed explicitly to tools that ask for it, and readable as `current_context()`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+Ask = Callable[[str, Sequence[str]], Awaitable[str]]
+"""`await ask(question, options)` puts a question to the person behind this call and returns the answer."""
+
+Progress = Callable[[float, float | None, str | None], Awaitable[None]]
+"""`await progress(done, total, message)` reports progress of the running call."""
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """The surroundings of one call. Frozen, and never shared between concurrent calls.
+
+    `deps` is whatever the host hands to its own tools. `ask` is None where nobody can be asked.
+    `cancelled()` is true once the call was cancelled or timed out: sync tools poll it.
+    """
+
+    channel: str | None = None
+    chat_id: str | None = None
+    message_id: str | None = None
+    sender_id: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    workspace: Path | None = None
+    deps: Any = None
+    metadata: Mapping[str, Any] = _EMPTY
+    call_id: str | None = None
+    ask: Ask | None = field(default=None, compare=False, repr=False)
+    on_progress: Progress | None = field(default=None, compare=False, repr=False)
+    is_cancelled: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
+
+    def with_channel(self, channel: str, chat_id: str | None = None) -> ToolContext:
+        """A copy that speaks for another channel and chat."""
+        return replace(self, channel=channel, chat_id=chat_id)
+
+    def with_workspace(self, workspace: str | Path) -> ToolContext:
+        """A copy with another workspace."""
+        return replace(self, workspace=Path(workspace))
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this call was cancelled or timed out meanwhile."""
+        return self.is_cancelled is not None and self.is_cancelled()
+
+    async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Report progress; silently nothing where nobody listens."""
+        if self.on_progress is not None:
+            await self.on_progress(done, total, message)
+
+
+EMPTY_CONTEXT = ToolContext()
+
+_current: ContextVar[ToolContext] = ContextVar("toolcrib_context", default=EMPTY_CONTEXT)
+
+
+def current_context() -> ToolContext:
+    """The context of the call that is running in this task or worker thread, or an empty one."""
+    return _current.get()

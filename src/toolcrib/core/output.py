@@ -1,0 +1,120 @@
+"""What came back from a call: text for the model, perhaps other text for the person, content blocks, structured data."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+_NO_META: Mapping[str, Any] = MappingProxyType({})
+
+ErrorKind = Literal[
+    "not_found", "invalid", "denied", "pending", "timeout", "exception", "tool", "loop", "cancelled", "unavailable"
+]
+"""Why an output is an error: which stage ended the call. `tool` is an error the tool itself answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Plain text."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """An image: raw bytes and their MIME type."""
+
+    data: bytes = field(repr=False)
+    mime_type: str
+    type: Literal["image"] = "image"
+
+    def base64(self) -> str:
+        """The bytes as base64 text, the form that providers and MCP take."""
+        return base64.b64encode(self.data).decode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class AudioBlock:
+    """A sound: raw bytes and their MIME type."""
+
+    data: bytes = field(repr=False)
+    mime_type: str
+    type: Literal["audio"] = "audio"
+
+    def base64(self) -> str:
+        """The bytes as base64 text."""
+        return base64.b64encode(self.data).decode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceBlock:
+    """A named resource: embedded (`text` or `data` set) or only linked (both None)."""
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    data: bytes | None = field(default=None, repr=False)
+    name: str | None = None
+    type: Literal["resource"] = "resource"
+
+
+ContentBlock = TextBlock | ImageBlock | AudioBlock | ResourceBlock
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """The one outcome of a call.
+
+    `for_llm` is what the model reads; `for_user` what a person is shown instead, None for the same.
+    `content` holds blocks that are not plain text (or all blocks, in order, where a tool mixes them).
+    `data` is structured data that fits the tool's `output_schema`.
+    `is_async`: the work goes on and will report later. `pause_for_input`: the caller should stop and wait
+    for a person. `error_kind` says which stage ended the call; None on success.
+    """
+
+    for_llm: str = ""
+    for_user: str | None = None
+    is_error: bool = False
+    is_async: bool = False
+    pause_for_input: bool = False
+    content: tuple[ContentBlock, ...] = ()
+    data: Any = None
+    meta: Mapping[str, Any] = _NO_META
+    error_kind: ErrorKind | None = None
+
+    def __str__(self) -> str:
+        return self.for_llm
+
+    @classmethod
+    def llm_only(cls, text: str, **more: Any) -> ToolOutput:
+        """Text that only the model needs to see."""
+        return cls(text, for_user="", **more)
+
+    @classmethod
+    def user_visible(cls, text: str, **more: Any) -> ToolOutput:
+        """The same text for the model and the person."""
+        return cls(text, for_user=text, **more)
+
+    @classmethod
+    def split(cls, for_llm: str, for_user: str, **more: Any) -> ToolOutput:
+        """One text for the model, another for the person."""
+        return cls(for_llm, for_user=for_user, **more)
+
+    @classmethod
+    def error(cls, text: str, kind: ErrorKind = "tool", **more: Any) -> ToolOutput:
+        """A failed call: what was wrong and what to try. The pipeline adds the hint, once."""
+        return cls(text, is_error=True, error_kind=kind, **more)
+
+    @classmethod
+    def async_task(cls, text: str, **more: Any) -> ToolOutput:
+        """Work was started and goes on in the background; `text` says how it will report."""
+        return cls(text, is_async=True, **more)
+
+    @property
+    def user_text(self) -> str:
+        """What a person should be shown: `for_user`, or the model's text where none was given."""
+        return self.for_llm if self.for_user is None else self.for_user
