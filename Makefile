@@ -1,0 +1,48 @@
+# make demo    an MCP client uses guarded tools on real files
+# make test    check, then the test suite
+# Nothing needs to be installed first but git, make and a Python >= 3.11; see scripts/bootstrap.
+
+.PHONY: demo test check bench venv slow resolution clean help
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+READY := .venv/.ready
+RUN := .venv/bin
+
+help:
+	@echo "make demo        see the tools at work on real files"
+	@echo "make test        ruff, pyright and the test suite"
+	@echo "make check       ruff and pyright alone"
+	@echo "make slow        the tests marked slow"
+	@echo "make resolution  uv.lock is current and toolcrib[all] resolves on every Python we support"
+	@echo "make bench       per-call figures against the floor (peers: benchmarks/README.md)"
+	@echo "make venv        only prepare .venv; clean removes it and every cache"
+
+venv: $(READY)
+
+$(READY): pyproject.toml uv.lock scripts/bootstrap scripts/bootstrap.py
+	@PYTHON="$(PYTHON)" scripts/bootstrap
+	@touch $@
+
+demo: $(READY)
+	@$(RUN)/toolcrib demo
+
+test: check
+	$(RUN)/pytest -q
+
+check: $(READY)
+	$(RUN)/ruff check
+	$(RUN)/ruff format --check
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(RUN)/pyright
+
+slow: $(READY)
+	$(RUN)/pytest -q -m slow || [ $$? -eq 5 ]  # 5: none is marked slow
+
+resolution: $(READY)
+	@scripts/check-resolution
+
+bench: $(READY)
+	$(RUN)/python benchmarks/per_call.py
+
+clean:
+	rm -rf .venv .tools .conformance .pytest_cache .ruff_cache .hypothesis dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
