@@ -1,4 +1,4 @@
-"""Which names inside a workspace nobody may change silently, and why: a table, and how a path is matched to it.
+"""Which names inside a workspace nobody may change silently, and why: a table, and how paths match it.
 
 These files make other programs run something (git hooks, editor tasks, shell start files) or widen what an
 agent may do (MCP and our own settings). The file tools ask before they write one; the sandbox binds the
@@ -39,7 +39,7 @@ _EDITOR = "the editor runs tasks and settings from it"
 _AGENT = "it says what an agent may run"
 _OURS = "it says what Toolcrib allows"
 
-# Names from the protections of sandbox-runtime (.git/hooks, .git/config, shell rc files, .gitconfig, .mcp.json,
+# After the protections of sandbox-runtime (.git/hooks, .git/config, shell rc files, .gitconfig, .mcp.json,
 # .vscode, .idea, .claude) and Codex (.git, .codex), and our own settings.
 PROTECTED_NAMES: tuple[ProtectedName, ...] = (
     ProtectedName(".git/hooks", "dir", _HOOK),
@@ -69,7 +69,7 @@ PROTECTED_NAMES: tuple[ProtectedName, ...] = (
 
 
 def _parts(relative: str) -> tuple[str, ...]:
-    # Case is folded everywhere: `.GIT/Hooks` is the same directory on macOS, and asking too often is harmless.
+    # Case is folded everywhere: `.GIT/Hooks` is the same directory on macOS; asking too often is harmless.
     return tuple(part.casefold() for part in relative.split("/") if part not in ("", "."))
 
 
@@ -78,7 +78,7 @@ _FIRST = frozenset(parts[0] for parts, _ in _FOLDED)
 
 
 def protected_by(relative: str) -> ProtectedName | None:
-    """The entry that protects this path: it names it, or a directory above it. At any depth (nested repositories)."""
+    """The entry that names this path or a directory above it, at any depth (repositories are nested)."""
     parts = _parts(relative)
     for start, part in enumerate(parts):
         if part in _FIRST:
@@ -89,9 +89,9 @@ def protected_by(relative: str) -> ProtectedName | None:
 
 
 def protected_below(relative: str) -> ProtectedName | None:
-    """An entry that lies below this path, so that moving, replacing or deleting it would change a protected name.
+    """An entry that lies below this path: moving, replacing or deleting the path would change it.
 
-    `.git` (as a file it could point git elsewhere) and `.cursor` are such paths; so is a root itself ("." or "").
+    `.git` (as a file it could point git elsewhere) and `.cursor` are such paths, and so is a root (".").
     """
     parts = _parts(relative)
     if not parts:
@@ -106,7 +106,7 @@ def protected_below(relative: str) -> ProtectedName | None:
 
 
 def protected_parents() -> Iterator[str]:
-    """Every directory above a protected name, each once, outer ones first: what a sandbox must pin in place."""
+    """Every directory above a protected name, once, outer ones first: what a sandbox must pin in place."""
     yield from sorted(
         {parent for entry in PROTECTED_NAMES for parent in entry.parents}, key=lambda p: p.count("/")
     )
