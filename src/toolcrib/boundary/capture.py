@@ -1,0 +1,135 @@
+"""Keeps the head and the tail of a stream in constant memory, and hands the whole to a spill writer."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+_BYTES_A_CHARACTER = 4  # the most that UTF-8 needs; what is kept can always fill the limit
+
+
+class SpillWriter(Protocol):
+    """Takes what does not fit. `path` is what the output names. Bounds itself: a full one ignores more."""
+
+    @property
+    def path(self) -> Any: ...
+    def write(self, data: bytes, /) -> object: ...
+    def close(self) -> None: ...
+
+
+OpenSpill = Callable[[str], SpillWriter]
+"""Opens a spill for the stream of that name ("stdout", "stderr"). Called only once something does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The text of a stream, or its two ends: `omitted` bytes are missing between `head` and `tail`.
+
+    `spill` is where the whole stream is, None if it was not kept (or everything is here).
+    """
+
+    head: str
+    tail: str = ""
+    omitted: int = 0
+    spill: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text with a line that says what is missing, and where it is."""
+        if not self.omitted:
+            return self.head
+        where = f"; the whole output is in {self.spill}" if self.spill else ""
+        return f"{self.head}\n[… {self.omitted:,} bytes omitted{where} …]\n{self.tail}"
+
+
+class Capture:
+    """One stream while it is read: `feed` it, `close` it, then take an `excerpt`.
+
+    Memory stays under 12 bytes a character of `limit`, whatever is fed. Not thread-safe.
+    """
+
+    def __init__(self, limit: int, name: str = "stdout", open_spill: OpenSpill | None = None) -> None:
+        self.name = name
+        self.limit = limit
+        self.total = 0
+        self.spill_error: str | None = None
+        self._half = max(1, limit // 2) * _BYTES_A_CHARACTER
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._open_spill = open_spill
+        self._writer: SpillWriter | None = None
+        self._spill: str | None = None
+
+    def feed(self, data: memoryview | bytes) -> None:
+        """Take the next bytes. The buffer may be reused afterwards."""
+        size = len(data)
+        overflowing = self.total > 2 * self._half
+        self.total += size
+        if not overflowing and self.total > 2 * self._half:
+            self._begin_spill()
+        if self._writer is not None:
+            self._write(bytes(data))
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if len(data):
+            self._tail += data[-self._half :]
+            if len(self._tail) > 2 * self._half:
+                del self._tail[: -self._half]
+
+    def close(self) -> None:
+        """No more will come."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            try:
+                writer.close()
+            except OSError as error:
+                self.spill_error = error.strerror or str(error)
+
+    def excerpt(self, limit: int | None = None) -> Excerpt:
+        """What was fed, decoded, at most `limit` characters of it. Spills the whole if it does not fit."""
+        limit = self.limit if limit is None else min(limit, self.limit)
+        if self.total <= 2 * self._half:
+            text = bytes(self._head + self._tail).decode("utf-8", "replace")
+            if len(text) <= limit:
+                return Excerpt(text, spill=self._spill)
+            if self._spill is None:
+                self._begin_spill()
+                self.close()
+            head, tail = text[: limit - limit // 2], text[len(text) - limit // 2 :]
+        else:
+            head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))[: limit - limit // 2]
+            tail = _decode_tail(bytes(self._tail[-self._half :]))
+            tail = tail[max(0, len(tail) - limit // 2) :]
+        kept = len(head.encode("utf-8", "replace")) + len(tail.encode("utf-8", "replace"))
+        return Excerpt(head, tail, max(1, self.total - kept), self._spill)
+
+    def _begin_spill(self) -> None:
+        if self._open_spill is None or self._spill is not None:
+            return
+        try:
+            self._writer = self._open_spill(self.name)
+        except OSError as error:
+            self.spill_error = error.strerror or str(error)
+            return
+        self._spill = str(self._writer.path)
+        if self._head:
+            self._write(bytes(self._head + self._tail))
+
+    def _write(self, data: bytes) -> None:
+        assert self._writer is not None
+        try:
+            self._writer.write(data)
+        except OSError as error:  # a full disk must not end the command
+            self.spill_error = error.strerror or str(error)
+            self.close()
+
+
+def _decode_tail(data: bytes) -> str:
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:  # in the middle of a character
+        start += 1
+    return data[start:].decode("utf-8", "replace")

@@ -1,0 +1,574 @@
+"""Runs commands: bounded output, a time limit that holds, and nothing left behind.
+
+One daemon thread spawns every command, reads what all of them print and watches the clock. It lives as long
+as the process, because bubblewrap's `--die-with-parent` fires when the *thread* that spawned it ends. There is
+no `preexec_fn`: it would force a fork of the whole host and is unsafe beside other threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import fcntl
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, cast
+
+from .capture import Capture, OpenSpill
+from .orphans import MARKER, new_marker, sweep
+
+REAP_SECONDS = 5.0  # how long a killed command may take to vanish before we answer without it
+PIPE_BYTES = 1 << 20  # the default pipe-max-size of Linux; fewer wake-ups for chatty commands
+_DRAIN_BYTES = 4 << 20  # what is still read after the command has ended
+_STDIN_BYTES = 1 << 20  # how much input may wait for a session that does not read
+
+EndedBy = Literal["exit", "timeout", "cancelled", "killed"]
+
+
+class Handshake(Protocol):
+    """A sandbox's word with its launcher: it names the leader of the tree, and holds it until limits are set."""
+
+    @property
+    def fd(self) -> int:
+        """A file descriptor that becomes readable when the launcher has news."""
+        ...
+
+    def feed(self, data: bytes) -> int | None:
+        """Take what the launcher wrote. Returns the leader's pid once known, after confining and releasing it."""
+        ...
+
+    def failure(self, stderr: str) -> Exception | None:
+        """After the end: the error if the command never ran, None if it did."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Spawn:
+    """What to start. Made by a sandbox, used once: `child_fds` are ours to close when the child has them."""
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    child_fds: tuple[int, ...] = ()
+    handshake: Handshake | None = None
+    cleanup: Callable[[], None] = field(default=lambda: None)
+    appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
+
+    def discard(self) -> None:
+        """Release everything of a spawn that is not going to be started, or is over."""
+        self.close_child_fds()
+        if self.handshake is not None:
+            self.handshake.close()
+        self.cleanup()
+
+    def close_child_fds(self) -> None:
+        fds, self.child_fds = self.child_fds, ()
+        for fd in fds:
+            os.close(fd)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessResult:
+    """How a command ended. `exit_code` is None when it did not end by itself; `signal` is one that was not ours."""
+
+    exit_code: int | None
+    signal: int | None
+    ended_by: EndedBy
+    stdout: Capture
+    stderr: Capture
+    duration: float
+    reaped: bool = True
+
+    @property
+    def timed_out(self) -> bool:
+        return self.ended_by == "timeout"
+
+
+class Process:
+    """A started command. Everything but the public methods happens in the process thread."""
+
+    def __init__(
+        self,
+        spawn: Spawn,
+        *,
+        timeout: float | None,
+        limit: int,
+        open_spill: OpenSpill | None = None,
+        interactive: bool = False,
+    ) -> None:
+        self.result: ProcessResult | None = None
+        self.error: BaseException | None = None
+        self.started = time.monotonic()
+        self._spawn = spawn
+        self._timeout = timeout
+        self._limit = limit
+        self._open_spill = open_spill
+        self._interactive = interactive
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+        self._captures = [Capture(limit, name, open_spill) for name in ("stdout", "stderr")]
+        self._ended_by: EndedBy = "exit"
+        self._deadline: float | None = None
+        self._popen: subprocess.Popen[bytes] | None = None
+        self._streams: dict[int, int] = {}  # file descriptor → index of its capture
+        self._exit_fd: int | None = None  # a pidfd of the child
+        self._leader_fd: int | None = None  # a pidfd of pid 1 inside
+        self._stdin: int | None = None
+        self._pending = bytearray()
+        self._marker = ""
+        self._killing = False
+
+    # --- from any thread ---------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
+    def kill(self, reason: EndedBy = "killed") -> None:
+        """End the whole tree; the result follows within REAP_SECONDS."""
+        _loop().call(lambda: self._kill(reason))
+
+    def wait(self, timeout: float | None = None) -> ProcessResult | None:
+        """Block until the command has ended. None if `timeout` came first."""
+        if not self._done.wait(timeout):
+            return None
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    async def finished(self) -> ProcessResult:
+        """Wait without blocking the loop. Cancelling ends the command, and returns when it is gone."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+                loop.call_soon_threadsafe(lambda: future.done() or future.set_result(None))
+
+        self.when_done(wake)
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError:
+            self.kill("cancelled")
+            await asyncio.wait([future], timeout=REAP_SECONDS + 1)
+            raise
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call back, in the process thread, when the command has ended; at once if it has."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def take(self) -> tuple[Capture, Capture]:
+        """What was printed since the last `take` (or the start), and begin anew."""
+        fresh = [Capture(self._limit, name, self._open_spill) for name in ("stdout", "stderr")]
+        with self._lock:
+            taken, self._captures = self._captures, fresh
+        for capture in taken:
+            capture.close()
+        return taken[0], taken[1]
+
+    def write(self, data: bytes, *, end: bool = False) -> bool:
+        """Queue input for an interactive command, perhaps the last. False if it takes none (any more)."""
+        with self._lock:
+            if not self._interactive or self.done or len(self._pending) + len(data) > _STDIN_BYTES:
+                return False
+            self._pending += data
+            if end:
+                self._interactive = False
+        _loop().call(self._flush)
+        return True
+
+    # --- in the process thread ---------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Spawn. A failure to do so becomes the error that waiters get."""
+        try:
+            self._start()
+        except BaseException as error:
+            self.error = error
+            self._finish()
+
+    def _start(self) -> None:
+        spawn, loop = self._spawn, _loop()
+        self._marker = new_marker()
+        env = {**spawn.env, MARKER: self._marker}
+        pipes = [_pipe(), _pipe()]
+        stdin = subprocess.DEVNULL
+        if self._interactive:
+            stdin, self._stdin = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                spawn.argv,
+                stdin=stdin,
+                stdout=pipes[0][1],
+                stderr=pipes[1][1],
+                cwd=spawn.cwd,
+                env=env,
+                pass_fds=spawn.child_fds,
+                start_new_session=True,
+            )
+        except BaseException:
+            for read_end, _ in pipes:
+                os.close(read_end)
+            raise
+        finally:
+            for _, write_end in pipes:
+                os.close(write_end)
+            if stdin != subprocess.DEVNULL:
+                os.close(stdin)
+            spawn.close_child_fds()
+        self.started = time.monotonic()
+        if self._timeout is not None:
+            self._deadline = self.started + self._timeout
+        loop.running.add(self)
+        for index, (read_end, _) in enumerate(pipes):
+            os.set_blocking(read_end, False)
+            self._streams[read_end] = index
+            loop.watch(read_end, self._readable(read_end), self)
+        if self._stdin is not None:
+            os.set_blocking(self._stdin, False)
+        if spawn.handshake is not None:
+            os.set_blocking(spawn.handshake.fd, False)
+            loop.watch(spawn.handshake.fd, self._news, self)
+        self._watch_exit()
+        if self._killing:  # cancelled before it began
+            self._kill(self._ended_by)
+
+    def _watch_exit(self) -> None:
+        popen = self._popen
+        assert popen is not None
+        if hasattr(os, "pidfd_open"):
+            self._exit_fd = os.pidfd_open(popen.pid)
+            _loop().watch(self._exit_fd, self._exited, self)
+            return
+
+        def wait() -> None:  # no pidfd (macOS): one thread a command
+            popen.wait()
+            _loop().call(self._exited)
+
+        threading.Thread(target=wait, name="toolcrib-wait", daemon=True).start()
+
+    def _readable(self, fd: int) -> Callable[[], object]:
+        return lambda: self._read(fd)
+
+    def _read(self, fd: int) -> int:
+        """Read once. Bytes read; 0 at the end of the stream, -1 if there is nothing now."""
+        loop = _loop()
+        try:
+            size = os.readv(fd, [loop.buffer])
+        except BlockingIOError:
+            return -1
+        if size == 0:
+            self._close_stream(fd)
+            return 0
+        with self._lock:
+            self._captures[self._streams[fd]].feed(loop.view[:size])
+        return size
+
+    def _close_stream(self, fd: int) -> None:
+        _loop().forget(fd)
+        self._streams.pop(fd)
+        os.close(fd)
+
+    def _news(self) -> None:
+        handshake = self._spawn.handshake
+        assert handshake is not None
+        try:
+            data = os.read(handshake.fd, 65536)
+        except BlockingIOError:
+            return
+        if not data:
+            _loop().forget(handshake.fd)
+            return
+        try:
+            leader = handshake.feed(data)
+        except BaseException as error:  # limits could not be set: it must not run
+            self.error = error
+            self._kill("killed")
+            return
+        if leader is not None and self._leader_fd is None:
+            with contextlib.suppress(ProcessLookupError):  # gone already
+                self._leader_fd = os.pidfd_open(leader)
+            if self._killing:
+                self._signal()
+
+    def _flush(self) -> None:
+        with self._lock:
+            if self._stdin is None:
+                return
+            try:
+                while self._pending:
+                    del self._pending[: os.write(self._stdin, bytes(self._pending[:65536]))]
+            except BlockingIOError:
+                _loop().watch(self._stdin, self._flush, self, selectors.EVENT_WRITE)
+                return
+            except OSError:
+                self._interactive = False
+                self._pending.clear()
+            _loop().forget(self._stdin)
+            if not self._interactive:
+                os.close(self._stdin)
+                self._stdin = None
+
+    def _kill(self, reason: EndedBy) -> None:
+        if self.done:
+            return
+        if not self._killing:
+            self._ended_by = reason
+        self._killing = True
+        if self._popen is not None:
+            self._deadline = time.monotonic() + REAP_SECONDS
+            self._signal()
+
+    def _signal(self) -> None:
+        """SIGKILL to the process group, and to pid 1 of the sandbox, which takes everything inside with it."""
+        popen = self._popen
+        assert popen is not None
+        if popen.returncode is None:  # not reaped yet, so the number is still theirs
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(popen.pid, signal.SIGKILL)
+        if self._leader_fd is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(self._leader_fd, signal.SIGKILL)
+
+    def expire(self, now: float) -> None:
+        """Called when the deadline has passed: first of the command, then of its being reaped."""
+        if self._deadline is None or now < self._deadline:
+            return
+        if self._killing:
+            self._end(reaped=False)
+        else:
+            self._kill("timeout")
+
+    @property
+    def deadline(self) -> float | None:
+        return self._deadline
+
+    def _exited(self) -> None:
+        """The child is gone. Inside a pid namespace the rest follows at once; wait for pid 1 to say so."""
+        loop = _loop()
+        if self._exit_fd is not None:
+            loop.forget(self._exit_fd)
+        if self._spawn.handshake is not None:
+            self._news()
+        if self._leader_fd is None:
+            self._end()
+            return
+        if not self._killing:
+            self._killing = True  # from here on only the reaping is waited for
+            self._deadline = time.monotonic() + REAP_SECONDS
+        loop.watch(self._leader_fd, self._leader_gone, self)
+
+    def _leader_gone(self) -> None:
+        assert self._leader_fd is not None
+        _loop().forget(self._leader_fd)
+        with contextlib.suppress(OSError):  # ours only if we are a subreaper or pid 1
+            os.waitid(os.P_PIDFD, self._leader_fd, os.WEXITED | os.WNOHANG)
+        self._end()
+
+    def _end(self, reaped: bool = True) -> None:
+        popen = self._popen
+        assert popen is not None
+        loop = _loop()
+        self._signal()  # what the command left behind in its process group; before reaping frees the number
+        if reaped:
+            popen.wait()
+        else:
+            loop.reap_later(popen)
+        if self._spawn.handshake is None and self._leader_fd is None:
+            sweep(popen.pid, self._marker)
+        left = _DRAIN_BYTES
+        for fd in list(self._streams):
+            while left > 0 and (size := self._read(fd)) > 0:
+                left -= size
+            if fd in self._streams:
+                self._close_stream(fd)
+        code = popen.returncode if self._ended_by == "exit" else None
+        for capture in self._captures:
+            capture.close()
+        if self.error is None and self._spawn.handshake is not None and code is not None:
+            self.error = self._spawn.handshake.failure(self._captures[1].excerpt().text)
+        self.result = ProcessResult(
+            exit_code=code if code is None or code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+            ended_by=self._ended_by,
+            stdout=self._captures[0],
+            stderr=self._captures[1],
+            duration=time.monotonic() - self.started,
+            reaped=reaped,
+        )
+        self._finish()
+
+    def _finish(self) -> None:
+        loop = _loop()
+        loop.running.discard(self)
+        with self._lock:
+            self._interactive = False
+            if self._stdin is not None:
+                loop.forget(self._stdin)
+                os.close(self._stdin)
+                self._stdin = None
+        if self._spawn.handshake is not None:
+            loop.forget(self._spawn.handshake.fd)
+        for fd in (self._exit_fd, self._leader_fd):
+            if fd is not None:
+                loop.forget(fd)
+                os.close(fd)
+        self._exit_fd = self._leader_fd = None
+        try:
+            self._spawn.discard()
+        except OSError as error:
+            self.error = self.error or error
+        with self._lock:
+            self._done.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+def start(
+    spawn: Spawn,
+    *,
+    timeout: float | None,
+    limit: int = 10_000,
+    open_spill: OpenSpill | None = None,
+    interactive: bool = False,
+) -> Process:
+    """Start a command. Never blocks; a failure to spawn is raised by `wait` and `finished`."""
+    process = Process(spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive)
+    _loop().call(process.begin)
+    return process
+
+
+async def run(
+    spawn: Spawn, *, timeout: float | None, limit: int = 10_000, open_spill: OpenSpill | None = None
+) -> ProcessResult:
+    """Run a command to its end: `limit` characters of each stream are kept, the rest goes to the spill."""
+    return await start(spawn, timeout=timeout, limit=limit, open_spill=open_spill).finished()
+
+
+class _Loop:
+    """The process thread: a selector over every pipe and pidfd, an inbox of callables, and deadlines."""
+
+    def __init__(self) -> None:
+        self.running: set[Process] = set()
+        self.buffer = bytearray(PIPE_BYTES)
+        self.view = memoryview(self.buffer)
+        self._selector = selectors.DefaultSelector()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._unreaped: list[subprocess.Popen[bytes]] = []
+        self._wake_read, self._wake_write = os.pipe()
+        for fd in (self._wake_read, self._wake_write):
+            os.set_blocking(fd, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, (self._drain_wake, None))
+        self._thread = threading.Thread(target=self._run, name="toolcrib-processes", daemon=True)
+        self._thread.start()
+
+    def call(self, fn: Callable[[], None]) -> None:
+        """Run `fn` in the process thread, soon."""
+        self._inbox.append(fn)
+        with contextlib.suppress(BlockingIOError):  # full of wake-ups already
+            os.write(self._wake_write, b"w")
+
+    def watch(self, fd: int, fn: Callable[[], object], owner: Process, event: int = selectors.EVENT_READ) -> None:
+        if fd not in self._selector.get_map():
+            self._selector.register(fd, event, (fn, owner))
+
+    def forget(self, fd: int) -> None:
+        if fd in self._selector.get_map():
+            self._selector.unregister(fd)
+
+    def reap_later(self, popen: subprocess.Popen[bytes]) -> None:
+        self._unreaped.append(popen)
+
+    def _drain_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 4096)
+
+    def _run(self) -> None:
+        while True:
+            deadlines = [p.deadline for p in self.running if p.deadline is not None]
+            wait = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+            if self._unreaped:
+                wait = min(wait or 1.0, 1.0)
+                self._unreaped = [p for p in self._unreaped if p.poll() is None]
+            for key, _ in self._selector.select(wait):
+                if key.fd in self._selector.get_map():  # not forgotten by an earlier one of this round
+                    fn, owner = cast("tuple[Callable[[], object], Process | None]", key.data)
+                    self._guarded(fn, owner)
+            while self._inbox:
+                self._guarded(self._inbox.popleft(), None)
+            if deadlines:
+                now = time.monotonic()
+                for process in list(self.running):
+                    self._guarded(lambda p=process, now=now: p.expire(now), process)
+
+    def _guarded(self, fn: Callable[[], object], owner: Process | None) -> None:
+        try:
+            fn()
+        except Exception as error:  # one broken command must not take the others' thread along
+            if owner is not None and not owner.done:
+                owner.error = owner.error or error
+                owner.kill("killed")
+
+
+def _pipe() -> tuple[int, int]:
+    read_end, write_end = os.pipe()
+    with contextlib.suppress(OSError, AttributeError):  # over the user's pipe quota, or not Linux
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    return read_end, write_end
+
+
+_lock = threading.Lock()
+_shared: _Loop | None = None
+
+
+def _loop() -> _Loop:
+    global _shared
+    if _shared is None:
+        with _lock:
+            if _shared is None:
+                _shared = _Loop()
+                atexit.register(_kill_all, _shared, os.getpid())
+    return _shared
+
+
+def _kill_all(loop: _Loop, pid: int) -> None:
+    """At exit: commands that still run end with us. Those in a sandbox would anyway."""
+    if os.getpid() != pid:
+        return
+    running = list(loop.running)
+    for process in running:
+        process.kill("killed")
+    for process in running:
+        process.when_done(lambda: None)
+        with contextlib.suppress(Exception):
+            process.wait(1.0)
+
+
+def _forget_loop() -> None:
+    """After a fork: the thread exists in the parent only."""
+    global _shared, _lock
+    _shared, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loop)

@@ -1,0 +1,149 @@
+"""Protected names in a writable workspace: what to bind read-only, and what appeared during a command.
+
+A read-only bind of `.git/hooks` alone is escaped by renaming `.git`: each directory above a protected name is
+bound onto itself, which makes it a mount point that cannot be renamed. A name that does not exist cannot be
+bound; those are looked for again after the command. Links cannot be bound either: they are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..protected import PROTECTED_NAMES
+
+# Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
+# from, worktrees hold one each (gitrepository-layout(5)).
+_GIT_NAMES = (".git/commondir", ".git/worktrees")
+_NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
+_FIRST = frozenset(name.partition("/")[0] for name in _NAMES)
+
+# How far nested repositories and projects are looked for. A repository deeper than this is not protected.
+_DEPTH = 3
+_MOST_FOLDERS = 1_000
+_PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
+
+
+@dataclass
+class Guard:
+    """What stands before a command: `pinned` and `read_only` paths, and what to compare afterwards."""
+
+    root: str
+    allowed: frozenset[str]
+    pinned: set[str] = field(default_factory=set[str])
+    read_only: set[str] = field(default_factory=set[str])
+    existing: dict[str, str] = field(default_factory=dict[str, str])  # path → where it really is
+
+    def arguments(self) -> list[str]:
+        """Bubblewrap's arguments, to come after the workspace's own bind."""
+        arguments: list[str] = []
+        for path in sorted(self.pinned | self.read_only, key=lambda p: (p.count("/"), p)):
+            if any(path.startswith(other + "/") for other in self.read_only):
+                continue
+            arguments += ["--ro-bind" if path in self.read_only else "--bind", path, path]
+        return arguments
+
+    def appeared(self) -> list[str]:
+        """Protected names that are there now and were not before, or lead elsewhere; relative to the root."""
+        found: list[str] = []
+        for base, name in _candidates(self.root, ()):
+            path = f"{base}/{name}"
+            if self._is_allowed(name) or any(path.startswith(other + "/") for other in found):
+                continue
+            if path not in self.existing or os.path.realpath(path) != self.existing[path]:
+                found.append(path)
+        return [os.path.relpath(path, self.root) for path in found]
+
+    def _is_allowed(self, name: str) -> bool:
+        parts = name.split("/")
+        return "*" in self.allowed or any("/".join(parts[:n]) in self.allowed for n in range(1, len(parts) + 1))
+
+    def _protect(self, base: str, name: str) -> None:
+        path = f"{base}/{name}"
+        real = self.existing[path] = os.path.realpath(path)
+        if self._is_allowed(name):
+            return
+        if not real.startswith(self.root + "/"):
+            return  # a link that leads out of the workspace: the command cannot write there
+        if os.path.exists(real):
+            self.read_only.add(real)
+        for parent in Path(real).parents:
+            if str(parent) == self.root:
+                break
+            self.pinned.add(str(parent))
+
+
+def guard(root: Path, cwd: Path, allowed: frozenset[str]) -> Guard:
+    """Look at a workspace as it is before a command that starts in `cwd`."""
+    found = Guard(str(root), allowed)
+    nearer = [str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(root)]
+    for base, name in _candidates(str(root), nearer):
+        found._protect(base, name)  # pyright: ignore[reportPrivateUsage]
+    return found
+
+
+def _candidates(root: str, nearer: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Every protected name that exists, as (folder, name)."""
+    seen: set[str] = set()
+    for base, entries in _folders(root, nearer):
+        if base in seen:
+            continue
+        seen.add(base)
+        first = entries & _FIRST
+        if not first:
+            continue
+        for name in _NAMES:
+            if name.partition("/")[0] in first and os.path.lexists(f"{base}/{name}"):
+                yield base, name
+        if ".git" in first:
+            yield from ((base, name) for name in _git_names(base))
+
+
+def _git_names(base: str) -> Iterator[str]:
+    """More names of a repository: `.git` itself where it only points elsewhere, and its submodules' settings."""
+    try:
+        mode = os.lstat(f"{base}/.git").st_mode
+    except OSError:
+        return
+    if not stat.S_ISDIR(mode):
+        yield ".git"
+        return
+    pending = [".git/modules"]
+    for folder in pending:
+        if len(pending) > 200:
+            return
+        try:
+            with os.scandir(f"{base}/{folder}") as entries:
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        for name in names:
+            module = f"{folder}/{name}"
+            if os.path.lexists(f"{base}/{module}/HEAD"):
+                for guarded in ("config", "hooks", "config.worktree", "commondir", "worktrees"):
+                    if os.path.lexists(f"{base}/{module}/{guarded}"):
+                        yield f"{module}/{guarded}"
+                pending.append(f"{module}/modules")
+            else:
+                pending.append(module)  # a submodule's name may have slashes
+
+
+def _folders(root: str, nearer: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
+    """Folders of the workspace, breadth first, and the names in each."""
+    pending = [(folder, 0) for folder in dict.fromkeys((root, *nearer))]
+    for visited, (folder, depth) in enumerate(pending):
+        if visited >= _MOST_FOLDERS:
+            return
+        names: set[str] = set()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    names.add(entry.name)
+                    if depth < _DEPTH and entry.name not in _PASSED_OVER and entry.is_dir(follow_symlinks=False):
+                        pending.append((entry.path, depth + 1))
+        except OSError:
+            continue
+        yield folder, names

@@ -1,0 +1,86 @@
+"""What a sandbox is: settings, the one-method interface of a backend, and what a probe finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from ..process import Spawn
+
+Profile = Literal["read-only", "workspace-write", "unrestricted"]
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one command may use. Resource limits hold for each process, those of `cgroup`s for the whole tree.
+
+    `address_space` is virtual memory: V8 and the JVM reserve far more than they use, hence the generous default
+    (WebAssembly in node fails under 16 GiB, measured with node 20).
+    """
+
+    address_space: int = 64 * GIB
+    memory: int | None = None  # of the whole tree; None for three quarters of this machine's
+    file_size: int = 4 * GIB
+    open_files: int = 4096
+    processes: int = 4096
+    tmp: int = 2 * GIB
+    cores: int | None = None  # of the CPU time limit, timeout × cores; None for those of this machine
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """How commands are confined.
+
+    `backend` None means the default of the platform. `read` and `write` are further paths a command may reach,
+    `env` names of host variables that are handed in, `allow_protected` protected names (".git/config", or
+    "*" for all) that commands may change. `loopback` allows TCP and UDP inside the sandbox's own network, which
+    has nothing but a loopback interface. `hidden` are paths that are masked even inside the workspace.
+    """
+
+    backend: str | None = None
+    profile: Profile | None = None
+    network: str = "off"
+    effects: str = "direct"
+    read: tuple[Path, ...] = ()
+    write: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    env: tuple[str, ...] = ()
+    allow_protected: frozenset[str] = frozenset()
+    loopback: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+class Sandbox(Protocol):
+    """Turns a command into one that runs inside walls."""
+
+    @property
+    def name(self) -> str:
+        """The backend: "bubblewrap", "none"."""
+        ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def active(self) -> bool:
+        """Whether there are walls at all. Policy may only rely on them where this is true."""
+        ...
+
+    def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
+        """What to start instead of `argv`. `timeout` None is a command without end (a session)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a probe looked at: whether it is as it should be and, if not, what to do about it."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    needed: bool = True  # False: good to have
