@@ -1,1 +1,90 @@
-"""The tool layer for LLM agents: the tools an agent needs, and one guarded way to call any of them."""
+"""The tool layer for LLM agents: the tools an agent needs, and one guarded way to call any of them.
+
+    from toolcrib import Tool, Toolbox, ToolContext, ToolOutput, ToolRegistry, tool
+
+Names load when they are first touched: importing this package alone costs almost nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from .core.batch import to_call
+    from .core.context import ToolContext, current_context
+    from .core.errors import (
+        AddressRefused,
+        ApprovalExpired,
+        ConfigError,
+        InvalidArguments,
+        OutsideWorkspace,
+        SandboxUnavailable,
+        ToolConflictError,
+        ToolcribError,
+        ToolDefinitionError,
+        ToolError,
+        ToolExecutionDenied,
+        ToolNotFoundError,
+        Violation,
+    )
+    from .core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
+    from .core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+    from .core.pipeline import Hook, Middleware, ToolCall
+    from .core.pipeline import ToolCall as ToolCallRequest
+    from .core.registry import ToolRegistry, default_registry, tool_registry
+    from .core.tool import BaseTool, FunctionTool, Tool, ToolCategory, tool
+    from .core.verdict import Judgement
+    from .policy.approval import ApprovalRequest, Decision
+    from .policy.modes import Policy
+    from .toolbox import Toolbox, default_tools
+
+_HOMES = {
+    "core.batch": ("to_call",),
+    "core.context": ("ToolContext", "current_context"),
+    "core.errors": (
+        "AddressRefused", "ApprovalExpired", "ConfigError", "InvalidArguments", "OutsideWorkspace",
+        "SandboxUnavailable", "ToolConflictError", "ToolDefinitionError", "ToolError", "ToolExecutionDenied",
+        "ToolNotFoundError", "ToolcribError", "Violation",
+    ),
+    "core.events": (
+        "ApprovalRequested", "ApprovalResolved", "CallFinished", "CallProgress", "CallStarted", "EventStream",
+    ),
+    "core.output": ("AudioBlock", "ContentBlock", "ImageBlock", "ResourceBlock", "TextBlock", "ToolOutput"),
+    "core.pipeline": ("Hook", "Middleware", "ToolCall"),
+    "core.registry": ("ToolRegistry", "default_registry", "tool_registry"),
+    "core.tool": ("BaseTool", "FunctionTool", "Tool", "ToolCategory", "tool"),
+    "core.verdict": ("Judgement",),
+    "policy.approval": ("ApprovalRequest", "Decision"),
+    "policy.modes": ("Policy",),
+    "toolbox": ("Toolbox", "default_tools"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604 (every name is in _HOMES; a test holds the two together)
+    "AddressRefused", "ApprovalExpired", "ApprovalRequest", "ApprovalRequested", "ApprovalResolved", "AudioBlock",
+    "BaseTool", "CallFinished", "CallProgress", "CallStarted", "ConfigError", "ContentBlock", "Decision",
+    "EventStream", "FunctionTool", "Hook", "ImageBlock", "InvalidArguments", "Judgement", "Middleware",
+    "OutsideWorkspace", "Policy", "ResourceBlock", "SandboxUnavailable", "TextBlock", "Tool", "ToolCall",
+    "ToolCallRequest", "ToolCategory", "ToolConflictError", "ToolContext", "ToolDefinitionError", "ToolError",
+    "ToolExecutionDenied", "ToolNotFoundError", "ToolOutput", "ToolRegistry", "Toolbox", "ToolcribError",
+    "Violation", "current_context", "default_registry", "default_tools", "to_call", "tool", "tool_registry",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name == "ToolCallRequest":  # the first design's name
+        value = import_module(".core.pipeline", __name__).ToolCall
+    elif name in _HOME_OF:
+        value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
+from .empty import EMPTY
 
 Ask = Callable[[str, Sequence[str]], Awaitable[str]]
 """`await ask(question, options)` puts a question to the person behind this call and returns the answer."""
@@ -34,7 +33,7 @@ class ToolContext:
     agent_id: str | None = None
     workspace: Path | None = None
     deps: Any = None
-    metadata: Mapping[str, Any] = _EMPTY
+    metadata: Mapping[str, Any] = EMPTY
     call_id: str | None = None
     ask: Ask | None = field(default=None, compare=False, repr=False)
     on_progress: Progress | None = field(default=None, compare=False, repr=False)

@@ -1,17 +1,25 @@
-"""What came back from a call: text for the model, perhaps other text for the person, content blocks, structured data."""
+"""What came back from a call: text for the model, perhaps another for the person, content blocks, structured data."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
-_NO_META: Mapping[str, Any] = MappingProxyType({})
+from .empty import EMPTY
 
 ErrorKind = Literal[
-    "not_found", "invalid", "denied", "pending", "timeout", "exception", "tool", "loop", "cancelled", "unavailable"
+    "not_found",
+    "invalid",
+    "denied",
+    "pending",
+    "timeout",
+    "exception",
+    "tool",
+    "loop",
+    "cancelled",
+    "unavailable",
 ]
 """Why an output is an error: which stage ended the call. `tool` is an error the tool itself answered."""
 
@@ -83,7 +91,7 @@ class ToolOutput:
     pause_for_input: bool = False
     content: tuple[ContentBlock, ...] = ()
     data: Any = None
-    meta: Mapping[str, Any] = _NO_META
+    meta: Mapping[str, Any] = EMPTY
     error_kind: ErrorKind | None = None
 
     def __str__(self) -> str:

@@ -1,0 +1,149 @@
+"""What a model may see of a result: safe text, cut in one place, the whole of it spilled and named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from .output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+
+Spill = Callable[[str, str, str | bytes], str | None]
+"""`spill(call_id, name, data)` keeps data and returns how `read_file` can reach it, or None if it could not."""
+
+Redact = Callable[[str], str]
+"""Takes secrets out of a text."""
+
+MAX_BLOCK_BYTES = 5 * 2**20
+"""Largest image, audio or resource block (Anthropic's limit for one image)."""
+MAX_BLOCKS_BYTES = 20 * 2**20
+"""Largest sum of blocks in one output."""
+MIN_DATA_CHARS = 50_000
+"""Structured data may always have this many characters of JSON, or `max_output` if that is more."""
+
+_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if 0xD800 <= code <= 0xDFFF:
+        return "\ufffd"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def safe(text: str) -> str:
+    """Text without terminal escapes and bidi controls: C0 but tab, LF and CR, DEL, C1, U+202A-E, U+2066-9 escaped."""
+    return text if text.isprintable() else _UNSAFE.sub(_escape, text)
+
+
+def cut(text: str, limit: int, where: str | None) -> str:
+    """At most `limit` characters: head, a line on what is missing and where it is, tail."""
+    if len(text) <= limit:
+        return text
+    kept = f"full output: {where}" if where else "the rest was not kept"
+    notice = f"\n\n… [{len(text):,} characters, {{}} omitted here; {kept}] …\n\n"
+    room = max(0, limit - len(notice) - 12)
+    head = room * 3 // 5
+    tail = room - head
+    middle = notice.format(f"{len(text) - room:,}")
+    return (text[:head] + middle + (text[-tail:] if tail else ""))[:limit]
+
+
+def bound(
+    output: ToolOutput, limit: int, call_id: str, spill: Spill | None = None, redact: Redact | None = None
+) -> ToolOutput:
+    """The output as the model may see it. Structured data and blocks that are too large are spilled, never cut."""
+    text = output.for_llm
+    for_user = output.for_user
+    if redact is not None:
+        text = redact(text)
+        for_user = redact(for_user) if for_user else for_user
+    clean = text if text.isprintable() else _UNSAFE.sub(_escape, text)
+    if len(clean) > limit:
+        clean = cut(clean, limit, spill(call_id, "output.txt", clean) if spill else None)
+    if for_user is not None:
+        for_user = safe(for_user)
+    if output.content or output.data is not None:
+        return _bound_rest(output, clean, for_user, limit, call_id, spill, redact)
+    if clean is output.for_llm and for_user is output.for_user:
+        return output
+    return replace(output, for_llm=clean, for_user=for_user)
+
+
+def _bound_rest(
+    output: ToolOutput,
+    text: str,
+    for_user: str | None,
+    limit: int,
+    call_id: str,
+    spill: Spill | None,
+    redact: Redact | None,
+) -> ToolOutput:
+    notes: list[str] = []
+    data = output.data
+    if data is not None:
+        if redact is not None:
+            data = _redact_data(data, redact)
+        encoded = _encode(data)
+        if len(encoded) > max(limit, MIN_DATA_CHARS):
+            where = spill(call_id, "data.json", encoded) if spill else None
+            notes.append(
+                f"[structured data of {len(encoded):,} bytes left out{f'; it is in {where}' if where else ''}]"
+            )
+            data = None
+    blocks: list[ContentBlock] = []
+    total = 0
+    text_left = limit
+    for number, block in enumerate(output.content):
+        if isinstance(block, TextBlock):
+            bare = safe(redact(block.text) if redact else block.text)
+            if len(bare) > text_left:
+                where = spill(call_id, f"text-{number}.txt", bare) if spill else None
+                bare = cut(bare, max(200, text_left), where)
+            text_left = max(0, text_left - len(bare))
+            blocks.append(TextBlock(bare))
+            continue
+        block, size = _measure(block, redact)
+        total += size
+        if size > MAX_BLOCK_BYTES or total > MAX_BLOCKS_BYTES:
+            raw = _bytes_of(block)
+            where = spill(call_id, f"block-{number}.bin", raw) if spill else None
+            notes.append(f"[{block.type} of {size:,} bytes left out{f'; it is in {where}' if where else ''}]")
+            total -= size
+            continue
+        blocks.append(block)
+    if notes:
+        text = "\n".join([text, *notes]) if text else "\n".join(notes)
+        if blocks and isinstance(blocks[0], TextBlock):  # blocks are what such an output shows: say it there too
+            blocks.extend(TextBlock(note) for note in notes)
+    return replace(output, for_llm=text, for_user=for_user, data=data, content=tuple(blocks))
+
+
+def _measure(block: ImageBlock | AudioBlock | ResourceBlock, redact: Redact | None) -> tuple[Any, int]:
+    if isinstance(block, ResourceBlock) and block.text is not None:
+        bare = safe(redact(block.text) if redact else block.text)
+        block = replace(block, text=bare)
+    return block, len(_bytes_of(block))
+
+
+def _bytes_of(block: ImageBlock | AudioBlock | ResourceBlock) -> bytes:
+    if isinstance(block, ResourceBlock):
+        return block.text.encode("utf-8", "replace") if block.text is not None else (block.data or b"")
+    return block.data
+
+
+def _encode(data: Any) -> str:
+    from pydantic_core import to_json
+
+    return to_json(data, inf_nan_mode="null", serialize_unknown=True).decode()
+
+
+def _redact_data(data: Any, redact: Redact) -> Any:
+    if isinstance(data, str):
+        return redact(data)
+    if isinstance(data, dict):
+        return {k: _redact_data(v, redact) for k, v in data.items()}  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(data, list):
+        return [_redact_data(v, redact) for v in data]  # pyright: ignore[reportUnknownVariableType]
+    return data

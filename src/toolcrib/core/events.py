@@ -1,0 +1,120 @@
+"""What happened to a call, as frozen events on one stream. Built only when someone listens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .output import ToolOutput
+
+log = logging.getLogger("toolcrib.events")
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A call was accepted: its tool exists and its arguments fit."""
+
+    call_id: str
+    tool: str
+    category: str
+    arguments: str
+    session_id: str | None
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class CallProgress:
+    """A running call reported progress."""
+
+    call_id: str
+    tool: str
+    done: float
+    total: float | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequested:
+    """A call waits for a person."""
+
+    call_id: str
+    tool: str
+    request_id: str
+    reason: str
+    preview: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalResolved:
+    """A person, or the clock, answered. `answer` is approved, denied or expired."""
+
+    call_id: str
+    tool: str
+    request_id: str
+    answer: str
+    approver: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """The one outcome of a call. `duration` in seconds from find to bound; `arguments` is JSON text."""
+
+    call_id: str
+    tool: str
+    category: str
+    arguments: str
+    session_id: str | None
+    time: float
+    duration: float
+    output: ToolOutput = field(repr=False)
+    verdict: str = "allow"
+    rule: str | None = None
+    approver: str | None = None
+    channel: str | None = None
+    read_only: bool = True
+
+
+Event = CallStarted | CallProgress | ApprovalRequested | ApprovalResolved | CallFinished
+Listener = Callable[[Any], None]
+
+
+class EventStream:
+    """Hands events to listeners, in order, on the thread that made them. A listener that raises is logged and kept."""
+
+    def __init__(self) -> None:
+        self.listeners: tuple[Listener, ...] = ()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener(event)` for every event from now on; returns a function that ends it."""
+        self.listeners = (*self.listeners, listener)
+
+        def unsubscribe() -> None:
+            self.listeners = tuple(known for known in self.listeners if known is not listener)
+
+        return unsubscribe
+
+    def emit(self, event: Event) -> None:
+        """Tell every listener."""
+        for listener in self.listeners:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("an event listener failed")
+
+    async def listen(self) -> AsyncIterator[Event]:
+        """Events as they come, until the caller stops iterating."""
+        queue: asyncio.Queue[Event] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def put(event: Event) -> None:
+            loop.call_soon_threadsafe(queue.put_nowait, event)
+
+        unsubscribe = self.subscribe(put)
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            unsubscribe()

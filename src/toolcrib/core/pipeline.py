@@ -1,0 +1,685 @@
+"""The row of stages that every call goes through, whatever door it came in by.
+
+    find → parse → validate → middleware and before-hooks → authorize → intent → run → redact and bound
+         → after-hooks → record
+
+`Pipeline.run` is written for the common case: one strict parse of the JSON text, no event, no hash, no timer
+unless somebody needs it. A stage that nobody filled in costs one comparison.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import time
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from .authorize import Authorizer, CallRequest, Grant
+from .bound import Redact, Spill, bound
+from .context import EMPTY_CONTEXT, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
+from .errors import InvalidArguments, ToolError, ToolExecutionDenied
+from .events import CallFinished, CallProgress, CallStarted, EventStream
+from .output import ToolOutput
+from .threads import ThreadsExhausted, ToolThreads, shared_threads
+from .tool import Tool, encode
+from .wrap import wrap
+
+if TYPE_CHECKING:
+    from .registry import ToolRegistry
+
+log = logging.getLogger("toolcrib.pipeline")
+
+HINT = "\n\n[Analyze the error above and try a different approach.]"
+"""Ends every error output, once (text of the second design)."""
+
+GRACE = 2.0
+"""Seconds a timed-out coroutine gets to clean up before it is closed."""
+
+_SILENT_KINDS = ("pending", "cancelled")
+
+Next = Callable[..., Awaitable[ToolOutput]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """What a model asked for: `arguments` are a dict or JSON text."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | str
+
+    @property
+    def input(self) -> Mapping[str, Any] | str:
+        """The first design's name for `arguments`."""
+        return self.arguments
+
+
+class Middleware(Protocol):
+    """Wraps a call: look, rewrite, answer, or `return await next(call, ctx)`."""
+
+    async def __call__(self, call: ToolCall, ctx: ToolContext, next: Next, /) -> ToolOutput:  # noqa: A002
+        """Answer the call."""
+        ...
+
+
+class Hook:
+    """Looks at calls. Subclass it and override what you need; any exception in `before*` refuses the call."""
+
+    async def before_execute_tools(self, calls: Sequence[ToolCall]) -> None:
+        """Once a batch, before any of its calls. Raise ToolExecutionDenied to refuse them all."""
+
+    async def before(self, call: ToolCall, ctx: ToolContext) -> ToolCall | ToolOutput | None:
+        """Before authorization: None to go on, a ToolCall to rewrite, a ToolOutput to answer."""
+
+    async def after(self, call: ToolCall, output: ToolOutput, ctx: ToolContext) -> ToolOutput | None:
+        """After the output was bounded: None to keep it, a ToolOutput to replace it."""
+
+    async def error(self, call: ToolCall, output: ToolOutput, ctx: ToolContext) -> None:
+        """After a call that ended in an error."""
+
+
+class Guard(Protocol):
+    """Notices calls that go round in circles (policy's loop guard)."""
+
+    def before(self, tool: Tool, text: str, ctx: ToolContext) -> str | None:
+        """Why the call is refused, or None."""
+        ...
+
+    def after(self, tool: Tool, text: str, output: ToolOutput, ctx: ToolContext) -> str | None:
+        """A warning to add to the output, or None."""
+        ...
+
+
+Intent = Callable[[CallRequest, Grant], Awaitable[None] | None]
+"""Commits the intention to run a call with effects, before it runs. One that raises is a refusal."""
+
+
+class Pipeline:
+    """The stages and what fills them in. One per registry; views share it."""
+
+    def __init__(self) -> None:
+        self.authorizer: Authorizer | None = None
+        self.intent: Intent | None = None
+        self.guard: Guard | None = None
+        self.redact: Redact | None = None
+        self.spill: Spill | None = None
+        self.dry_run = False
+        self.events = EventStream()
+        self.middleware: tuple[Middleware, ...] = ()
+        self.hooks: tuple[Hook, ...] = ()
+        self.threads: ToolThreads = shared_threads
+        self.running: dict[int, tuple[str, float]] = {}
+        self.watched = False
+        self._cleared: set[Tool] = set()
+        self._prefix = f"{os.getpid():x}{time.time_ns() & 0xFFFFFFFF:08x}"
+        self._count = itertools.count(1)
+        self._gate = _Gate()
+
+    def policy_changed(self) -> None:
+        """Forget which tools need no authorization."""
+        self._cleared.clear()
+
+    def new_id(self) -> str:
+        """A call id that is unique across processes for all practical purposes."""
+        return f"call_{self._prefix}{next(self._count):x}"
+
+    # --- the row
+
+    async def run(
+        self,
+        registry: ToolRegistry,
+        name: str,
+        arguments: Mapping[str, Any] | str | bytes | None,
+        ctx: ToolContext | None,
+        call_id: str | None = None,
+        waiting: Callable[[], None] | None = None,
+    ) -> ToolOutput:
+        """One call, from the model's JSON to a bounded output. Raises only cancellation."""
+        tool = registry.find(name)
+        if ctx is None:
+            ctx = EMPTY_CONTEXT
+        if tool is None:
+            return self._unknown(registry, name, arguments, ctx, call_id)
+        if self.events.listeners or self.hooks or self.middleware or self.guard is not None or tool.exclusive:
+            return await self._observed(tool, arguments, ctx, call_id, waiting)
+        try:
+            kwargs, text = tool.bind(arguments)
+        except InvalidArguments as error:
+            return invalid(tool, error)
+        except Exception as error:
+            return _unexpected(tool, error)
+        if self.authorizer is not None and tool not in self._cleared:
+            return await self._authorized(tool, kwargs, text, ctx, call_id or self.new_id(), waiting, None)
+        if self.intent is not None and not tool.is_read_only:
+            return await self._authorized(tool, kwargs, text, ctx, call_id or self.new_id(), waiting, None)
+        return await self._perform(tool, kwargs, ctx, call_id)
+
+    def _unknown(
+        self, registry: ToolRegistry, name: str, arguments: Any, ctx: ToolContext, call_id: str | None
+    ) -> ToolOutput:
+        output = _finish_error(ToolOutput.error(registry.unknown(name), "not_found"))
+        if self.events.listeners:
+            shown = arguments if isinstance(arguments, str) else "{}"
+            self.events.emit(
+                CallFinished(call_id or self.new_id(), str(name)[:200], "", shown[:2000], ctx.session_id, time.time(),
+                             0.0, output, "allow", None, None, ctx.channel, True)
+            )  # fmt: skip
+        return output
+
+    async def _observed(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any] | str | bytes | None,
+        ctx: ToolContext,
+        call_id: str | None,
+        waiting: Callable[[], None] | None,
+    ) -> ToolOutput:
+        """The row where somebody listens, intercepts or counts."""
+        call_id = call_id or self.new_id()
+        started, begun = time.time(), time.perf_counter()
+        trace = _Trace()
+        text: str | bytes = arguments if isinstance(arguments, str | bytes) else ""
+        output: ToolOutput
+        try:
+            try:
+                kwargs, text = tool.bind(arguments)
+            except InvalidArguments as error:
+                text = text or _show(arguments)
+                output = invalid(tool, error)
+            except Exception as error:
+                output = _unexpected(tool, error)
+            else:
+                if self.events.listeners:
+                    self.events.emit(
+                        CallStarted(call_id, tool.name, tool.category, _str(text), ctx.session_id, started)
+                    )
+                output = await self._guarded(tool, kwargs, text, ctx, call_id, waiting, trace)
+        except BaseException as error:
+            if self.events.listeners:
+                kind = "the call was cancelled" if isinstance(error, asyncio.CancelledError) else repr(error)
+                self._emit_finished(
+                    tool, _str(text), ctx, call_id, started, begun, ToolOutput.error(kind, "cancelled"), trace
+                )
+            raise
+        if self.events.listeners:
+            self._emit_finished(tool, trace.text or _str(text), ctx, call_id, started, begun, output, trace)
+        return output
+
+    def _emit_finished(
+        self,
+        tool: Tool,
+        text: str,
+        ctx: ToolContext,
+        call_id: str,
+        started: float,
+        begun: float,
+        output: ToolOutput,
+        trace: _Trace,
+    ) -> None:
+        grant = trace.grant
+        verdict = "deny" if output.error_kind == "denied" else "ask" if output.error_kind == "pending" else "allow"
+        self.events.emit(
+            CallFinished(
+                call_id, tool.name, tool.category, text, ctx.session_id, started, time.perf_counter() - begun, output,
+                verdict, grant.rule if grant else output.meta.get("rule"), grant.approver if grant else None,
+                ctx.channel, tool.is_read_only,
+            )
+        )  # fmt: skip
+
+    async def _guarded(
+        self,
+        tool: Tool,
+        kwargs: dict[str, Any],
+        text: str | bytes,
+        ctx: ToolContext,
+        call_id: str,
+        waiting: Callable[[], None] | None,
+        trace: _Trace,
+    ) -> ToolOutput:
+        guard = self.guard if ctx.session_id is not None and not tool.poll else None
+        if guard is not None:
+            reason = guard.before(tool, _str(text), ctx)
+            if reason is not None:
+                return _finish_error(ToolOutput.error(reason, "loop"))
+        if not self.middleware and not self.hooks:
+            output = await self._gated(tool, kwargs, text, ctx, call_id, waiting, trace)
+        else:
+            output = await self._intercepted(tool, kwargs, text, ctx, call_id, waiting, trace)
+        if guard is not None:
+            warning = guard.after(tool, _str(text), output, ctx)
+            if warning is not None:
+                output = replace(output, for_llm=f"{output.for_llm}\n\n[{warning}]")
+        return output
+
+    async def _intercepted(
+        self,
+        tool: Tool,
+        kwargs: dict[str, Any],
+        text: str | bytes,
+        ctx: ToolContext,
+        call_id: str,
+        waiting: Callable[[], None] | None,
+        trace: _Trace,
+    ) -> ToolOutput:
+        """Middleware around before-hooks around the rest. Rewritten arguments are bound, and so judged, anew."""
+        from pydantic_core import from_json
+
+        first = ToolCall(call_id, tool.name, from_json(text))
+        bound_to: list[Any] = [first, kwargs, text]
+
+        async def core(call: ToolCall | None = None, inner_ctx: ToolContext | None = None) -> ToolOutput:
+            call = call or first
+            inner_ctx = inner_ctx or ctx
+            for hook in self.hooks:
+                try:
+                    answer = await hook.before(call, inner_ctx)
+                except Exception as error:
+                    return _finish_error(_denied(tool, error))
+                if isinstance(answer, ToolOutput):
+                    return _finish_error(self._bound(answer, tool, call_id))
+                if answer is not None:
+                    call = answer
+            if call.name != tool.name:
+                text_ = f"a hook renamed the call from {tool.name} to {call.name}; that is not allowed"
+                return _finish_error(ToolOutput.error(text_, "denied"))
+            if call is not bound_to[0] or encode_any(call.arguments) != _str(bound_to[2]):
+                try:
+                    new_kwargs, new_text = tool.bind(call.arguments)
+                except InvalidArguments as error:
+                    return invalid(tool, error)
+                bound_to[:] = [call, new_kwargs, new_text]
+            else:  # a retry runs the tool again: it needs keyword arguments of its own
+                bound_to[1] = tool.bind(bound_to[2])[0]
+            trace.text = _str(bound_to[2])
+            output = await self._gated(tool, bound_to[1], bound_to[2], inner_ctx, call_id, waiting, trace)
+            for hook in self.hooks:
+                try:
+                    if output.is_error:
+                        await hook.error(call, output, inner_ctx)
+                    changed = await hook.after(call, output, inner_ctx)
+                except Exception as error:
+                    log.exception("an after-hook failed")
+                    return _finish_error(
+                        ToolOutput.error(f"the output was withheld: a hook failed ({error})", "exception")
+                    )
+                if changed is not None:
+                    output = self._bound(changed, tool, call_id)
+            return output
+
+        chain: Next = core
+        for middleware in reversed(self.middleware):
+            chain = _link(middleware, chain, first, ctx)
+        try:
+            output = await chain(first, ctx)
+        except ToolExecutionDenied as error:
+            return _finish_error(_denied(tool, error))
+        except Exception as error:
+            log.exception("a middleware failed")
+            return _finish_error(_denied(tool, error))
+        if not isinstance(cast("Any", output), ToolOutput):
+            output = wrap(output)
+        return _finish_error(self._bound(output, tool, call_id))
+
+    async def _gated(
+        self,
+        tool: Tool,
+        kwargs: dict[str, Any],
+        text: str | bytes,
+        ctx: ToolContext,
+        call_id: str,
+        waiting: Callable[[], None] | None,
+        trace: _Trace,
+    ) -> ToolOutput:
+        if not self._gate.needed and not tool.exclusive:
+            return await self._authorized(tool, kwargs, text, ctx, call_id, waiting, trace)
+        async with self._gate.hold(tool.exclusive):
+            return await self._authorized(tool, kwargs, text, ctx, call_id, waiting, trace)
+
+    async def _authorized(
+        self,
+        tool: Tool,
+        kwargs: dict[str, Any],
+        text: str | bytes,
+        ctx: ToolContext,
+        call_id: str,
+        waiting: Callable[[], None] | None,
+        trace: _Trace | None,
+    ) -> ToolOutput:
+        request: CallRequest | None = None
+        grant = Grant()
+        if self.authorizer is not None and tool not in self._cleared:
+            try:
+                if self.authorizer.clears(tool):
+                    self._cleared.add(tool)
+                else:
+                    request = CallRequest(call_id, tool, text, ctx, waiting)
+                    answer = await self.authorizer.authorize(request)
+                    while isinstance(answer, Grant) and answer.edited is not None:
+                        kwargs, text = tool.bind(answer.edited)
+                        request = CallRequest(call_id, tool, text, ctx, waiting)
+                        if trace is not None:
+                            trace.text = _str(text)
+                        answer = await self.authorizer.authorize(request, replace(answer, edited=None))
+                    if isinstance(answer, ToolOutput):
+                        return _finish_error(self._bound(answer, tool, call_id))
+                    grant = answer
+            except InvalidArguments as error:
+                return invalid(tool, error)
+            except Exception as error:
+                log.exception("authorization of %s failed", tool.name)
+                return _finish_error(_denied(tool, error, "the check of this call failed, so it was refused"))
+        if trace is not None:
+            trace.grant = grant
+        if self.dry_run and not tool.is_read_only:
+            return await self._describe(tool, request or CallRequest(call_id, tool, text, ctx), ctx)
+        if self.intent is not None and not tool.is_read_only:
+            try:
+                committed = self.intent(request or CallRequest(call_id, tool, text, ctx), grant)
+                if committed is not None:
+                    await committed
+            except Exception as error:
+                log.exception("the intent of %s could not be recorded", tool.name)
+                return _finish_error(_denied(tool, error, "the call could not be recorded, so it was not run"))
+        return await self._perform(tool, kwargs, ctx, call_id)
+
+    async def _describe(self, tool: Tool, request: CallRequest, ctx: ToolContext) -> ToolOutput:
+        shown = request.canonical
+        if tool.preview is not None:
+            try:
+                preview = tool.preview
+                shown = await self.threads.run(lambda: preview(request.arguments, ctx), {})
+            except Exception as error:
+                shown = f"{shown}\n(no preview: {error})"
+        output = ToolOutput(f"Dry run: {tool.name} was not run. It would have done:\n{shown}", meta={"dry_run": True})
+        return self._bound(output, tool, request.call_id)
+
+    async def _perform(self, tool: Tool, kwargs: dict[str, Any], ctx: ToolContext, call_id: str | None) -> ToolOutput:
+        """Run the tool under its timeout, with its own context; wrap, redact and bound what it returns."""
+        own = _own_context(ctx, call_id)
+        timeout = tool.timeout if tool.timeout_for is None else tool.timeout_for(kwargs)
+        if self.events.listeners:
+            self._report_progress(own, tool)
+        token = _current.set(own)
+        key = id(own)
+        if self.watched:
+            self.running[key] = (tool.name, time.monotonic())
+        try:
+            if tool.is_async:
+                work = tool.invoke(kwargs, own)
+            else:
+                work = self._in_thread(tool, kwargs, own)
+            if type(work) is types.CoroutineType:
+                try:
+                    pending = cast("Any", work).send(None)  # a tool that does not wait needs no timer
+                except StopIteration as stop:
+                    result: Any = stop.value
+                else:
+                    result = await self._timed(cast("Any", work), pending, timeout)
+            else:
+                result = await self._timed(*_started(_await(work)), timeout) if _awaitable(work) else work
+            output = result if type(result) is ToolOutput else wrap(result)
+        except _TimedOut:
+            output = _timed_out(tool, timeout)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            output = ToolOutput.error(f"{tool.name} failed: something it waited for was cancelled", "exception")
+        except ToolError as error:
+            output = ToolOutput.error(str(error) or type(error).__name__, "tool")
+        except ToolExecutionDenied as error:
+            output = ToolOutput.error(str(error) or "denied", "denied")
+        except ThreadsExhausted as error:
+            output = ToolOutput.error(
+                f"{tool.name} was not run: {error}. Restart the host to free them.", "unavailable"
+            )
+        except (Exception, SystemExit) as error:
+            log.debug("tool %s raised", tool.name, exc_info=True)
+            output = ToolOutput.error(f"Error executing {tool.name}: {_describe_error(error)}", "exception")
+        finally:
+            _current.reset(token)
+            if self.watched:
+                self.running.pop(key, None)
+        try:
+            output = bound(output, tool.max_output, call_id or "call", self.spill, self.redact)
+        except Exception as error:
+            log.exception("the output of %s could not be bounded", tool.name)
+            output = ToolOutput.error(f"the output of {tool.name} was withheld: {type(error).__name__}", "exception")
+        return _finish_error(output) if output.is_error else output
+
+    def _bound(self, output: ToolOutput, tool: Tool, call_id: str) -> ToolOutput:
+        return bound(output, tool.max_output, call_id, self.spill, self.redact)
+
+    async def _in_thread(self, tool: Tool, kwargs: dict[str, Any], own: ToolContext) -> Any:
+        ended = False
+        own.__dict__["is_cancelled"] = lambda: ended
+        try:
+            result = await self.threads.run(_call_sync, {"tool": tool, "kwargs": kwargs, "ctx": own})
+        finally:
+            ended = True
+        return await result if _awaitable(result) else result
+
+    async def _timed(self, work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) -> Any:
+        if timeout is None:
+            return await _resume(work, pending, None)
+        scope = asyncio.timeout(timeout)
+        try:
+            async with asyncio.timeout(timeout + GRACE), scope:
+                return await _resume(work, pending, scope)
+        except TimeoutError:
+            if scope.expired():
+                raise _TimedOut from None
+            raise
+
+    @property
+    def stuck(self) -> int:
+        """How many timed-out sync tools still hold a thread."""
+        return self.threads.stuck
+
+    def _report_progress(self, own: ToolContext, tool: Tool) -> None:
+        door, events = own.on_progress, self.events
+
+        async def report(done: float, total: float | None, message: str | None) -> None:
+            events.emit(CallProgress(own.call_id or "", tool.name, done, total, message))
+            if door is not None:
+                await door(done, total, message)
+
+        own.__dict__["on_progress"] = report
+
+
+class _Trace:
+    """What became known on the way, for the CallFinished event."""
+
+    __slots__ = ("grant", "text")
+
+    def __init__(self) -> None:
+        self.grant: Grant | None = None
+        self.text = ""
+
+
+class _TimedOut(Exception):
+    pass
+
+
+def _own_context(ctx: ToolContext, call_id: str | None) -> ToolContext:
+    """A copy for one call; written past the frozen dataclass's `replace`, which costs eight times as much."""
+    own = object.__new__(ToolContext)
+    own.__dict__.update(ctx.__dict__)
+    if call_id is not None:
+        own.__dict__["call_id"] = call_id
+    return own
+
+
+def _call_sync(tool: Tool, kwargs: dict[str, Any], ctx: ToolContext) -> Any:
+    return tool.invoke(kwargs, ctx)
+
+
+def _awaitable(value: Any) -> bool:
+    return hasattr(value, "__await__")
+
+
+async def _await(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def _started(work: Coroutine[Any, Any, Any]) -> tuple[Coroutine[Any, Any, Any], Any]:
+    return work, _NOT_STARTED
+
+
+_NOT_STARTED = object()
+
+
+@types.coroutine
+def _resume(work: Coroutine[Any, Any, Any], pending: Any, scope: asyncio.Timeout | None) -> Generator[Any, Any, Any]:
+    """Drive a coroutine that was started by hand on, in this same task.
+
+    One that ignores the cancellation of its timeout is closed after GRACE seconds and never resumed.
+    """
+    thrown = False
+    try:
+        if pending is _NOT_STARTED:
+            pending = work.send(None)
+        while True:
+            try:
+                value = yield pending
+            except GeneratorExit:
+                work.close()
+                raise
+            except asyncio.CancelledError as error:
+                if thrown and scope is not None and scope.expired():
+                    _close(work)
+                    raise
+                thrown = scope is not None and scope.expired()
+                pending = work.throw(error)
+            except BaseException as error:
+                pending = work.throw(error)
+            else:
+                pending = work.send(value)
+    except StopIteration as stop:
+        return stop.value
+
+
+def _close(work: Coroutine[Any, Any, Any]) -> None:
+    try:
+        work.close()
+    except Exception:
+        log.warning("a tool ignored its timeout and its end; its coroutine was dropped", exc_info=True)
+
+
+def _link(middleware: Middleware, inner: Next, first: ToolCall, ctx: ToolContext) -> Next:
+    async def linked(call: ToolCall | None = None, inner_ctx: ToolContext | None = None) -> ToolOutput:
+        return await middleware(call or first, inner_ctx or ctx, inner)
+
+    return linked
+
+
+class _Gate:
+    """Lets an exclusive call run alone. Costs nothing until one is under way."""
+
+    def __init__(self) -> None:
+        self.needed = False
+        self._active = 0
+        self._exclusive = False
+        self._change = asyncio.Condition()
+
+    def hold(self, exclusive: bool) -> _Hold:
+        """Hold the gate, alone or with others."""
+        return _Hold(self, exclusive)
+
+    async def enter(self, exclusive: bool) -> None:
+        async with self._change:
+            self.needed = True
+            await self._change.wait_for(lambda: not self._exclusive and not (exclusive and self._active))
+            if exclusive:
+                self._exclusive = True
+            else:
+                self._active += 1
+
+    async def leave(self, exclusive: bool) -> None:
+        async with self._change:
+            if exclusive:
+                self._exclusive = False
+            else:
+                self._active -= 1
+            self._change.notify_all()
+
+
+class _Hold:
+    def __init__(self, gate: _Gate, exclusive: bool) -> None:
+        self._gate, self._exclusive = gate, exclusive
+
+    async def __aenter__(self) -> None:
+        await self._gate.enter(self._exclusive)
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.shield(self._gate.leave(self._exclusive))
+
+
+# --- texts -----------------------------------------------------------------------------------------------
+
+
+def _finish_error(output: ToolOutput) -> ToolOutput:
+    """The hint, once, on every error that the model should think about."""
+    if not output.is_error or output.error_kind in _SILENT_KINDS or output.for_llm.endswith(HINT):
+        return output
+    return replace(output, for_llm=output.for_llm.rstrip() + HINT)
+
+
+def invalid(tool: Tool, error: InvalidArguments) -> ToolOutput:
+    """The output for arguments that do not fit: every violation, then how to call it."""
+    if len(error.violations) == 1:
+        text = f"Invalid arguments for {tool.name}: {error.violations[0].text}"
+    else:
+        lines = "\n".join(f"- {v.text}" for v in error.violations[:50])
+        more = f"\n- … and {len(error.violations) - 50} more" if len(error.violations) > 50 else ""
+        text = f"Invalid arguments for {tool.name}:\n{lines}{more}"
+    violations = [{"path": v.path, "text": v.text} for v in error.violations[:50]]
+    output = ToolOutput.error(text, "invalid", meta={"violations": violations})
+    return _finish_error(bound(output, min(tool.max_output, 8000), "call"))
+
+
+def _denied(tool: Tool, error: BaseException, lead: str | None = None) -> ToolOutput:
+    said = str(error)
+    if lead is None and isinstance(error, ToolExecutionDenied):
+        return ToolOutput.error(said or f"{tool.name} was denied", "denied")
+    detail = said or type(error).__name__
+    return ToolOutput.error(f"{tool.name} was not run: {lead or 'a check refused or failed'} ({detail})", "denied")
+
+
+def _unexpected(tool: Tool, error: Exception) -> ToolOutput:
+    log.exception("the arguments of %s could not be read", tool.name)
+    text = f"Error reading the arguments of {tool.name}: {_describe_error(error)}"
+    return _finish_error(ToolOutput.error(text, "invalid"))
+
+
+def _timed_out(tool: Tool, timeout: float | None) -> ToolOutput:
+    seconds = f"{timeout:g} s" if timeout is not None else "its time"
+    text = f"{tool.name} did not finish within {seconds} and was ended. It may have had part of its effect."
+    return ToolOutput.error(text, "timeout")
+
+
+def _describe_error(error: BaseException) -> str:
+    said = str(error).strip()
+    name = type(error).__name__
+    return f"{name}: {said}" if said else name
+
+
+def encode_any(arguments: Mapping[str, Any] | str) -> str:
+    """Arguments as the JSON text that would be bound."""
+    return arguments if isinstance(arguments, str) else encode(arguments)
+
+
+def _str(text: str | bytes) -> str:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+
+
+def _show(arguments: Any) -> str:
+    try:
+        return encode(arguments)
+    except InvalidArguments:
+        return repr(arguments)[:2000]

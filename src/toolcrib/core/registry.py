@@ -1,0 +1,286 @@
+"""Names to tools, and the way to call them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from .authorize import Authorizer
+from .context import ToolContext
+from .dialects import definition, legal_name, legal_names
+from .errors import ToolConflictError, ToolDefinitionError, ToolNotFoundError
+from .events import EventStream
+from .output import ToolOutput
+from .pipeline import Hook, Middleware, Pipeline, ToolCall
+from .tool import FunctionTool, Tool
+
+OnConflict = Literal["error", "replace", "keep"]
+PARALLEL_LIMIT = 16
+UNKNOWN_LIMIT = 500
+
+
+class ToolRegistry:
+    """Tools by name. `execute` runs one through the pipeline; a registry without a policy allows every call."""
+
+    def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = (), policy: Authorizer | None = None) -> None:
+        self.pipeline = Pipeline()
+        self.pipeline.authorizer = policy
+        self._tools: dict[str, Tool] = {}
+        self._other_names: dict[str, str] = {}
+        self._cache: dict[tuple[str, bool], list[dict[str, Any]]] = {}
+        self._legal: dict[str, str] | None = None
+        self._listeners: list[Callable[[], None]] = []
+        for item in tools:
+            self.register(item)
+
+    # --- keeping
+
+    def register(self, tool: Tool | Callable[..., Any], on_conflict: OnConflict = "error") -> Tool:
+        """Add a tool; returns the one that is registered afterwards. A plain function becomes a tool.
+
+        Tools from elsewhere (plugins, MCP servers, entry points: `source` other than "own") never replace one.
+        Raises ToolConflictError, or ToolDefinitionError where the tool's schema cannot be built.
+        """
+        actual = tool if isinstance(tool, Tool) else FunctionTool(tool)
+        name: Any = actual.name
+        if not isinstance(name, str) or not name or len(name) > 256:
+            raise ToolDefinitionError(f"a tool needs a name of 1 to 256 characters, got {name!r}")
+        if not any(c.isalnum() for c in name) or any(c.isspace() or not c.isprintable() for c in name):
+            raise ToolDefinitionError(f"a tool's name needs letters or digits and no spaces: {name!r}")
+        known = self._tools.get(name)
+        if known is not None and known is not actual:
+            if on_conflict == "keep":
+                return known
+            if on_conflict == "error" or actual.source != "own":
+                raise ToolConflictError(f"a tool named {name!r} is registered already ({known.source})")
+        _ = actual.schema  # a tool that cannot say its schema would break every listing
+        _ = actual.invoke
+        self._tools[name] = actual
+        for other in actual.names:
+            self._other_names.setdefault(other, name)
+        self._changed()
+        return actual
+
+    def unregister(self, name: str) -> None:
+        """Remove a tool; nothing if it is not there."""
+        removed = self._tools.pop(name, None)
+        if removed is not None:
+            self._other_names = {k: v for k, v in self._other_names.items() if v != name}
+            self._changed()
+
+    def merge(self, other: ToolRegistry, on_conflict: OnConflict = "error") -> None:
+        """Add all tools of another registry."""
+        for tool in other:
+            self.register(tool, on_conflict)
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener()` whenever the set of tools changes; returns a function that ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def _changed(self) -> None:
+        self._cache.clear()
+        self._legal = None
+        self.pipeline.policy_changed()
+        for listener in tuple(self._listeners):
+            listener()
+
+    # --- finding
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of that name, other name, or name as some dialect had to spell it."""
+        tool = self._tools.get(name)
+        if tool is not None:
+            return tool
+        other = self._other_names.get(name)
+        if other is not None:
+            return self._tools.get(other)
+        original = self._legal_names().get(name)
+        return self._tools.get(original) if original is not None else None
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of that name, or None."""
+        return self.find(name)
+
+    def require(self, name: str) -> Tool:
+        """The tool of that name. Raises ToolNotFoundError, with the closest names."""
+        tool = self.find(name)
+        if tool is None:
+            raise ToolNotFoundError(self.unknown(name))
+        return tool
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tool of that name."""
+        return self.find(name) is not None
+
+    @property
+    def names(self) -> list[str]:
+        """All names in the order of `definitions`."""
+        return [tool.name for tool in self]
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The second design's name for `names`."""
+        return self.names
+
+    def __iter__(self) -> Iterator[Tool]:
+        """Own tools by name, then those of MCP servers by name: a stable order keeps prompt caches."""
+        return iter(sorted(self._tools.values(), key=lambda t: (t.source.startswith("mcp"), t.name)))
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.find(name) is not None
+
+    def unknown(self, name: object) -> str:
+        """What to answer for an unknown name: the closest ones, in at most 500 characters."""
+        shown = str(name)
+        shown = shown if len(shown) <= 80 else shown[:79] + "…"
+        text = f"Tool not found: {shown!r}."
+        close = self.closest(str(name))
+        if close:
+            text += f" Did you mean {', '.join(close)}?"
+        elif len(self._tools) <= 20 and self._tools:
+            text += f" Available: {', '.join(self.names)}"
+        return text if len(text) <= UNKNOWN_LIMIT - 70 else text[: UNKNOWN_LIMIT - 71] + "…"
+
+    def closest(self, name: str, limit: int = 5) -> list[str]:
+        """The most similar registered names."""
+        from rapidfuzz import fuzz, process, utils
+
+        found = process.extract(
+            name[:100],
+            self._tools.keys(),
+            scorer=fuzz.WRatio,
+            processor=utils.default_process,
+            limit=limit,
+            score_cutoff=60,
+        )
+        return [match[0] for match in found]
+
+    # --- describing
+
+    def _legal_names(self) -> dict[str, str]:
+        """Legal name to name, for those that differ."""
+        if self._legal is None:
+            if all(legal_name(name) == name for name in self._tools):
+                self._legal = {}
+            else:
+                self._legal = {legal: name for name, legal in legal_names(self._tools).items() if legal != name}
+        return self._legal
+
+    def definitions(
+        self, dialect: str = "openai", names: Sequence[str] | None = None, compact: bool = False
+    ) -> list[dict[str, Any]]:
+        """All tools as a provider wants them, or those of `names` that exist. Cached until a tool changes: do not edit."""
+        key = (dialect, compact)
+        cached = self._cache.get(key)
+        if cached is None:
+            spelled = {name: legal for legal, name in self._legal_names().items()}
+            cached = [definition(t, dialect, compact=compact, name=spelled.get(t.name, t.name)) for t in self]
+            self._cache[key] = cached
+        if names is None:
+            return cached
+        wanted = {tool.name for name in names if (tool := self.find(name)) is not None}
+        return [body for tool, body in zip(self, cached, strict=True) if tool.name in wanted]
+
+    def get_definitions(self) -> list[dict[str, Any]]:
+        """The second design's name: definitions in OpenAI form."""
+        return self.definitions("openai")
+
+    def list_schemas(self) -> list[dict[str, Any]]:
+        """The first design's name: flat `{name, description, input_schema}`."""
+        return self.definitions("flat")
+
+    def definitions_for_tools(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Definitions of these tools in OpenAI form; unknown names are skipped."""
+        return self.definitions("openai", names)
+
+    def definitions_with_options(self, compact: bool = False) -> list[dict[str, Any]]:
+        """Definitions in OpenAI form, with short descriptions if `compact`."""
+        return self.definitions("openai", compact=compact)
+
+    def view(
+        self,
+        select: Callable[[Tool], bool] | Iterable[str] | None = None,
+        rename: Mapping[str, str] | None = None,
+        prefix: str = "",
+    ) -> ToolRegistry:
+        """A registry with some of these tools, perhaps under other names, through the same pipeline."""
+        if isinstance(select, str):
+            raise TypeError("select takes a function or a list of names, not one string")
+        wanted = select if callable(select) or select is None else frozenset(select)
+        result = ToolRegistry()
+        result.pipeline = self.pipeline
+        for tool in self:
+            if wanted is None or (wanted(tool) if callable(wanted) else tool.name in wanted):
+                name = prefix + (rename or {}).get(tool.name, tool.name)
+                result.register(tool if name == tool.name else _renamed(tool, name))
+        return result
+
+    # --- calling
+
+    @property
+    def events(self) -> EventStream:
+        """The stream of events of all calls through this registry."""
+        return self.pipeline.events
+
+    def use(self, middleware: Middleware) -> None:
+        """Add a middleware; the first added is the outermost."""
+        self.pipeline.middleware = (*self.pipeline.middleware, middleware)
+
+    def add_hook(self, hook: Hook) -> None:
+        """Add a hook; hooks run in the order they were added."""
+        self.pipeline.hooks = (*self.pipeline.hooks, hook)
+
+    def policy_changed(self) -> None:
+        """Tell the registry that its policy judges differently now (mode, rules)."""
+        self.pipeline.policy_changed()
+
+    def execute(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | bytes | None = None,
+        ctx: ToolContext | None = None,
+        *,
+        call_id: str | None = None,
+    ) -> Coroutine[Any, Any, ToolOutput]:
+        """Run one call through the pipeline. `arguments` are a dict or JSON text. Raises only cancellation."""
+        return self.pipeline.run(self, name, arguments, ctx, call_id)
+
+    def execute_with_context(
+        self, name: str, arguments: Mapping[str, Any] | str | bytes | None, ctx: ToolContext
+    ) -> Coroutine[Any, Any, ToolOutput]:
+        """The third design's name for `execute` with a context."""
+        return self.pipeline.run(self, name, arguments, ctx)
+
+    async def execute_parallel(
+        self, calls: Iterable[Any], ctx: ToolContext | None = None, limit: int = PARALLEL_LIMIT
+    ) -> list[ToolOutput]:
+        """Run a batch: outputs in call order. Consecutive read-only calls run together, up to `limit`; others alone.
+
+        Where a call waits for approval, later read-only calls run meanwhile; later ones with effects wait.
+        """
+        from .batch import run_batch
+
+        return await run_batch(self, calls, ctx, limit)
+
+
+def _renamed(tool: Tool, name: str) -> Tool:
+    copy = object.__new__(type(tool))
+    copy.__dict__.update(tool.__dict__)
+    copy.__dict__.pop("invoke", None)
+    copy.__dict__["name"] = name
+    copy.__dict__["names"] = ()
+    copy.__dict__["renamed_from"] = getattr(tool, "renamed_from", tool.name)
+    return copy
+
+
+default_registry = ToolRegistry()
+"""A registry for those who want a global one. Nothing inside uses it."""
+tool_registry = default_registry
+"""The first design's name for `default_registry`."""
+
+__all__ = ["PARALLEL_LIMIT", "ToolCall", "ToolRegistry", "asyncio", "default_registry", "tool_registry"]

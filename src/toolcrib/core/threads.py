@@ -1,0 +1,120 @@
+"""Daemon threads for sync tools: a stuck one is counted and replaced, and never holds up exit.
+
+Not `concurrent.futures`: its threads are joined at interpreter exit, so one stuck tool would hang the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+_IDLE_SECONDS = 30.0
+
+
+class ThreadsExhausted(RuntimeError):
+    """Every thread is busy, most likely with stuck tools."""
+
+
+class ToolThreads:
+    """A pool of daemon threads that grows to `limit` plus the number of abandoned (stuck) ones, up to `max_stuck`."""
+
+    def __init__(self, limit: int = 32, max_stuck: int = 64) -> None:
+        self._limit = limit
+        self._max_stuck = max_stuck
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._jobs: deque[_Job] = deque()
+        self._idle = 0
+        self._alive = 0
+        self.stuck = 0
+
+    async def run(self, fn: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
+        """Run `fn(**kwargs)` in a thread with this task's context variables. Cancelling abandons the thread."""
+        loop = asyncio.get_running_loop()
+        job = _Job(fn, kwargs, contextvars.copy_context(), loop, loop.create_future())
+        with self._lock:
+            if self.stuck >= self._max_stuck:
+                raise ThreadsExhausted(
+                    f"{self.stuck} earlier tool calls are stuck in their threads; no more are started"
+                )
+            self._jobs.append(job)
+            if self._idle >= len(self._jobs):
+                self._wake.notify()
+            elif self._alive - self.stuck < self._limit:
+                self._alive += 1
+                threading.Thread(target=self._work, name="toolcrib-tool", daemon=True).start()
+        try:
+            return await job.future
+        except asyncio.CancelledError:
+            with self._lock:
+                if job in self._jobs:
+                    self._jobs.remove(job)
+                elif not job.finished:
+                    job.abandoned = True
+                    self.stuck += 1
+                    self._replace()
+            raise
+
+    def _replace(self) -> None:
+        if self._jobs and not self._idle and self._alive - self.stuck < self._limit:
+            self._alive += 1
+            threading.Thread(target=self._work, name="toolcrib-tool", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                while not self._jobs:
+                    self._idle += 1
+                    woken = self._wake.wait(_IDLE_SECONDS)
+                    self._idle -= 1
+                    if not woken and not self._jobs:
+                        self._alive -= 1
+                        return
+                job = self._jobs.popleft()
+            job.run()
+            with self._lock:
+                job.finished = True
+                if job.abandoned:
+                    self.stuck -= 1
+
+
+class _Job:
+    __slots__ = ("abandoned", "context", "finished", "fn", "future", "kwargs", "loop")
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        kwargs: dict[str, Any],
+        context: contextvars.Context,
+        loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.fn, self.kwargs, self.context, self.loop, self.future = fn, kwargs, context, loop, future
+        self.finished = self.abandoned = False
+
+    def run(self) -> None:
+        try:
+            result, error = self.context.run(self.fn, **self.kwargs), None
+        except BaseException as caught:
+            result, error = None, caught
+            if isinstance(error, StopIteration):  # a future refuses to carry it
+                error = RuntimeError("the tool raised StopIteration")
+        try:
+            self.loop.call_soon_threadsafe(self._deliver, result, error)
+        except RuntimeError:  # the loop was closed meanwhile: nobody is waiting
+            pass
+
+    def _deliver(self, result: Any, error: BaseException | None) -> None:
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+
+shared_threads = ToolThreads()

@@ -1,0 +1,393 @@
+"""What a tool is, and the three ways to make one: from a typed function, from a class, from a raw schema."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Any, ClassVar, Literal, TypeVar, cast, overload
+
+from .context import ToolContext
+from .docstrings import Docstring, first_sentence, read_docstring
+from .empty import EMPTY
+from .errors import InvalidArguments, ToolDefinitionError, Violation
+from .verdict import Judge, Preview
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ToolCategory(StrEnum):
+    """What a tool does to the world; modes and approval go by it. A tool that names none is `shell`, which asks."""
+
+    FILESYSTEM_READ = "filesystem_read"
+    FILESYSTEM_WRITE = "filesystem_write"
+    NETWORK_READ = "network_read"
+    NETWORK_WRITE = "network_write"
+    SHELL = "shell"
+    HARDWARE = "hardware"
+    MEMORY = "memory"
+    MESSAGING = "messaging"
+    DESTRUCTIVE = "destructive"
+
+
+READ_ONLY = frozenset({ToolCategory.FILESYSTEM_READ, ToolCategory.NETWORK_READ})
+"""Categories without effects. `memory` may write its own store, so a memory tool is read-only only if it says so."""
+
+Category = (
+    ToolCategory
+    | Literal[
+        "filesystem_read", "filesystem_write", "network_read", "network_write",
+        "shell", "hardware", "memory", "messaging", "destructive",
+    ]
+)  # fmt: skip
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_MAX_OUTPUT = 50_000
+
+
+class Tool:
+    """Something a model may call. Subclass it with `name`, `description`, `parameters` and `async execute`.
+
+    `parameters` is a JSON Schema, or a bare map of properties in which entries without `default` are required.
+    Without `parameters` the schema comes from the annotations of `execute`. The signature of `execute` decides
+    whether it gets `(args, ctx)` or keywords; a parameter annotated `ToolContext` is injected and hidden.
+
+    Attributes beside the obvious: `read_only` None follows from the category; `timeout` and `max_output` are in
+    seconds and characters; `sequential` tools never run beside others in a batch, `exclusive` ones never beside
+    any call in the registry; `aliases` are other spellings of parameters, accepted and never shown; `names` are
+    other names of the tool itself, likewise; `poll` exempts it from the loop guard; `judge` and `preview` speak
+    for its arguments before it runs.
+    """
+
+    name: str = ""
+    description: str = ""
+    category: ToolCategory = ToolCategory.SHELL
+    categorized: bool = False
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    title: str | None = None
+    timeout: float | None = DEFAULT_TIMEOUT
+    sequential: bool = False
+    exclusive: bool = False
+    max_output: int = DEFAULT_MAX_OUTPUT
+    output_schema: Mapping[str, Any] | None = None
+    compact_description: str = ""
+    strict: bool = False
+    poll: bool = False
+    source: str = "own"
+    aliases: Mapping[str, str] = EMPTY
+    names: tuple[str, ...] = ()
+    judge: Judge | None = None
+    preview: Preview | None = None
+    timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None
+    parameters: Any = None
+
+    _handler_name: ClassVar[str] = "execute"
+
+    async def execute(self, *args: Any, **kwargs: Any) -> Any:
+        """Do the work. Subclasses define this."""
+        raise NotImplementedError(f"{type(self).__name__} defines no {self._handler_name}()")
+
+    # --- how the pipeline reaches it
+
+    @functools.cached_property
+    def arguments(self) -> Any:
+        """The validator and schema of its parameters (an `Arguments`), built at first use."""
+        from .schema import RawArguments, TypedArguments, full_schema, read_parameters
+
+        declared = self.parameters
+        if declared is None:
+            handler = self.handler
+            return TypedArguments(read_parameters(handler, self.name), read_docstring(handler.__doc__), self.name)
+        if not isinstance(declared, Mapping):
+            raise ToolDefinitionError(f"{self.name}: parameters should be a JSON Schema, not {declared!r}")
+        return RawArguments(full_schema(cast("Mapping[str, Any]", declared)), self.name)
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        """The function that does the work."""
+        return getattr(self, self._handler_name)
+
+    @functools.cached_property
+    def invoke(self) -> Callable[[dict[str, Any], ToolContext], Any]:
+        """Calls the handler with validated arguments and the context; may return an awaitable."""
+        from .schema import read_parameters
+
+        handler = self.handler
+        if self.parameters is None:
+            return _by_keyword(handler, read_parameters(handler, self.name).context)
+        return _by_signature(handler, self.schema, self.name)
+
+    @functools.cached_property
+    def is_async(self) -> bool:
+        """Whether the handler is a coroutine function; others run in a thread."""
+        handler: Any = self.handler
+        while isinstance(handler, functools.partial):
+            handler = cast("Any", handler).func
+        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
+
+    # --- what it says of itself
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its parameters."""
+        return self.arguments.schema
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether a call has no effects."""
+        return self.category in READ_ONLY if self.read_only is None else self.read_only
+
+    @property
+    def summary(self) -> str:
+        """A short description: `compact_description`, or the first sentence."""
+        return self.compact_description or first_sentence(self.description)
+
+    def to_schema(self, dialect: str = "openai", compact: bool = False) -> dict[str, Any]:
+        """This tool's definition as one provider wants it: openai, openai-responses, anthropic, gemini, mcp, flat."""
+        from .dialects import definition
+
+        return definition(self, dialect, compact=compact)
+
+    def validate_params(self, params: Mapping[str, Any] | str) -> list[str]:
+        """What is wrong with arguments, after the coercions a call would make; empty if nothing."""
+        try:
+            self.bind(params)
+        except InvalidArguments as error:
+            return [v.text for v in error.violations]
+        return []
+
+    def bind(self, arguments: Mapping[str, Any] | str | bytes | None) -> tuple[dict[str, Any], str | bytes]:
+        """Validated keyword arguments, and the JSON text they were made from. Raises InvalidArguments."""
+        text = arguments if isinstance(arguments, str | bytes) else encode(arguments)
+        arguments_ = self.arguments
+        if arguments_.closed or not self.aliases:  # an open schema would take another spelling for a new key
+            try:
+                return arguments_.parse(text), text
+            except ValueError:
+                pass
+        return self._bind_slowly(text)
+
+    def _bind_slowly(self, text: str | bytes) -> tuple[dict[str, Any], str]:
+        from .coerce import coerce, parse_object, rename, unwrap
+
+        arguments = self.arguments
+        value = rename(unwrap(parse_object(text), arguments.schema), self.aliases)
+        plain = encode(value)
+        try:
+            return arguments.parse(plain), plain
+        except ValueError:
+            pass
+        plain = encode(coerce(value, arguments.schema))
+        try:
+            return arguments.parse(plain), plain
+        except ValueError as error:
+            found = arguments.violations(plain)
+            raise InvalidArguments(found or [Violation("", str(error))]) from None
+
+    @classmethod
+    def from_schema(
+        cls,
+        name: str,
+        description: str,
+        schema: Mapping[str, Any],
+        handler: Callable[..., Any],
+        **options: Any,
+    ) -> Tool:
+        """A tool from a raw JSON Schema. `handler` gets `(args, ctx)`, `(args)` or keywords, as its signature says."""
+        return FunctionTool(handler, name=name, description=description, parameters=schema, **options)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        category = cls.__dict__.get("category")
+        if category is not None:
+            cls.categorized = True
+            if not isinstance(category, property):
+                cls.category = _category(category, cls.__name__)
+
+    def __repr__(self) -> str:
+        return f"<Tool {self.name} ({self.category})>"
+
+
+class BaseTool(Tool):
+    """A class tool whose work is `async run(self, **kwargs) -> str`."""
+
+    _handler_name = "run"
+
+    async def run(self, **kwargs: Any) -> Any:
+        """Do the work. Subclasses define this."""
+        raise NotImplementedError(f"{type(self).__name__} defines no run()")
+
+    async def execute(self, *args: Any, **kwargs: Any) -> Any:
+        """The same as `run`, for callers that know the other name."""
+        return await self.run(**(cast("dict[str, Any]", args[0]) if args else kwargs))
+
+
+class FunctionTool(Tool):
+    """A tool around a function; `tool()` and `Tool.from_schema()` make these."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        category: Category | None = None,
+        read_only: bool | None = None,
+        destructive: bool | None = None,
+        idempotent: bool | None = None,
+        open_world: bool | None = None,
+        title: str | None = None,
+        timeout: float | None = DEFAULT_TIMEOUT,
+        sequential: bool = False,
+        exclusive: bool = False,
+        max_output: int = DEFAULT_MAX_OUTPUT,
+        output_schema: Mapping[str, Any] | None = None,
+        compact_description: str | None = None,
+        strict: bool = False,
+        poll: bool = False,
+        source: str = "own",
+        aliases: Mapping[str, str] | None = None,
+        names: tuple[str, ...] = (),
+        judge: Judge | None = None,
+        preview: Preview | None = None,
+        timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not callable(fn):
+            raise ToolDefinitionError(f"a tool is made from a function, not {fn!r}")
+        self.fn = fn
+        self.name = name or _name_of(fn)
+        self._description = description
+        self.category = ToolCategory.SHELL if category is None else _category(category, self.name)
+        self.categorized = category is not None
+        self.read_only, self.destructive = read_only, destructive
+        self.idempotent, self.open_world, self.title = idempotent, open_world, title
+        if timeout is not None and timeout <= 0:
+            raise ToolDefinitionError(f"{self.name}: timeout must be positive seconds or None, got {timeout!r}")
+        self.timeout, self.sequential, self.exclusive = timeout, sequential, exclusive
+        if max_output < 100:
+            raise ToolDefinitionError(f"{self.name}: max_output must be at least 100 characters, got {max_output!r}")
+        self.max_output, self.output_schema = max_output, output_schema
+        self.compact_description = compact_description or ""
+        self.strict, self.poll, self.source = strict, poll, source
+        self.aliases, self.names = aliases or EMPTY, names
+        self.judge, self.preview, self.timeout_for = judge, preview, timeout_for
+        self.parameters = parameters
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        return self.fn
+
+    @functools.cached_property
+    def _doc(self) -> Docstring:
+        return read_docstring(self.fn.__doc__ if inspect.isroutine(self.fn) else type(self.fn).__call__.__doc__)
+
+    @property
+    def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The description given, or the docstring's prose."""
+        return self._description if self._description is not None else self._doc.text
+
+    async def execute(self, *args: Any, **kwargs: Any) -> Any:
+        result = self.fn(*args, **kwargs)
+        return await result if inspect.isawaitable(result) else result
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, outside the pipeline."""
+        return self.fn(*args, **kwargs)
+
+
+@overload
+def tool(fn: Callable[..., Any], /, **options: Any) -> FunctionTool: ...
+@overload
+def tool(**options: Any) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    fn: Callable[..., Any] | None = None, /, **options: Any
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool from a typed function, sync or async; a decorator with or without options, or a call.
+
+    The name comes from the function, the description from its docstring, the JSON Schema from its annotations
+    and the docstring's parameter section. Options are those of `Tool`: name, description, category, read_only,
+    destructive, idempotent, open_world, timeout (seconds, default 60), sequential, exclusive, max_output
+    (characters, default 50,000), output_schema, compact_description, strict, aliases.
+    """
+    if fn is None:
+
+        def decorate(actual: Callable[..., Any]) -> FunctionTool:
+            return FunctionTool(actual, **options)
+
+        return decorate
+    if isinstance(fn, Tool):
+        raise ToolDefinitionError(f"{fn.name} is a tool already")
+    return FunctionTool(fn, **options)
+
+
+def encode(arguments: Mapping[str, Any] | None) -> str:
+    """Arguments as JSON text. Raises InvalidArguments for what JSON cannot say (a NaN becomes `NaN`, refused later)."""
+    if arguments is None:
+        return "{}"
+    from pydantic_core import PydanticSerializationError, to_json
+
+    try:
+        return to_json(arguments, inf_nan_mode="constants").decode()
+    except (PydanticSerializationError, ValueError, UnicodeDecodeError) as error:
+        raise InvalidArguments([Violation("", f"arguments cannot be written as JSON: {error}")]) from None
+
+
+def _category(value: Any, owner: str) -> ToolCategory:
+    try:
+        return ToolCategory(value)
+    except ValueError:
+        known = ", ".join(ToolCategory)
+        raise ToolDefinitionError(f"{owner}: unknown category {value!r}; known: {known}") from None
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    target: Any = fn
+    while isinstance(target, functools.partial):
+        target = cast("Any", target).func
+    name = getattr(target, "__name__", None) or type(target).__name__
+    if name == "<lambda>":
+        raise ToolDefinitionError("a lambda has no name of its own: use tool(fn, name=…)")
+    return name
+
+
+def _by_keyword(handler: Callable[..., Any], context: str | None) -> Callable[[dict[str, Any], ToolContext], Any]:
+    if context is None:
+        return lambda kwargs, _ctx: handler(**kwargs)
+
+    def with_context(kwargs: dict[str, Any], ctx: ToolContext) -> Any:
+        kwargs[context] = ctx
+        return handler(**kwargs)
+
+    return with_context
+
+
+def _by_signature(
+    handler: Callable[..., Any], schema: Mapping[str, Any], owner: str
+) -> Callable[[dict[str, Any], ToolContext], Awaitable[Any]]:
+    """How a raw tool's handler wants its arguments: keywords, `(args)` or `(args, ctx)`."""
+    from .schema import read_parameters
+
+    parameters = read_parameters(handler, owner)
+    properties = schema.get("properties", {})
+    names = [p.name for p in parameters.visible]
+    kinds = [p.kind for p in parameters.visible]
+    if inspect.Parameter.VAR_KEYWORD in kinds or all(name in properties for name in names):
+        return _by_keyword(handler, parameters.context)
+    required = [p.name for p in parameters.visible if p.default is p.empty]
+    if len(required) == 1 and len(names) == 1:
+        if parameters.context is None:
+            return lambda kwargs, _ctx: handler(kwargs)
+        context = parameters.context
+        first = names[0]
+        return lambda kwargs, ctx: handler(**{first: kwargs, context: ctx})
+    if len(names) == 2 and parameters.context is None:
+        return lambda kwargs, ctx: handler(kwargs, ctx)
+    raise ToolDefinitionError(
+        f"{owner}: the handler takes {', '.join(names) or 'nothing'}; expected keywords named as the properties "
+        f"({', '.join(properties) or 'none'}), or (args), or (args, ctx)"
+    )

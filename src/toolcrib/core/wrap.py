@@ -1,0 +1,107 @@
+"""From whatever a tool returned to a `ToolOutput`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from .output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+
+_BLOCKS = (TextBlock, ImageBlock, AudioBlock, ResourceBlock)
+_RAW = (bytes, bytearray, *_BLOCKS)
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"),
+)  # fmt: skip
+
+
+def wrap(result: Any) -> ToolOutput:
+    """str, None, model, dataclass, dict, number, bytes, image, content block, or a list of these as an output."""
+    if isinstance(result, ToolOutput):
+        return result
+    if isinstance(result, str):
+        return ToolOutput(str(result))
+    if result is None:
+        return ToolOutput("(no output)")
+    if isinstance(result, _RAW) or _is_picture(result):
+        return _of_blocks([_block(result)])
+    if isinstance(result, list | tuple):
+        items = cast("Sequence[Any]", result)
+        if any(isinstance(i, _RAW) or _is_picture(i) for i in items):
+            return _of_blocks([_block(item) for item in items])
+    data = plain(result)
+    return ToolOutput(as_text(data), data=data)
+
+
+def as_text(data: Any) -> str:
+    """JSON data as compact text; a string as it is."""
+    if isinstance(data, str):
+        return data
+    from pydantic_core import to_json
+
+    return to_json(data, inf_nan_mode="constants", serialize_unknown=True).decode()
+
+
+def plain(value: Any) -> Any:
+    """JSON-like data from models, dataclasses, enums, dates and containers of them."""
+    from pydantic_core import to_jsonable_python
+
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    return to_jsonable_python(value, inf_nan_mode="constants", serialize_unknown=True)
+
+
+def _is_picture(value: Any) -> bool:
+    return type(value).__module__.startswith("PIL.") and hasattr(value, "save")
+
+
+def _block(value: Any) -> ContentBlock:
+    if isinstance(value, _BLOCKS):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return _of_bytes(bytes(value))
+    if _is_picture(value):
+        import io
+
+        buffer = io.BytesIO()
+        value.save(buffer, format="PNG")
+        return ImageBlock(buffer.getvalue(), "image/png")
+    return TextBlock(as_text(value if isinstance(value, str | Mapping) else plain(value)))
+
+
+def image_type(data: bytes) -> str | None:
+    """The MIME type of PNG, JPEG, GIF or WebP bytes, by their first bytes."""
+    for magic, mime in _MAGIC:
+        if data.startswith(magic):
+            return mime
+    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+
+
+def _of_bytes(data: bytes) -> ContentBlock:
+    mime = image_type(data)
+    if mime is not None:
+        return ImageBlock(data, mime)
+    try:
+        return TextBlock(data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return ResourceBlock("data:application/octet-stream", "application/octet-stream", data=data)
+
+
+def _of_blocks(blocks: list[ContentBlock]) -> ToolOutput:
+    texts = [describe(block) for block in blocks]
+    if all(isinstance(block, TextBlock) for block in blocks):
+        return ToolOutput("\n".join(texts), content=tuple(blocks) if len(blocks) > 1 else ())
+    return ToolOutput("\n".join(texts), content=tuple(blocks))
+
+
+def describe(block: ContentBlock) -> str:
+    """A block as text, for a model or person that can only read."""
+    if isinstance(block, TextBlock):
+        return block.text
+    if isinstance(block, ResourceBlock):
+        if block.text is not None:
+            return block.text
+        size = f", {len(block.data):,} bytes" if block.data is not None else ""
+        return f"[resource {block.uri if len(block.uri) < 200 else block.uri[:200] + '…'}{size}]"
+    return f"[{block.type} {block.mime_type}, {len(block.data):,} bytes]"
