@@ -107,6 +107,4 @@ def protected_below(relative: str) -> ProtectedName | None:
 
 def protected_parents() -> Iterator[str]:
     """Every directory above a protected name, once, outer ones first: what a sandbox must pin in place."""
-    yield from sorted(
-        {parent for entry in PROTECTED_NAMES for parent in entry.parents}, key=lambda p: p.count("/")
-    )
+    yield from sorted({parent for entry in PROTECTED_NAMES for parent in entry.parents}, key=lambda p: p.count("/"))

@@ -1,0 +1,328 @@
+"""Paths stay inside the granted roots, however they are spelled and whoever moves links meanwhile."""
+
+import os
+import socket
+import stat
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcrib.boundary.openat2 import has_openat2
+from toolcrib.boundary.workspace import (
+    ChangedMeanwhile,
+    LinkRefused,
+    NotRegularFile,
+    ReadOnlyRoot,
+    Workspace,
+)
+from toolcrib.core.errors import ConfigError, OutsideWorkspace, ToolError
+
+METHODS = ["walk", *(["openat2"] if has_openat2() else [])]
+
+
+@pytest.fixture(params=METHODS)
+def ws(request, tmp_path):
+    root = tmp_path / "ws"
+    (root / "sub" / "deep").mkdir(parents=True)
+    (root / "a.txt").write_text("a")
+    (root / "sub" / "b.txt").write_text("b")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.txt").write_text("secret")
+    with_extra = tmp_path / "extra"
+    with_extra.mkdir()
+    (with_extra / "x.txt").write_text("x")
+    (tmp_path / "more").mkdir()
+    workspace = Workspace(root, [with_extra], [tmp_path / "more"], method=request.param)
+    yield workspace
+    workspace.close()
+
+
+def read(ws: Workspace, path: str | Path) -> bytes:
+    fd = ws.open_read(path)
+    with open(fd, "rb") as f:
+        return f.read()
+
+
+def test_this_linux_has_openat2():
+    if os.uname().sysname == "Linux":
+        assert has_openat2()
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["a.txt", "./a.txt", "sub/../a.txt", "//a.txt", "sub/./../a.txt", "{root}/a.txt", "{root}//sub/../a.txt"],
+)
+def test_spellings_of_one_file(ws, spelling):
+    spelling = spelling.format(root=ws.root)
+    if spelling.startswith("//"):
+        spelling = f"/{ws.root}/a.txt"
+    assert ws.relative(spelling) == "a.txt"
+    assert read(ws, spelling) == b"a"
+
+
+def test_empty_path_is_the_root(ws):
+    assert ws.relative("") == "." == ws.relative(".") == ws.relative(str(ws.root))
+    assert stat.S_ISDIR(ws.stat("").st_mode)
+
+
+@pytest.mark.parametrize(
+    "path", ["..", "../outside/secret.txt", "/etc/passwd", "/", "sub/../../outside/secret.txt", "~/x", "{root}x/y"]
+)
+def test_outside_names_the_roots(ws, path):
+    with pytest.raises(OutsideWorkspace) as caught:
+        ws.open_read(path.format(root=ws.root))
+    assert str(ws.root) in str(caught.value) and "extra (read only)" in str(caught.value)
+
+
+def test_percent_and_dots_are_letters(ws):
+    (ws.root / "a..b").write_text("dots")
+    (ws.root / "%2e%2e").write_text("percent")
+    assert read(ws, "a..b") == b"dots" and read(ws, "%2e%2e") == b"percent"
+
+
+def test_nul_is_refused(ws):
+    with pytest.raises(ToolError, match="NUL"):
+        ws.open_read("a\0b")
+
+
+def test_links_inside_are_followed_for_reading(ws):
+    (ws.root / "rel").symlink_to("sub/b.txt")
+    (ws.root / "up").symlink_to("sub/deep")
+    (ws.root / "sub" / "deep" / "back").symlink_to("../b.txt")
+    (ws.root / "abs").symlink_to(ws.root / "sub")
+    (ws.root / "extra-link").symlink_to(ws.root.parent / "extra" / "x.txt")
+    assert read(ws, "rel") == b"b"
+    assert read(ws, "up/back") == b"b"
+    assert read(ws, "abs/b.txt") == b"b"
+    assert read(ws, "extra-link") == b"x"
+    assert ws.real("abs/b.txt") == "sub/b.txt"
+    assert ws.real("extra-link") == str(ws.root.parent / "extra" / "x.txt")
+    assert os.listdir(fd := ws.open_dir("abs")) and os.close(fd) is None
+
+
+def test_links_out_are_refused(ws):
+    outside = ws.root.parent / "outside"
+    (ws.root / "abs").symlink_to(outside / "secret.txt")
+    (ws.root / "rel").symlink_to("../outside/secret.txt")
+    (ws.root / "dir").symlink_to(outside)
+    (ws.root / "chain").symlink_to("dir")
+    (ws.root / "magic").symlink_to("/proc/self/root/etc/passwd")
+    for path in ("abs", "rel", "dir/secret.txt", "chain/secret.txt", "magic"):
+        with pytest.raises(OutsideWorkspace, match="link"):
+            ws.open_read(path)
+        assert ws.judge_path(path).verdict == "deny"
+        assert not ws.exists(path)
+
+
+def test_link_loops_end(ws):
+    (ws.root / "l1").symlink_to("l2")
+    (ws.root / "l2").symlink_to("l1")
+    with pytest.raises(OSError, match="symbolic links"):
+        ws.open_read("l1")
+
+
+def test_writing_follows_no_link(ws):
+    (ws.root / "file").symlink_to("a.txt")
+    (ws.root / "dangling").symlink_to("../outside/new.txt")
+    (ws.root / "dir").symlink_to("sub")
+    for path in ("file", "dangling", "dir/b.txt", "dir/new.txt"):
+        with pytest.raises(LinkRefused):
+            ws.write_atomic(path, b"x")
+    with pytest.raises(LinkRefused, match=r"Use 'sub/b.txt' itself"):
+        ws.write_atomic("dir/b.txt", b"x")
+    with pytest.raises(LinkRefused):
+        ws.mkdirs("dir/new")
+    assert (ws.root / "a.txt").read_text() == "a" and not (ws.root.parent / "outside" / "new.txt").exists()
+    ws.unlink("file")  # the link itself
+    assert (ws.root / "a.txt").exists()
+
+
+def test_special_files_are_refused_at_once(ws):
+    os.mkfifo(ws.root / "fifo")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(ws.root / "sock"))
+    (ws.root / "zero").symlink_to("/dev/zero")
+    began = time.perf_counter()
+    for path in ("fifo", "sock", "sub"):
+        with pytest.raises(NotRegularFile):
+            ws.open_read(path)
+    with pytest.raises(NotRegularFile, match="FIFO"):
+        ws.write_atomic("fifo", b"x")
+    with pytest.raises(OutsideWorkspace):
+        ws.open_read("zero")
+    assert time.perf_counter() - began < 0.1
+
+
+def test_devices_and_proc_are_refused_even_in_a_root():
+    ws = Workspace("/")
+    for path in ("/dev/zero", "/proc/self/environ", "/proc/1/environ", "/sys/kernel/uevent_seqnum", "/proc/kmsg"):
+        if os.path.exists(path):
+            with pytest.raises((NotRegularFile, PermissionError)):
+                ws.open_read(path)
+
+
+def test_write_is_atomic_and_keeps_the_mode(ws):
+    (ws.root / "run.sh").write_text("old")
+    (ws.root / "run.sh").chmod(0o755)
+    before = os.stat(ws.root / "run.sh").st_ino
+    ws.write_atomic("run.sh", b"new")
+    after = os.stat(ws.root / "run.sh")
+    assert (ws.root / "run.sh").read_bytes() == b"new" and stat.S_IMODE(after.st_mode) == 0o755
+    assert after.st_ino != before
+    assert not [n for n in os.listdir(ws.root) if n.endswith(".tmp")]
+
+
+def test_new_files_obey_the_umask(ws):
+    old = os.umask(0o027)
+    try:
+        ws.write_atomic("new", b"")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(os.stat(ws.root / "new").st_mode) == 0o640
+
+
+def test_a_failed_write_leaves_nothing(ws, monkeypatch):
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        ws.write_atomic("a.txt", b"new")
+    assert (ws.root / "a.txt").read_text() == "a"
+    assert sorted(os.listdir(ws.root)) == ["a.txt", "sub"]
+
+
+def test_commit_notices_other_hands(ws):
+    staged = ws.stage("a.txt", b"mine")
+    (ws.root / "a.txt").write_text("theirs")
+    with pytest.raises(ChangedMeanwhile):
+        staged.commit()
+    fresh = ws.stage("fresh", b"mine")
+    (ws.root / "fresh").symlink_to("../outside/new.txt")
+    with pytest.raises(ChangedMeanwhile):
+        fresh.commit()
+    assert (ws.root / "a.txt").read_text() == "theirs" and not (ws.root.parent / "outside" / "new.txt").exists()
+    assert not [n for n in os.listdir(ws.root) if n.endswith(".tmp")]
+
+
+def test_a_hard_link_is_parted_not_written_through(ws):
+    outside = ws.root.parent / "outside" / "secret.txt"
+    os.link(outside, ws.root / "hard")
+    assert ws.judge_path("hard", write=True).verdict == "ask"
+    ws.write_atomic("hard", b"new")
+    assert outside.read_text() == "secret" and (ws.root / "hard").read_bytes() == b"new"
+
+
+def test_read_only_and_extra_roots(ws):
+    extra, more = ws.root.parent / "extra", ws.root.parent / "more"
+    assert read(ws, extra / "x.txt") == b"x"
+    with pytest.raises(ReadOnlyRoot):
+        ws.write_atomic(extra / "x.txt", b"y")
+    with pytest.raises(ReadOnlyRoot):
+        ws.chmod(extra / "x.txt", 0o600)
+    assert ws.judge_path(extra / "x.txt", write=True).verdict == "deny"
+    ws.write_atomic(more / "y.txt", b"y")
+    assert ws.relative(more / "y.txt") == str(more / "y.txt")
+    assert [r.writable for r in ws.roots()] == [True, True, False]
+
+
+def test_a_read_only_root_inside_the_workspace(tmp_path):
+    (tmp_path / "vendor").mkdir()
+    ws = Workspace(tmp_path, [tmp_path / "vendor"])
+    with pytest.raises(ReadOnlyRoot):
+        ws.write_atomic("vendor/x", b"")
+
+
+def test_a_workspace_reached_through_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "f").write_text("f")
+    (tmp_path / "alias").symlink_to("real")
+    ws = Workspace(tmp_path / "alias")
+    assert ws.root == Path(os.path.realpath(tmp_path)) / "real"
+    assert ws.relative(tmp_path / "alias" / "f") == "f" == ws.relative(ws.root / "f")
+
+
+def test_a_missing_workspace_is_a_config_error(tmp_path):
+    with pytest.raises(ConfigError, match="nowhere"):
+        Workspace(tmp_path / "nowhere")
+
+
+def test_a_workspace_made_anew_is_found_again(ws):
+    (ws.root / "a.txt").unlink()
+    (ws.root / "sub" / "b.txt").unlink()
+    (ws.root / "sub" / "deep").rmdir()
+    (ws.root / "sub").rmdir()
+    ws.root.rmdir()
+    ws.root.mkdir()
+    (ws.root / "again").write_text("again")
+    assert read(ws, "again") == b"again"
+
+
+def test_mkdirs_and_missing_parents(ws):
+    assert ws.missing_parents("sub/n1/n2/file") == ["sub/n1", "sub/n1/n2"]
+    assert ws.mkdirs("sub/n1/n2") == ["sub/n1", "sub/n1/n2"]
+    assert ws.mkdirs("sub/n1/n2") == []
+    with pytest.raises(OSError, match="Not a directory"):
+        ws.mkdirs("a.txt/x")
+
+
+def test_rename_replaces_nothing(ws):
+    ws.rename("a.txt", "sub/moved.txt")
+    assert (ws.root / "sub" / "moved.txt").read_text() == "a"
+    with pytest.raises(FileExistsError):
+        ws.rename("sub/moved.txt", "sub/b.txt")
+    with pytest.raises(OutsideWorkspace):
+        ws.rename("sub/b.txt", "../outside/b.txt")
+    with pytest.raises(ToolError, match="root"):
+        ws.rename(".", "x")
+
+
+def test_judging_secrets_and_protected_names(ws):
+    (ws.root / ".env").write_text("KEY=1")
+    (ws.root / "link").symlink_to(".env")
+    (ws.root / ".env.example").write_text("KEY=")
+    for path in (".env", "link", "sub/server.pem", "home/.ssh/config", "id_ed25519", "id_rsa.old"):
+        verdict = ws.judge_path(path)
+        assert verdict is not None and verdict.verdict == "ask", path
+        assert ws.sensitive(path)
+    for path in (".env.example", "id_ed25519.pub", "id_mapping.py", "a.txt", "environment.py"):
+        assert ws.judge_path(path) is None, path
+    for path in (".git/hooks/pre-commit", ".git/config", ".git", "lib/.git/hooks/x", ".GIT/hooks/x", "toolcrib.toml"):
+        verdict = ws.judge_path(path, read=False, write=True)
+        assert verdict is not None and verdict.verdict == "ask", path
+    for path in (".gitignore", ".git/index", "hooks/x", "a.txt"):
+        assert ws.judge_path(path, read=False, write=True) is None, path
+
+
+PIECES = st.sampled_from(["..", ".", "", "sub", "deep", "a.txt", "out", "in", "abs", "loop", "\u202e", "x" * 300, "~"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(pieces=st.lists(PIECES, max_size=8), lead=st.sampled_from(["", "/", "{root}/", "{root}/../", "{out}/", "~/"]))
+def test_no_spelling_reaches_outside(tmp_path_factory, pieces, lead):
+    root = tmp_path_factory.getbasetemp() / "spell"
+    if not root.exists():
+        (root / "ws" / "sub" / "deep").mkdir(parents=True)
+        (root / "out").mkdir()
+        (root / "out" / "a.txt").write_text("secret")
+        (root / "ws" / "a.txt").write_text("fine")
+        (root / "ws" / "sub" / "out").symlink_to(root / "out")
+        (root / "ws" / "out").symlink_to("../out")
+        (root / "ws" / "in").symlink_to("sub/deep")
+        (root / "ws" / "abs").symlink_to(root / "ws")
+        (root / "ws" / "loop").symlink_to("loop")
+    path = lead.format(root=root / "ws", out=root / "out") + "/".join(pieces)
+    answers = set()
+    for method in METHODS:
+        ws = Workspace(root / "ws", method=method)
+        try:
+            answers.add(read(ws, path))
+        except (ToolError, OSError) as error:
+            answers.add(type(error).__name__)
+        finally:
+            ws.close()
+    assert b"secret" not in answers
+    assert len(answers) == 1, answers  # both ways of opening agree
