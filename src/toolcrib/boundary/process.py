@@ -1,14 +1,11 @@
 """Runs commands: bounded output, a time limit that holds, and nothing left behind.
 
-One daemon thread spawns every command, reads what all of them print and watches the clock. It lives as long
-as the process, because bubblewrap's `--die-with-parent` fires when the *thread* that spawned it ends. There is
-no `preexec_fn`: it would force a fork of the whole host and is unsafe beside other threads.
+There is no `preexec_fn`: it would force a fork of the whole host and is unsafe beside other threads.
 """
 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import fcntl
 import os
@@ -17,16 +14,15 @@ import signal
 import subprocess
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol
 
 from .capture import Capture, OpenSpill
 from .orphans import MARKER, new_marker, sweep
+from .spawner import BUFFER_BYTES, spawner
 
 REAP_SECONDS = 5.0  # how long a killed command may take to vanish before we answer without it
-PIPE_BYTES = 1 << 20  # the default pipe-max-size of Linux; fewer wake-ups for chatty commands
 _DRAIN_BYTES = 4 << 20  # what is still read after the command has ended
 _STDIN_BYTES = 1 << 20  # how much input may wait for a session that does not read
 
@@ -62,6 +58,7 @@ class Spawn:
     child_fds: tuple[int, ...] = ()
     handshake: Handshake | None = None
     cleanup: Callable[[], None] = field(default=lambda: None)
+    prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
 
     def discard(self) -> None:
@@ -137,7 +134,7 @@ class Process:
 
     def kill(self, reason: EndedBy = "killed") -> None:
         """End the whole tree; the result follows within REAP_SECONDS."""
-        _loop().call(lambda: self._kill(reason))
+        spawner().call(lambda: self._kill(reason))
 
     def wait(self, timeout: float | None = None) -> ProcessResult | None:
         """Block until the command has ended. None if `timeout` came first."""
@@ -146,6 +143,11 @@ class Process:
         if self.error is not None:
             raise self.error
         return self.result
+
+    def end(self, timeout: float) -> None:
+        """Kill it and wait up to `timeout` seconds. For the end of the process."""
+        self.kill()
+        self._done.wait(timeout)
 
     async def finished(self) -> ProcessResult:
         """Wait without blocking the loop. Cancelling ends the command, and returns when it is gone."""
@@ -193,7 +195,7 @@ class Process:
             self._pending += data
             if end:
                 self._interactive = False
-        _loop().call(self._flush)
+        spawner().call(self._flush)
         return True
 
     # --- in the process thread ---------------------------------------------------------------------------
@@ -203,11 +205,19 @@ class Process:
         try:
             self._start()
         except BaseException as error:
-            self.error = error
-            self._finish()
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Something of ours went wrong: the error is the outcome, and nothing may be left running."""
+        self.error = self.error or error
+        if self._popen is not None:
+            self._signal()
+            spawner().reap_later(self._popen)
+        self._finish()
 
     def _start(self) -> None:
-        spawn, loop = self._spawn, _loop()
+        spawn, thread = self._spawn, spawner()
+        spawn.prepare()
         self._marker = new_marker()
         env = {**spawn.env, MARKER: self._marker}
         pipes = [_pipe(), _pipe()]
@@ -238,16 +248,16 @@ class Process:
         self.started = time.monotonic()
         if self._timeout is not None:
             self._deadline = self.started + self._timeout
-        loop.running.add(self)
+        thread.running.add(self)
         for index, (read_end, _) in enumerate(pipes):
             os.set_blocking(read_end, False)
             self._streams[read_end] = index
-            loop.watch(read_end, self._readable(read_end), self)
+            thread.watch(read_end, self._readable(read_end), self)
         if self._stdin is not None:
             os.set_blocking(self._stdin, False)
         if spawn.handshake is not None:
             os.set_blocking(spawn.handshake.fd, False)
-            loop.watch(spawn.handshake.fd, self._news, self)
+            thread.watch(spawn.handshake.fd, self._news, self)
         self._watch_exit()
         if self._killing:  # cancelled before it began
             self._kill(self._ended_by)
@@ -257,12 +267,12 @@ class Process:
         assert popen is not None
         if hasattr(os, "pidfd_open"):
             self._exit_fd = os.pidfd_open(popen.pid)
-            _loop().watch(self._exit_fd, self._exited, self)
+            spawner().watch(self._exit_fd, self._exited, self)
             return
 
         def wait() -> None:  # no pidfd (macOS): one thread a command
             popen.wait()
-            _loop().call(self._exited)
+            spawner().call(self._exited)
 
         threading.Thread(target=wait, name="toolcrib-wait", daemon=True).start()
 
@@ -271,20 +281,20 @@ class Process:
 
     def _read(self, fd: int) -> int:
         """Read once. Bytes read; 0 at the end of the stream, -1 if there is nothing now."""
-        loop = _loop()
+        thread = spawner()
         try:
-            size = os.readv(fd, [loop.buffer])
+            size = os.readv(fd, [thread.buffer])
         except BlockingIOError:
             return -1
         if size == 0:
             self._close_stream(fd)
             return 0
         with self._lock:
-            self._captures[self._streams[fd]].feed(loop.view[:size])
+            self._captures[self._streams[fd]].feed(thread.view[:size])
         return size
 
     def _close_stream(self, fd: int) -> None:
-        _loop().forget(fd)
+        spawner().forget(fd)
         self._streams.pop(fd)
         os.close(fd)
 
@@ -296,14 +306,9 @@ class Process:
         except BlockingIOError:
             return
         if not data:
-            _loop().forget(handshake.fd)
+            spawner().forget(handshake.fd)
             return
-        try:
-            leader = handshake.feed(data)
-        except BaseException as error:  # limits could not be set: it must not run
-            self.error = error
-            self._kill("killed")
-            return
+        leader = handshake.feed(data)  # raises if limits could not be set: then it must not run
         if leader is not None and self._leader_fd is None:
             with contextlib.suppress(ProcessLookupError):  # gone already
                 self._leader_fd = os.pidfd_open(leader)
@@ -318,12 +323,12 @@ class Process:
                 while self._pending:
                     del self._pending[: os.write(self._stdin, bytes(self._pending[:65536]))]
             except BlockingIOError:
-                _loop().watch(self._stdin, self._flush, self, selectors.EVENT_WRITE)
+                spawner().watch(self._stdin, self._flush, self, selectors.EVENT_WRITE)
                 return
             except OSError:
                 self._interactive = False
                 self._pending.clear()
-            _loop().forget(self._stdin)
+            spawner().forget(self._stdin)
             if not self._interactive:
                 os.close(self._stdin)
                 self._stdin = None
@@ -364,9 +369,9 @@ class Process:
 
     def _exited(self) -> None:
         """The child is gone. Inside a pid namespace the rest follows at once; wait for pid 1 to say so."""
-        loop = _loop()
+        thread = spawner()
         if self._exit_fd is not None:
-            loop.forget(self._exit_fd)
+            thread.forget(self._exit_fd)
         if self._spawn.handshake is not None:
             self._news()
         if self._leader_fd is None:
@@ -375,11 +380,11 @@ class Process:
         if not self._killing:
             self._killing = True  # from here on only the reaping is waited for
             self._deadline = time.monotonic() + REAP_SECONDS
-        loop.watch(self._leader_fd, self._leader_gone, self)
+        thread.watch(self._leader_fd, self._leader_gone, self)
 
     def _leader_gone(self) -> None:
         assert self._leader_fd is not None
-        _loop().forget(self._leader_fd)
+        spawner().forget(self._leader_fd)
         with contextlib.suppress(OSError):  # ours only if we are a subreaper or pid 1
             os.waitid(os.P_PIDFD, self._leader_fd, os.WEXITED | os.WNOHANG)
         self._end()
@@ -387,12 +392,12 @@ class Process:
     def _end(self, reaped: bool = True) -> None:
         popen = self._popen
         assert popen is not None
-        loop = _loop()
+        thread = spawner()
         self._signal()  # what the command left behind in its process group; before reaping frees the number
         if reaped:
             popen.wait()
         else:
-            loop.reap_later(popen)
+            thread.reap_later(popen)
         if self._spawn.handshake is None and self._leader_fd is None:
             sweep(popen.pid, self._marker)
         left = _DRAIN_BYTES
@@ -418,25 +423,26 @@ class Process:
         self._finish()
 
     def _finish(self) -> None:
-        loop = _loop()
-        loop.running.discard(self)
+        if self.done:
+            return
+        thread = spawner()
+        for fd in list(self._streams):
+            self._close_stream(fd)
+        thread.running.discard(self)
         with self._lock:
             self._interactive = False
             if self._stdin is not None:
-                loop.forget(self._stdin)
+                thread.forget(self._stdin)
                 os.close(self._stdin)
                 self._stdin = None
         if self._spawn.handshake is not None:
-            loop.forget(self._spawn.handshake.fd)
+            thread.forget(self._spawn.handshake.fd)
         for fd in (self._exit_fd, self._leader_fd):
             if fd is not None:
-                loop.forget(fd)
+                thread.forget(fd)
                 os.close(fd)
         self._exit_fd = self._leader_fd = None
-        try:
-            self._spawn.discard()
-        except OSError as error:
-            self.error = self.error or error
+        self._spawn.discard()
         with self._lock:
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
@@ -454,7 +460,7 @@ def start(
 ) -> Process:
     """Start a command. Never blocks; a failure to spawn is raised by `wait` and `finished`."""
     process = Process(spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive)
-    _loop().call(process.begin)
+    spawner().call(process.begin)
     return process
 
 
@@ -465,110 +471,8 @@ async def run(
     return await start(spawn, timeout=timeout, limit=limit, open_spill=open_spill).finished()
 
 
-class _Loop:
-    """The process thread: a selector over every pipe and pidfd, an inbox of callables, and deadlines."""
-
-    def __init__(self) -> None:
-        self.running: set[Process] = set()
-        self.buffer = bytearray(PIPE_BYTES)
-        self.view = memoryview(self.buffer)
-        self._selector = selectors.DefaultSelector()
-        self._inbox: deque[Callable[[], None]] = deque()
-        self._unreaped: list[subprocess.Popen[bytes]] = []
-        self._wake_read, self._wake_write = os.pipe()
-        for fd in (self._wake_read, self._wake_write):
-            os.set_blocking(fd, False)
-        self._selector.register(self._wake_read, selectors.EVENT_READ, (self._drain_wake, None))
-        self._thread = threading.Thread(target=self._run, name="toolcrib-processes", daemon=True)
-        self._thread.start()
-
-    def call(self, fn: Callable[[], None]) -> None:
-        """Run `fn` in the process thread, soon."""
-        self._inbox.append(fn)
-        with contextlib.suppress(BlockingIOError):  # full of wake-ups already
-            os.write(self._wake_write, b"w")
-
-    def watch(self, fd: int, fn: Callable[[], object], owner: Process, event: int = selectors.EVENT_READ) -> None:
-        if fd not in self._selector.get_map():
-            self._selector.register(fd, event, (fn, owner))
-
-    def forget(self, fd: int) -> None:
-        if fd in self._selector.get_map():
-            self._selector.unregister(fd)
-
-    def reap_later(self, popen: subprocess.Popen[bytes]) -> None:
-        self._unreaped.append(popen)
-
-    def _drain_wake(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.read(self._wake_read, 4096)
-
-    def _run(self) -> None:
-        while True:
-            deadlines = [p.deadline for p in self.running if p.deadline is not None]
-            wait = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
-            if self._unreaped:
-                wait = min(wait or 1.0, 1.0)
-                self._unreaped = [p for p in self._unreaped if p.poll() is None]
-            for key, _ in self._selector.select(wait):
-                if key.fd in self._selector.get_map():  # not forgotten by an earlier one of this round
-                    fn, owner = cast("tuple[Callable[[], object], Process | None]", key.data)
-                    self._guarded(fn, owner)
-            while self._inbox:
-                self._guarded(self._inbox.popleft(), None)
-            if deadlines:
-                now = time.monotonic()
-                for process in list(self.running):
-                    self._guarded(lambda p=process, now=now: p.expire(now), process)
-
-    def _guarded(self, fn: Callable[[], object], owner: Process | None) -> None:
-        try:
-            fn()
-        except Exception as error:  # one broken command must not take the others' thread along
-            if owner is not None and not owner.done:
-                owner.error = owner.error or error
-                owner.kill("killed")
-
-
 def _pipe() -> tuple[int, int]:
     read_end, write_end = os.pipe()
     with contextlib.suppress(OSError, AttributeError):  # over the user's pipe quota, or not Linux
-        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, BUFFER_BYTES)
     return read_end, write_end
-
-
-_lock = threading.Lock()
-_shared: _Loop | None = None
-
-
-def _loop() -> _Loop:
-    global _shared
-    if _shared is None:
-        with _lock:
-            if _shared is None:
-                _shared = _Loop()
-                atexit.register(_kill_all, _shared, os.getpid())
-    return _shared
-
-
-def _kill_all(loop: _Loop, pid: int) -> None:
-    """At exit: commands that still run end with us. Those in a sandbox would anyway."""
-    if os.getpid() != pid:
-        return
-    running = list(loop.running)
-    for process in running:
-        process.kill("killed")
-    for process in running:
-        process.when_done(lambda: None)
-        with contextlib.suppress(Exception):
-            process.wait(1.0)
-
-
-def _forget_loop() -> None:
-    """After a fork: the thread exists in the parent only."""
-    global _shared, _lock
-    _shared, _lock = None, threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_loop)

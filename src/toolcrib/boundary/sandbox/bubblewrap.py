@@ -12,7 +12,7 @@ from pathlib import Path
 from ...core.errors import SandboxUnavailable
 from ..process import Spawn
 from . import seccomp
-from .cgroup import Cgroup, new_cgroup
+from .cgroup import CommandGroup, join_group, new_group
 from .guarded import guard
 from .remedies import explain
 from .roots import SYSTEM_FOLDERS, Roots, system_arguments
@@ -78,6 +78,7 @@ class Bubblewrap:
             env=inner,
             child_fds=(filter_fd, handshake.status, handshake.block),
             handshake=handshake,
+            prepare=lambda: join_group(self._settings.limits),
             appeared=guarded.appeared if self.profile == "workspace-write" else list[str],
         )
 
@@ -134,7 +135,7 @@ class _Handshake:
         self.fd, self.status = os.pipe()
         self.block, self._release = os.pipe()
         self._text = b""
-        self._cgroup: Cgroup | None = None
+        self._cgroup: CommandGroup | None = None
         self._confined = self._ran = False
 
     def feed(self, data: bytes) -> int | None:
@@ -155,7 +156,7 @@ class _Handshake:
             bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
             soft = bound if soft == resource.RLIM_INFINITY else min(bound, max(soft, value))
             resource.prlimit(leader, limit, (soft, bound))
-        self._cgroup = new_cgroup(self._limits)
+        self._cgroup = new_group(self._limits)
         if self._cgroup is not None:
             self._cgroup.add(leader)
         self._confined = True

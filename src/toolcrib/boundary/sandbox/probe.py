@@ -19,7 +19,7 @@ from ..process import start
 from . import cgroup, seccomp
 from .bubblewrap import Bubblewrap
 from .remedies import INSTALL, WITHOUT, remedy
-from .spec import Finding, Limits, SandboxSettings
+from .spec import Finding, SandboxSettings
 
 LEAST_VERSION = (0, 8)  # the first with --disable-userns
 _RUN_SECONDS = 20.0
@@ -147,14 +147,15 @@ def _namespaces() -> Finding:
 
 
 def _cgroups() -> Finding:
-    made = cgroup.new_cgroup(Limits())
-    if made is None:
-        return Finding(
-            "cgroups", False, "none can be made here; memory is limited for each process only",
-            "start toolcrib in a systemd user session, or delegate a cgroup to it", needed=False,
-        )  # fmt: skip
-    made.remove()
-    return Finding("cgroups", True, "memory and process count of a whole command are limited", needed=False)
+    if cgroup.places():
+        return Finding("cgroups", True, "memory and process count of whole commands are limited", needed=False)
+    return Finding(
+        "cgroups",
+        False,
+        "none can be made here; memory is limited for each process only",
+        "start toolcrib in a systemd user session, or delegate a cgroup to it",
+        needed=False,
+    )
 
 
 def _sysctl(name: str) -> str | None:

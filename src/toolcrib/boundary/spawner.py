@@ -1,0 +1,137 @@
+"""The one thread that spawns every command, reads what all of them print and watches the clock.
+
+A daemon thread that lives as long as the process, because bubblewrap's `--die-with-parent` fires when the
+*thread* that spawned it ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import selectors
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol, cast
+
+BUFFER_BYTES = 1 << 20  # the default pipe-max-size of Linux; fewer wake-ups for chatty commands
+_EXIT_SECONDS = 1.0  # how long the end of the process waits for commands to end
+
+
+class Watched(Protocol):
+    """What the thread knows of a command."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def deadline(self) -> float | None: ...
+    def expire(self, now: float) -> None: ...
+    def fail(self, error: BaseException) -> None: ...
+    def end(self, timeout: float) -> None: ...
+
+
+_Callback = Callable[[], object]
+
+
+class Spawner:
+    """A selector over every pipe and pidfd, an inbox of callables, and deadlines. Use `spawner()`."""
+
+    def __init__(self) -> None:
+        self.running: set[Watched] = set()
+        self.buffer = bytearray(BUFFER_BYTES)
+        self.view = memoryview(self.buffer)
+        self._selector = selectors.DefaultSelector()
+        self._inbox: deque[_Callback] = deque()
+        self._unreaped: list[subprocess.Popen[bytes]] = []
+        self._wake_read, self._wake_write = os.pipe()
+        for fd in (self._wake_read, self._wake_write):
+            os.set_blocking(fd, False)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, (self._drain_wake, None))
+        threading.Thread(target=self._run, name="toolcrib-processes", daemon=True).start()
+
+    def call(self, fn: _Callback) -> None:
+        """Run `fn` in the thread, soon. From any thread; the methods below only in this one."""
+        self._inbox.append(fn)
+        with contextlib.suppress(BlockingIOError):  # full of wake-ups already
+            os.write(self._wake_write, b"w")
+
+    def watch(self, fd: int, fn: _Callback, owner: Watched, event: int = selectors.EVENT_READ) -> None:
+        """Call `fn` whenever `fd` is ready. If it raises, `owner` fails."""
+        if fd not in self._selector.get_map():
+            self._selector.register(fd, event, (fn, owner))
+
+    def forget(self, fd: int) -> None:
+        """Watch it no more."""
+        if fd in self._selector.get_map():
+            self._selector.unregister(fd)
+
+    def reap_later(self, popen: subprocess.Popen[bytes]) -> None:
+        """Look from time to time whether a child that would not end has ended."""
+        self._unreaped.append(popen)
+
+    def _drain_wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 4096)
+
+    def _run(self) -> None:
+        while True:
+            for key, _ in self._selector.select(self._patience()):
+                if key.fd in self._selector.get_map():  # not forgotten by an earlier one of this round
+                    fn, owner = cast("tuple[_Callback, Watched | None]", key.data)
+                    self._guarded(fn, owner)
+            while self._inbox:
+                self._inbox.popleft()()
+            self._unreaped = [popen for popen in self._unreaped if popen.poll() is None]
+            now = time.monotonic()
+            for process in list(self.running):
+                if process.deadline is not None and now >= process.deadline:
+                    self._guarded(lambda process=process, now=now: process.expire(now), process)
+
+    def _patience(self) -> float | None:
+        deadlines = [process.deadline for process in self.running if process.deadline is not None]
+        if self._unreaped:
+            deadlines.append(time.monotonic() + 1.0)
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+
+    def _guarded(self, fn: _Callback, owner: Watched | None) -> None:
+        try:
+            fn()
+        except Exception as error:  # one broken command must not take the others' thread along
+            if owner is not None:
+                owner.fail(error)
+
+
+_lock = threading.Lock()
+_shared: Spawner | None = None
+
+
+def spawner() -> Spawner:
+    """The spawner of this process; its thread starts at the first call."""
+    global _shared
+    if _shared is None:
+        with _lock:
+            if _shared is None:
+                _shared = Spawner()
+                atexit.register(_end_all, _shared, os.getpid())
+    return _shared
+
+
+def _end_all(shared: Spawner, pid: int) -> None:
+    """Commands that still run end with the process. Sandboxed ones would anyway."""
+    if os.getpid() == pid:
+        until = time.monotonic() + _EXIT_SECONDS
+        for process in list(shared.running):
+            process.end(max(0.0, until - time.monotonic()))
+
+
+def _after_fork() -> None:
+    """The thread exists in the parent only."""
+    global _shared, _lock
+    _shared, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
