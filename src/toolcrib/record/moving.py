@@ -1,0 +1,132 @@
+"""Moves files and whole trees between open directories, across file systems too, and never through a link."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+
+from ..boundary.openat2 import rename_new
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
+_CHUNK = 1 << 20
+
+
+def move(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
+    """Move an entry to a new name; FileExistsError rather than replacing. All of it arrives, or the source stays.
+
+    Across file systems it is copied first under a passing name, put in place, and then removed at the source.
+    """
+    try:
+        rename_new(src, dst, src_dir, dst_dir)
+        return
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    passing = f".{secrets.token_hex(6)}.tmp"
+    try:
+        copy_tree(src_dir, src, dst_dir, passing)
+        rename_new(passing, dst, dst_dir, dst_dir)
+    except BaseException:
+        remove_tree(dst_dir, passing)
+        raise
+    remove_tree(src_dir, src)
+
+
+def copy_tree(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
+    """Copy an entry with its modes, times and links as links. Sockets and devices cannot be kept: an error."""
+    st = os.lstat(src, dir_fd=src_dir)
+    if stat.S_ISLNK(st.st_mode):
+        os.symlink(os.readlink(src, dir_fd=src_dir), dst, dir_fd=dst_dir)
+        return
+    if stat.S_ISFIFO(st.st_mode):
+        os.mkfifo(dst, stat.S_IMODE(st.st_mode), dir_fd=dst_dir)
+        return
+    if stat.S_ISDIR(st.st_mode):
+        os.mkdir(dst, 0o700, dir_fd=dst_dir)
+        below, there = os.open(src, _DIRECTORY, dir_fd=src_dir), -1
+        try:
+            there = os.open(dst, _DIRECTORY, dir_fd=dst_dir)
+            for name in os.listdir(below):
+                copy_tree(below, name, there, name)
+            _take_over(there, st)
+        finally:
+            os.close(below)
+            if there >= 0:
+                os.close(there)
+        return
+    source = os.open(src, _READ, dir_fd=src_dir)
+    try:
+        now = os.fstat(source)
+        if not stat.S_ISREG(now.st_mode):
+            raise OSError(errno.EINVAL, "neither a file, a directory nor a link; it cannot be copied", src)
+        target = os.open(dst, _WRITE, 0o600, dir_fd=dst_dir)
+        try:
+            copy_content(source, target)
+            _take_over(target, now)
+            os.fsync(target)  # the source is about to be removed
+        finally:
+            os.close(target)
+    finally:
+        os.close(source)
+
+
+def copy_content(source: int, target: int) -> None:
+    """Copy all bytes: shared blocks where the file system can, else inside the kernel, else by hand."""
+    if _clone(source, target):
+        return
+    copy_range = getattr(os, "copy_file_range", None)
+    if copy_range is not None:
+        try:
+            while copy_range(source, target, 1 << 30):
+                pass
+            return
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
+                raise
+    while chunk := os.read(source, _CHUNK):
+        view = memoryview(chunk)
+        while view:
+            view = view[os.write(target, view) :]
+
+
+def _clone(source: int, target: int) -> bool:
+    try:
+        import fcntl
+
+        fcntl.ioctl(target, _FICLONE, source)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def remove_tree(dir_fd: int, name: str) -> None:
+    """Remove an entry and all below it; what is gone already is fine. Links are removed, not followed."""
+    try:
+        os.unlink(name, dir_fd=dir_fd)
+        return
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.EISDIR, errno.EPERM):  # macOS answers EPERM for a directory
+            raise
+    below = os.open(name, _DIRECTORY, dir_fd=dir_fd)
+    try:
+        for each in os.listdir(below):
+            remove_tree(below, each)
+    finally:
+        os.close(below)
+    os.rmdir(name, dir_fd=dir_fd)
+
+
+def _take_over(fd: int, st: os.stat_result) -> None:
+    try:
+        os.fchown(fd, st.st_uid, st.st_gid)
+    except PermissionError:
+        pass  # only root may give files away
+    os.fchmod(fd, stat.S_IMODE(st.st_mode))
+    os.utime(fd, ns=(st.st_atime_ns, st.st_mtime_ns))

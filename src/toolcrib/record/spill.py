@@ -1,0 +1,142 @@
+"""Keeps what was too large for the model in files that it can read piece by piece.
+
+At most 64 MiB a call; 2 GiB in all, where the oldest calls go first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import threading
+from collections import Counter, OrderedDict
+from pathlib import Path
+
+from .state import SPILL_QUOTA, folder_entries, private_folder, prune_folder
+
+CALL_LIMIT = 64 * 2**20  # spec 2.8
+_RECOUNT_BYTES = 64 * 2**20  # look at the folder again after so much was written (others write there too)
+_REMEMBERED_CALLS = 1024
+
+
+def safe_name(text: str) -> str:
+    """A file name for any text: unlike texts get unlike names, and none is hidden, empty or leads elsewhere."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", text).lstrip(".")[:80]
+    if plain and plain == text:
+        return plain
+    return f"{plain or 'x'}-{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=5).hexdigest()}"
+
+
+class SpillWriter:
+    """A spill file that is being written. Beyond the call's limit bytes are dropped and `truncated` is set."""
+
+    def __init__(self, spill: Spill, call_id: str, path: Path, fd: int) -> None:
+        self.path = path
+        self.truncated = False
+        self._spill = spill
+        self._call_id = call_id
+        self._file = open(fd, "wb", buffering=0)  # noqa: SIM115
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append bytes, as many as the call may still keep."""
+        view = memoryview(data)
+        granted = self._spill.grant(self._call_id, len(view))
+        if granted < len(view):
+            self.truncated = True
+            view = view[:granted]
+        while view:
+            view = view[self._file.write(view) or 0 :]
+
+    def close(self) -> None:
+        """No more is coming. May be called again."""
+        if not self._file.closed:
+            self._file.close()
+            self._spill.closed(self._call_id)
+
+    def __enter__(self) -> SpillWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Spill:
+    """The spill files of one workspace: `<folder>/<call>/<name>`."""
+
+    def __init__(self, folder: Path, *, call_limit: int = CALL_LIMIT, quota: int = SPILL_QUOTA) -> None:
+        private_folder(folder)
+        self.folder = folder
+        self._call_limit = call_limit
+        self._quota = quota
+        self._lock = threading.Lock()
+        self._used: OrderedDict[str, int] = OrderedDict()  # bytes of recent calls
+        self._open: Counter[str] = Counter()  # calls with a writer at work; their files stay
+        self._uncounted = _RECOUNT_BYTES  # count at the first use
+
+    def store(self, call_id: str, name: str, data: str | bytes) -> Path:
+        """Keep data whole, or its beginning where it is over the limit; the file it is in."""
+        with self.open(call_id, name) as writer:
+            writer.write(data.encode("utf-8", "replace") if isinstance(data, str) else data)
+        return writer.path
+
+    def keep(self, call_id: str, name: str, data: str | bytes) -> str | None:
+        """`store` for the pipeline: how `read_file` can reach it, or None if it could not be kept."""
+        try:
+            return str(self.store(call_id, name, data))
+        except OSError:
+            return None
+
+    def open(self, call_id: str, name: str) -> SpillWriter:
+        """A writer for a new file of this call; an existing name gets a number."""
+        call = safe_name(call_id)
+        self._make_room(call)
+        folder = self.folder / call
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        base = safe_name(name)
+        stem, dot, suffix = base.rpartition(".")
+        for number in range(1, 10_000):
+            fresh = base if number == 1 else f"{stem}-{number}.{suffix}" if dot else f"{base}-{number}"
+            try:
+                fd = os.open(folder / fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            except FileExistsError:
+                continue
+            with self._lock:
+                self._open[call] += 1
+            return SpillWriter(self, call, folder / fresh, fd)
+        raise FileExistsError(f"too many spill files in {folder}")
+
+    def grant(self, call: str, wanted: int) -> int:
+        """How many of these bytes the call may still keep; they count from now on."""
+        with self._lock:
+            used = self._used.pop(call, 0)
+            granted = max(0, min(wanted, self._call_limit - used))
+            self._used[call] = used + granted
+            self._uncounted += granted
+            while len(self._used) > _REMEMBERED_CALLS:
+                self._used.popitem(last=False)
+        if self._uncounted > 2 * _RECOUNT_BYTES:
+            self._make_room(call)
+        return granted
+
+    def _make_room(self, call: str) -> None:
+        with self._lock:
+            if self._uncounted < _RECOUNT_BYTES:
+                return
+            self._uncounted = 0
+            busy = frozenset([call, *self._open])
+        # Room for what may come until the next look, so that the quota holds in between.
+        room = min(2 * _RECOUNT_BYTES, self._quota // 4)
+        prune_folder(self.folder, "spill", self._quota - room, float("inf"), keep=busy)
+
+    def closed(self, call: str) -> None:
+        """A writer of this call is done."""
+        with self._lock:
+            self._open[call] -= 1
+            if self._open[call] <= 0:
+                del self._open[call]
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(size for _, size, _ in folder_entries(self.folder))

@@ -1,0 +1,206 @@
+"""Where Toolcrib keeps what it knows about a workspace: one private folder each, never inside the workspace.
+
+`$XDG_STATE_HOME/toolcrib/<workspace id>` holds the record, the journal behind undo, the trash, and what outputs
+spilled. Several processes share it: every part is safe to be used at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GIB = 2**30
+
+SPILL_QUOTA = 2 * GIB  # spec 2.8
+JOURNAL_QUOTA = 2 * GIB  # before-images and trash together; the same size as the spill for want of a better reason
+SPILL_AGE = 7 * 86400.0
+JOURNAL_AGE = 30 * 86400.0  # what a desktop's trash usually keeps
+
+
+def state_home() -> Path:
+    """`$XDG_STATE_HOME/toolcrib`, or `~/.local/state/toolcrib`. A relative XDG path counts as unset, by its spec."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
+    return base / "toolcrib"
+
+
+def workspace_id(root: str | os.PathLike[str]) -> str:
+    """A name for a workspace: the folder's own name made plain, and a hash of its real path."""
+    real = os.path.realpath(root)
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(real)).strip(".-")[:40] or "root"
+    return f"{slug}-{hashlib.blake2b(os.fsencode(real), digest_size=6).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One thing that `clean` removed, or would remove: its part, name, size in bytes and age in seconds."""
+
+    part: str
+    name: str
+    size: int
+    age: float
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReport:
+    """What a cleaning found and did. `sizes` are bytes a part before it; `freed` what went, or would go."""
+
+    sizes: dict[str, int]
+    removed: list[Removal] = field(default_factory=list[Removal])
+    dry_run: bool = False
+
+    @property
+    def freed(self) -> int:
+        """Bytes removed, or that would be."""
+        return sum(r.size for r in self.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class StateFolder:
+    """The state folder of one workspace. Only this user can read it."""
+
+    path: Path
+
+    @classmethod
+    def for_workspace(cls, root: str | os.PathLike[str], home: Path | None = None) -> StateFolder:
+        """The folder that belongs to a workspace, made if needed. ConfigError if it would lie inside it."""
+        base = home or state_home()
+        real_root = os.path.realpath(root)
+        path = Path(os.path.realpath(base)) / workspace_id(root)
+        if os.path.commonpath([real_root, path]) == real_root:
+            raise ConfigError(
+                f"the state folder {path} would lie inside the workspace {real_root}, where tools could change it; "
+                "set XDG_STATE_HOME to a folder outside"
+            )
+        folder = cls(path)
+        for each in (path, folder.journal, folder.trash, folder.spill):
+            private_folder(each)
+        return folder
+
+    @property
+    def record_db(self) -> Path:
+        """The audit record and pending approvals."""
+        return self.path / "record.db"
+
+    @property
+    def journal(self) -> Path:
+        """Before-images and the list of changes."""
+        return self.path / "journal"
+
+    @property
+    def trash(self) -> Path:
+        """What was deleted, until it is undone or cleaned."""
+        return self.path / "trash"
+
+    @property
+    def spill(self) -> Path:
+        """Outputs that were too large for the model."""
+        return self.path / "spill"
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes on disk of each part."""
+        parts = {"journal": self.journal, "trash": self.trash, "spill": self.spill}
+        found = {name: sum(size for _, size, _ in folder_entries(path)) for name, path in parts.items()}
+        found["record"] = sum(_size(Path(f"{self.record_db}{end}")) for end in ("", "-wal", "-shm"))
+        return found
+
+    def clean(
+        self,
+        *,
+        spill_quota: int = SPILL_QUOTA,
+        spill_age: float = SPILL_AGE,
+        journal_quota: int = JOURNAL_QUOTA,
+        journal_age: float = JOURNAL_AGE,
+        dry_run: bool = False,
+    ) -> CleanReport:
+        """Remove what is older than its age (seconds) or, oldest first, over its quota (bytes)."""
+        from .journal import prune_journal  # it imports this module
+
+        report = CleanReport(self.sizes(), dry_run=dry_run)
+        report.removed.extend(prune_folder(self.spill, "spill", spill_quota, spill_age, dry_run=dry_run))
+        report.removed.extend(prune_journal(self, journal_quota, journal_age, dry_run=dry_run))
+        return report
+
+
+def private_folder(path: Path) -> None:
+    """Make a folder that only this user can enter. One that is a link or another user's is refused."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    st = path.lstat()
+    if not stat.S_ISDIR(st.st_mode) or (hasattr(os, "getuid") and st.st_uid != os.getuid()):
+        raise ConfigError(f"the state folder {path} is not a directory of this user")
+    if st.st_mode & 0o077:
+        path.chmod(0o700)
+
+
+def folder_entries(path: Path) -> Iterator[tuple[str, int, float]]:
+    """Each thing directly in a folder: name, bytes below it, time it was last changed. Vanishing ones are skipped."""
+    try:
+        entries = list(os.scandir(path))
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        try:
+            st = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        size = _tree_size(entry.path) if stat.S_ISDIR(st.st_mode) else st.st_size
+        yield entry.name, size, st.st_mtime
+
+
+def prune_folder(
+    path: Path, part: str, quota: int, max_age: float, *, dry_run: bool = False, keep: frozenset[str] = frozenset()
+) -> list[Removal]:
+    """Remove entries of a folder that are too old or, oldest first, over the quota; `keep` are never removed."""
+    now = time.time()
+    entries = sorted(folder_entries(path), key=lambda e: e[2])
+    total = sum(size for _, size, _ in entries)
+    removed: list[Removal] = []
+    for name, size, changed in entries:
+        if name in keep or (total <= quota and now - changed <= max_age):
+            continue
+        total -= size
+        removed.append(Removal(part, name, size, now - changed))
+        if not dry_run:
+            remove_entry(path / name)
+    return removed
+
+
+def remove_entry(path: Path) -> None:
+    """Remove a file or a whole folder; one that is gone already is fine."""
+    try:
+        path.unlink()
+    except (IsADirectoryError, PermissionError):
+        shutil.rmtree(path, ignore_errors=True)
+    except FileNotFoundError:
+        pass
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def _tree_size(path: str) -> int:
+    total = 0
+    for here, _, files in os.walk(path):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(here, name)).st_size
+    return total

@@ -1,0 +1,316 @@
+"""Every change can be taken back: content, mode and absence, in one process or several, after a crash too."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.core.errors import ToolError
+from toolcrib.record import moving
+from toolcrib.record.journal import Journal, UndoConflict, prune_journal
+from toolcrib.record.state import StateFolder
+
+
+class Room:
+    def __init__(self, base: Path) -> None:
+        self.root = base / "ws"
+        self.root.mkdir()
+        self.ws = Workspace(self.root)
+        self.state = StateFolder.for_workspace(self.root, base / "state")
+        self.journal = Journal(self.state, self.ws, sync=False)
+
+    def tree(self) -> dict[str, tuple[object, ...]]:
+        """Everything in the workspace: kind, mode, content."""
+        found: dict[str, tuple[object, ...]] = {}
+        for here, dirs, files in os.walk(self.root):
+            for name in [*dirs, *files]:
+                path = os.path.join(here, name)
+                st = os.lstat(path)
+                if stat.S_ISLNK(st.st_mode):
+                    content: object = os.readlink(path)
+                elif stat.S_ISDIR(st.st_mode):
+                    content = "dir"
+                else:
+                    with open(path, "rb") as f:
+                        content = f.read()
+                found[os.path.relpath(path, self.root)] = (stat.S_IMODE(st.st_mode), content)
+        return found
+
+
+@pytest.fixture
+def room(tmp_path):
+    room = Room(tmp_path)
+    yield room
+    room.journal.close()
+
+
+def test_a_new_file_and_its_directories_go_again(room):
+    room.journal.write("a/b/c.txt", b"new", call_id="1")
+    assert (room.root / "a/b/c.txt").read_bytes() == b"new"
+    undone = room.journal.undo()
+    assert room.tree() == {}
+    assert undone.call_id == "1" and undone.lines[0].endswith("c.txt")
+
+
+def test_content_and_mode_come_back(room):
+    (room.root / "f").write_bytes(b"old\x00\xff")
+    (room.root / "f").chmod(0o751)
+    before = room.tree()
+    room.journal.write("f", b"new", call_id="1", mode=0o600)
+    assert room.tree()["f"] == (0o600, b"new")
+    room.journal.undo("1")
+    assert room.tree() == before
+
+
+def test_deleting_goes_to_the_trash_and_back(room):
+    (room.root / "d" / "sub").mkdir(parents=True)
+    (room.root / "d" / "sub" / "f").write_text("x")
+    (room.root / "d" / "link").symlink_to("sub/f")
+    before = room.tree()
+    trash = room.journal.move_to_trash("d", "1", "test")
+    assert room.tree() == {} and (trash / "sub" / "f").read_text() == "x"
+    room.journal.undo("1")
+    assert room.tree() == before
+    assert not os.listdir(room.state.trash)
+
+
+def test_a_link_is_trashed_itself(room):
+    (room.root / "f").write_text("x")
+    (room.root / "l").symlink_to("f")
+    room.journal.move_to_trash("l", "1")
+    assert (room.root / "f").exists() and not os.path.lexists(room.root / "l")
+    room.journal.undo()
+    assert os.readlink(room.root / "l") == "f"
+
+
+def test_undoing_the_undo(room):
+    (room.root / "f").write_text("one")
+    room.journal.write("f", b"two", call_id="1")
+    room.journal.write("g", b"new", call_id="1")
+    changed = room.tree()
+    undo_id = room.journal.undo("1").undo_id
+    assert (room.root / "f").read_text() == "one"
+    room.journal.undo(undo_id)
+    assert room.tree() == changed
+    room.journal.undo("1")  # and once more
+    assert set(room.tree()) == {"f"} and (room.root / "f").read_text() == "one"
+
+
+def test_calls_are_undone_one_after_another(room):
+    for n in range(4):
+        room.journal.write("f", str(n).encode(), call_id=f"c{n}")
+    for n in (2, 1, 0):
+        assert room.journal.undo().call_id == f"c{n + 1}"
+        assert (room.root / "f").read_text() == str(n)
+    room.journal.undo()
+    assert room.tree() == {}
+    with pytest.raises(ToolError, match="nothing to undo"):
+        room.journal.undo()
+    with pytest.raises(ToolError, match="undone already"):
+        room.journal.undo("c1")
+    with pytest.raises(ToolError, match="no changes of a call"):
+        room.journal.undo("zz")
+
+
+def test_a_change_by_others_is_a_conflict_and_force_keeps_it(room):
+    (room.root / "f").write_text("one")
+    (room.root / "other").write_text("one")
+    room.journal.write("other", b"two", call_id="1")
+    room.journal.write("f", b"two", call_id="1")
+    (room.root / "f").write_text("precious")
+    with pytest.raises(UndoConflict, match="f was changed since"):
+        room.journal.undo("1")
+    assert (room.root / "other").read_text() == "two"  # nothing was undone
+    undo_id = room.journal.undo("1", force=True).undo_id
+    assert (room.root / "f").read_text() == "one"
+    room.journal.undo(undo_id)
+    assert (room.root / "f").read_text() == "precious"
+
+
+def test_an_older_call_below_a_newer_one_is_a_conflict(room):
+    room.journal.write("f", b"1", call_id="a")
+    room.journal.write("f", b"2", call_id="b")
+    with pytest.raises(UndoConflict):
+        room.journal.undo("a")
+
+
+def test_the_same_content_written_again_is_no_conflict(room):
+    room.journal.write("f", b"same", call_id="1")
+    (room.root / "f").unlink()
+    (room.root / "f").write_bytes(b"same")  # as git checkout would
+    room.journal.undo("1")
+    assert room.tree() == {}
+
+
+def test_a_directory_that_filled_up_is_kept(room):
+    room.journal.write("d/f", b"1", call_id="1")
+    (room.root / "d" / "mine").write_text("mine")
+    lines = room.journal.undo("1").lines
+    assert set(room.tree()) == {"d", "d/mine"} and any("not empty" in line for line in lines)
+
+
+def test_large_files_are_kept_without_reading_them_in(room, monkeypatch):
+    from toolcrib.record import journal
+
+    monkeypatch.setattr(journal, "_LINK_LIMIT", 1000)
+    monkeypatch.setattr(journal, "_HASH_LIMIT", 100)
+    for size in (500, 5000):
+        (room.root / "f").write_bytes(b"x" * size)
+        room.journal.write("f", b"new", call_id=f"c{size}")
+        room.journal.undo(f"c{size}")
+        assert (room.root / "f").read_bytes() == b"x" * size
+
+
+def test_across_file_systems_it_is_copied(room, monkeypatch):
+    real = moving.rename_new
+
+    def other_device(src, dst, src_dir, dst_dir):
+        if os.fstat(src_dir).st_ino != os.fstat(dst_dir).st_ino:
+            raise OSError(18, "Invalid cross-device link")
+        real(src, dst, src_dir, dst_dir)
+
+    (room.root / "d").mkdir(mode=0o750)
+    (room.root / "d" / "f").write_text("x")
+    (room.root / "d" / "f").chmod(0o640)
+    (room.root / "d" / "l").symlink_to("/nowhere")
+    before = room.tree()
+    monkeypatch.setattr(moving, "rename_new", other_device)
+    room.journal.move_to_trash("d", "1")
+    assert room.tree() == {}
+    room.journal.undo("1")
+    assert room.tree() == before
+
+
+CRASH = """
+import os, sys
+from toolcrib.boundary import workspace
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.record.journal import Journal
+from toolcrib.record.state import StateFolder
+from pathlib import Path
+root, home, when = sys.argv[1:]
+ws = Workspace(root)
+journal = Journal(StateFolder.for_workspace(root, Path(home)), ws, sync=False)
+commit = workspace.Staged.commit
+def crash(self):
+    if when == "after":
+        commit(self)
+    os._exit(9)
+workspace.Staged.commit = crash
+journal.write("f", b"new", call_id="crashed")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_leaves_something_consistent(room, when):
+    (room.root / "f").write_text("old")
+    done = subprocess.run([sys.executable, "-c", CRASH, room.root, room.state.path.parent, when])
+    assert done.returncode == 9
+    assert (room.root / "f").read_text() == ("old" if when == "before" else "new")
+    assert [c.status for c in room.journal.changes("crashed")] == ["pending"]
+    room.journal.undo("crashed")
+    assert (room.root / "f").read_text() == "old"
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.record.journal import Journal
+from toolcrib.record.state import StateFolder
+root, home, me = sys.argv[1:]
+journal = Journal(StateFolder.for_workspace(root, Path(home)), Workspace(root), sync=False)
+for n in range(40):
+    journal.write(f"{me}/f{n}", me.encode() * n, call_id=f"{me}-{n}")
+"""
+
+
+def test_several_processes_share_one_journal(room):
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, room.root, room.state.path.parent, name]) for name in "abc"
+    ]
+    assert [w.wait() for w in writers] == [0, 0, 0]
+    assert len(room.journal.changes(limit=1000)) == 3 * 41
+    for _ in range(120):
+        room.journal.undo()
+    assert room.tree() == {}
+
+
+def test_a_journal_that_cannot_be_written_stops_the_change(room):
+    room.journal.write("f", b"1", call_id="1")
+    room.journal.close()
+    shutil.rmtree(room.state.journal)
+    room.state.journal.mkdir()
+    (room.state.journal / "journal.db").write_text("not a database, " * 100)
+    with pytest.raises(Exception, match=r"nothing was changed|not a database"):
+        room.journal.write("f", b"2", call_id="2")
+    assert (room.root / "f").read_bytes() == b"1"
+
+
+def test_pruning_forgets_the_oldest_first(room):
+    for n in range(6):
+        room.journal.write("f", bytes(1000), call_id=str(n))
+    room.journal.move_to_trash("f", "6")
+    listed = prune_journal(room.state, 3000, 1e9, dry_run=True)
+    assert len(room.journal.changes()) == 7
+    removed = prune_journal(room.state, 3000, 1e9)
+    assert listed == removed or [r.name for r in listed] == [r.name for r in removed]
+    assert sum(r.size for r in removed) == 3000
+    kept = [c.call_id for c in room.journal.changes()]
+    assert "6" in kept and "1" not in kept
+    room.journal.undo("6")
+    assert (room.root / "f").stat().st_size == 1000
+    assert len(prune_journal(room.state, 10**9, -1)) > 0 and room.journal.changes() == []
+
+
+NAMES = st.sampled_from(["a", "b", "d/a", "d/e/b", "d"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), NAMES, st.binary(max_size=40), st.sampled_from([None, 0o600, 0o755, 0o444])),
+        st.tuples(st.just("delete"), NAMES),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=STEPS, jump=st.booleans())
+def test_undo_is_byte_identical_after_any_changes(tmp_path_factory, steps, jump):
+    base = tmp_path_factory.mktemp("journal")
+    room = Room(base)
+    try:
+        (room.root / "a").write_bytes(b"first")
+        (room.root / "d").mkdir()
+        (room.root / "d" / "a").write_bytes(b"second")
+        (room.root / "d" / "a").chmod(0o640)
+        states = []
+        for number, step in enumerate(steps):
+            before = room.tree()
+            try:
+                if step[0] == "write":
+                    room.journal.write(step[1], step[2], mode=step[3], call_id=str(number))
+                else:
+                    room.journal.move_to_trash(step[1], str(number))
+            except (OSError, ToolError):
+                assert room.tree() == before
+                continue
+            states.append((str(number), before))
+        final = room.tree()
+        redo = []
+        for call, before in reversed(states):
+            redo.append(room.journal.undo(None if jump else call).undo_id)
+            assert room.tree() == before
+        for undo_id in reversed(redo):
+            room.journal.undo(undo_id)
+        assert room.tree() == final
+    finally:
+        room.journal.close()
+        room.ws.close()
+        shutil.rmtree(base)
