@@ -11,11 +11,13 @@ _BYTES_A_CHARACTER = 4  # the most that UTF-8 needs; what is kept can always fil
 
 
 class SpillWriter(Protocol):
-    """Takes what does not fit. `path` is what the output names. Bounds itself: a full one ignores more."""
+    """Takes what does not fit. `path` is what the output names. One that is full drops more and is `truncated`."""
 
     @property
     def path(self) -> Any: ...
-    def write(self, data: bytes, /) -> object: ...
+    @property
+    def truncated(self) -> bool: ...
+    def write(self, data: memoryview, /) -> object: ...
     def close(self) -> None: ...
 
 
@@ -27,20 +29,22 @@ OpenSpill = Callable[[str], SpillWriter]
 class Excerpt:
     """The text of a stream, or its two ends: `omitted` bytes are missing between `head` and `tail`.
 
-    `spill` is where the whole stream is, None if it was not kept (or everything is here).
+    `spill` is where the whole stream is (its beginning, if `truncated`), None if it was not kept.
     """
 
     head: str
     tail: str = ""
     omitted: int = 0
     spill: str | None = None
+    truncated: bool = False
 
     @property
     def text(self) -> str:
         """The text with a line that says what is missing, and where it is."""
         if not self.omitted:
             return self.head
-        where = f"; the whole output is in {self.spill}" if self.spill else ""
+        what = "the beginning of the output" if self.truncated else "the whole output"
+        where = f"; {what} is in {self.spill}" if self.spill else ""
         return f"{self.head}\n[… {self.omitted:,} bytes omitted{where} …]\n{self.tail}"
 
 
@@ -61,6 +65,7 @@ class Capture:
         self._open_spill = open_spill
         self._writer: SpillWriter | None = None
         self._spill: str | None = None
+        self._truncated = False
 
     def feed(self, data: memoryview | bytes) -> None:
         """Take the next bytes. The buffer may be reused afterwards."""
@@ -70,7 +75,7 @@ class Capture:
         if not overflowing and self.total > 2 * self._half:
             self._begin_spill()
         if self._writer is not None:
-            self._write(bytes(data))
+            self._write(memoryview(data))
         room = self._half - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -84,6 +89,7 @@ class Capture:
         """No more will come."""
         writer, self._writer = self._writer, None
         if writer is not None:
+            self._truncated = writer.truncated or self.spill_error is not None
             try:
                 writer.close()
             except OSError as error:
@@ -105,7 +111,7 @@ class Capture:
             tail = _decode_tail(bytes(self._tail[-self._half :]))
             tail = tail[max(0, len(tail) - limit // 2) :]
         kept = len(head.encode("utf-8", "replace")) + len(tail.encode("utf-8", "replace"))
-        return Excerpt(head, tail, max(1, self.total - kept), self._spill)
+        return Excerpt(head, tail, max(1, self.total - kept), self._spill, self._truncated)
 
     def _begin_spill(self) -> None:
         if self._open_spill is None or self._spill is not None:
@@ -117,9 +123,9 @@ class Capture:
             return
         self._spill = str(self._writer.path)
         if self._head:
-            self._write(bytes(self._head + self._tail))
+            self._write(memoryview(bytes(self._head + self._tail)))
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: memoryview) -> None:
         assert self._writer is not None
         try:
             self._writer.write(data)

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import selectors
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
+from ..core.errors import SandboxUnavailable
 from .capture import Capture, OpenSpill
 from .orphans import MARKER, new_marker, sweep
+from .spawn import Spawn
 from .spawner import BUFFER_BYTES, spawner
 
 REAP_SECONDS = 5.0  # how long a killed command may take to vanish before we answer without it
@@ -27,51 +28,6 @@ _DRAIN_BYTES = 4 << 20  # what is still read after the command has ended
 _STDIN_BYTES = 1 << 20  # how much input may wait for a session that does not read
 
 EndedBy = Literal["exit", "timeout", "cancelled", "killed"]
-
-
-class Handshake(Protocol):
-    """A sandbox's word with its launcher: it names the leader of the tree, and holds it until limits are set."""
-
-    @property
-    def fd(self) -> int:
-        """A file descriptor that becomes readable when the launcher has news."""
-        ...
-
-    def feed(self, data: bytes) -> int | None:
-        """Take what the launcher wrote. Returns the leader's pid once known, after confining and releasing it."""
-        ...
-
-    def failure(self, stderr: str) -> Exception | None:
-        """After the end: the error if the command never ran, None if it did."""
-        ...
-
-    def close(self) -> None: ...
-
-
-@dataclass
-class Spawn:
-    """What to start. Made by a sandbox, used once: `child_fds` are ours to close when the child has them."""
-
-    argv: Sequence[str]
-    cwd: str
-    env: Mapping[str, str]
-    child_fds: tuple[int, ...] = ()
-    handshake: Handshake | None = None
-    cleanup: Callable[[], None] = field(default=lambda: None)
-    prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
-    appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
-
-    def discard(self) -> None:
-        """Release everything of a spawn that is not going to be started, or is over."""
-        self.close_child_fds()
-        if self.handshake is not None:
-            self.handshake.close()
-        self.cleanup()
-
-    def close_child_fds(self) -> None:
-        fds, self.child_fds = self.child_fds, ()
-        for fd in fds:
-            os.close(fd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +92,15 @@ class Process:
         """End the whole tree; the result follows within REAP_SECONDS."""
         spawner().call(lambda: self._kill(reason))
 
+    def extend(self, seconds: float) -> None:
+        """Let it run for that long from now on, and no longer."""
+        spawner().call(lambda: self._extend(seconds))
+
+    @property
+    def idle_output(self) -> bool:
+        """Whether nothing was printed since the last `take`."""
+        return not any(capture.total for capture in self._captures)
+
     def wait(self, timeout: float | None = None) -> ProcessResult | None:
         """Block until the command has ended. None if `timeout` came first."""
         if not self._done.wait(timeout):
@@ -149,8 +114,27 @@ class Process:
         self.kill()
         self._done.wait(timeout)
 
+    async def settled(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for the end, without touching the command. Whether it came."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._ended()
+        return self.done
+
     async def finished(self) -> ProcessResult:
-        """Wait without blocking the loop. Cancelling ends the command, and returns when it is gone."""
+        """Wait for the result without blocking the loop. Cancelling ends the command, and returns when it is gone."""
+        try:
+            await self._ended()
+        except asyncio.CancelledError:
+            self.kill("cancelled")
+            await self.settled(REAP_SECONDS + 1)
+            raise
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+    async def _ended(self) -> None:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
@@ -159,16 +143,7 @@ class Process:
                 loop.call_soon_threadsafe(lambda: future.done() or future.set_result(None))
 
         self.when_done(wake)
-        try:
-            await asyncio.shield(future)
-        except asyncio.CancelledError:
-            self.kill("cancelled")
-            await asyncio.wait([future], timeout=REAP_SECONDS + 1)
-            raise
-        if self.error is not None:
-            raise self.error
-        assert self.result is not None
-        return self.result
+        await future
 
     def when_done(self, callback: Callable[[], None]) -> None:
         """Call back, in the process thread, when the command has ended; at once if it has."""
@@ -343,6 +318,10 @@ class Process:
             self._deadline = time.monotonic() + REAP_SECONDS
             self._signal()
 
+    def _extend(self, seconds: float) -> None:
+        if not self._killing and not self.done:
+            self._timeout, self._deadline = seconds, time.monotonic() + seconds
+
     def _signal(self) -> None:
         """SIGKILL to the process group, and to pid 1 of the sandbox, which takes everything inside with it."""
         popen = self._popen
@@ -459,6 +438,8 @@ def start(
     interactive: bool = False,
 ) -> Process:
     """Start a command. Never blocks; a failure to spawn is raised by `wait` and `finished`."""
+    if os.name != "posix":
+        raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
     process = Process(spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive)
     spawner().call(process.begin)
     return process
@@ -474,5 +455,7 @@ async def run(
 def _pipe() -> tuple[int, int]:
     read_end, write_end = os.pipe()
     with contextlib.suppress(OSError, AttributeError):  # over the user's pipe quota, or not Linux
+        import fcntl
+
         fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, BUFFER_BYTES)
     return read_end, write_end

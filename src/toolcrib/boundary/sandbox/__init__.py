@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from ...core.errors import ConfigError, SandboxUnavailable
 from .none import NoSandbox
-from .probe import find, probe
 from .spec import Finding, Limits, Profile, Sandbox, SandboxSettings
 
 __all__ = ["Finding", "Limits", "NoSandbox", "Profile", "Sandbox", "SandboxSettings", "probe", "select_sandbox"]
@@ -33,10 +33,27 @@ def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
         return NoSandbox()
     if backend not in (None, "bubblewrap"):
         _refuse_later("backend", backend, '"bubblewrap" and "none"')
+    if sys.platform != "linux":
+        raise SandboxUnavailable(
+            f"Commands cannot be sandboxed on {sys.platform} in this version. To run them without any sandbox, say "
+            'so: sandbox.backend = "none".'
+        )
+    from .probe import find  # it needs modules that only Linux has
+
     program = find()
     from .bubblewrap import Bubblewrap
 
     return Bubblewrap(program, settings, workspace)
+
+
+def probe() -> list[Finding]:
+    """What `toolcrib doctor` shows about the sandbox."""
+    if sys.platform != "linux":
+        remedy = 'sandbox.backend = "none" runs commands without a sandbox'
+        return [Finding("sandbox", False, f"not available on {sys.platform} in this version", remedy)]
+    from .probe import findings
+
+    return findings()
 
 
 def _refuse_later(key: str, value: str, known: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
-from ..process import Spawn
+from ..spawn import Spawn
 from . import seccomp
 from .cgroup import CommandGroup, join_group, new_group
 from .guarded import guard

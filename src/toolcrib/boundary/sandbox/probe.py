@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,11 +68,6 @@ def working() -> tuple[Candidate | None, tuple[Candidate, ...]]:
 
 def find() -> str:
     """The path of a bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy."""
-    if sys.platform != "linux":
-        raise SandboxUnavailable(
-            f"Commands cannot be sandboxed on {sys.platform} in this version. To run them without any sandbox, say "
-            'so: sandbox.backend = "none".'
-        )
     found, tried = working()
     if found is not None:
         return found.path
@@ -86,22 +80,13 @@ def find() -> str:
     raise SandboxUnavailable(f"The sandbox does not work on this machine, so commands are refused. {reasons}. {helps}")
 
 
-def probe() -> list[Finding]:
-    """What `toolcrib doctor` shows about the sandbox."""
-    if sys.platform != "linux":
-        return [
-            Finding(
-                "sandbox",
-                False,
-                f"not available on {sys.platform}",
-                'sandbox.backend = "none" runs commands unconfined',
-            )
-        ]
+def findings() -> list[Finding]:
+    """What is there, what works, and what to do where it does not."""
     found, tried = working()
-    findings: list[Finding] = []
+    found_all: list[Finding] = []
     for candidate in tried:
         remedied = remedy(candidate.problem) or INSTALL
-        findings.append(
+        found_all.append(
             Finding(
                 f"bubblewrap {candidate.origin}",
                 False,
@@ -111,18 +96,18 @@ def probe() -> list[Finding]:
             )
         )
     if found is not None:
-        findings.append(Finding("bubblewrap", True, f"{found.label}; a real run works"))
+        found_all.append(Finding("bubblewrap", True, f"{found.label}; a real run works"))
     elif not tried:
-        findings.append(Finding("bubblewrap", False, "not found", INSTALL))
+        found_all.append(Finding("bubblewrap", False, "not found", INSTALL))
     machine = seccomp.this_machine()
-    findings.append(
+    found_all.append(
         Finding(
             "seccomp", machine is not None, os.uname().machine, "" if machine else "only x86-64 and aarch64 are known"
         )
     )
-    findings.append(_namespaces())
-    findings.append(_cgroups())
-    return findings
+    found_all.append(_namespaces())
+    found_all.append(_cgroups())
+    return found_all
 
 
 def _namespaces() -> Finding:

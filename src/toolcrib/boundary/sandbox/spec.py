@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ..process import Spawn
+from ..spawn import Spawn
 
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
 

@@ -1,0 +1,53 @@
+"""What to start: a command as a sandbox has prepared it, and the sandbox's word with its own launcher."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Handshake(Protocol):
+    """A sandbox's word with its launcher: it names the leader of the tree, and holds it until limits are set."""
+
+    @property
+    def fd(self) -> int:
+        """A file descriptor that becomes readable when the launcher has news."""
+        ...
+
+    def feed(self, data: bytes) -> int | None:
+        """Take what the launcher wrote. Returns the leader's pid once known, after confining and releasing it."""
+        ...
+
+    def failure(self, stderr: str) -> Exception | None:
+        """After the end: the error if the command never ran, None if it did."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Spawn:
+    """What to start. Made by a sandbox, used once: `child_fds` are ours to close when the child has them."""
+
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    child_fds: tuple[int, ...] = ()
+    handshake: Handshake | None = None
+    cleanup: Callable[[], None] = field(default=lambda: None)
+    prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
+    appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
+
+    def discard(self) -> None:
+        """Release everything of a spawn that is not going to be started, or is over."""
+        self.close_child_fds()
+        if self.handshake is not None:
+            self.handshake.close()
+        self.cleanup()
+
+    def close_child_fds(self) -> None:
+        fds, self.child_fds = self.child_fds, ()
+        for fd in fds:
+            os.close(fd)

@@ -1,0 +1,393 @@
+"""The tools `exec` and `exec_session`: run a command, now or in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+from pydantic import Field
+
+from ..boundary.capture import SpillWriter
+from ..boundary.environment import command_environment
+from ..boundary.process import Process, ProcessResult, start
+from ..boundary.sandbox import Sandbox
+from ..boundary.spawn import Spawn
+from ..boundary.workspace import Workspace
+from ..core.context import ToolContext
+from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolError
+from ..core.output import ToolOutput
+from ..core.threads import shared_threads
+from ..core.tool import Tool, tool
+from ..core.verdict import Judgement
+from .sessions import Session, Sessions
+from .transcript import MOST_CHARACTERS, NO_UNDO, appeared, ending, exit_code, streams
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 60
+MOST_SECONDS = 600
+GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
+# Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
+MOST_COMMAND_BYTES = 128 * 1024 - 1
+_EARLY_SECONDS = 0.25  # a background command that fails at once says so at once
+
+OpenSpill = Callable[[str, str], SpillWriter]
+"""`open_spill(call_id, name)` opens a file for what an output has no room for."""
+
+MoveToTrash = Callable[[str, str | None, str], object]
+"""`move_to_trash(workspace_path, call_id, reason)` takes a file or folder away so that undo can restore it."""
+
+
+class ShellTools:
+    """`exec` and `exec_session` in one workspace.
+
+    `sandbox` gives the sandbox, once, when the first command comes; where it raises SandboxUnavailable, commands
+    are refused with its reason.
+    `env` are names of host variables that commands get beside the usual ones.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        sandbox: Callable[[], Sandbox],
+        *,
+        env: Iterable[str] = (),
+        open_spill: OpenSpill | None = None,
+        move_to_trash: MoveToTrash | None = None,
+        most_sessions: int | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self.sessions = Sessions() if most_sessions is None else Sessions(most_sessions)
+        self._sandbox = sandbox
+        self._known: Sandbox | None = None
+        self._env = tuple(env)
+        self._open_spill = open_spill
+        self._move_to_trash = move_to_trash
+
+    def tools(self) -> list[Tool]:
+        """The two tools."""
+        return [
+            tool(
+                self.exec,
+                category="shell",
+                destructive=True,
+                open_world=False,
+                names=("shell",),
+                aliases={"cmd": "command", "workingDir": "working_dir", "cwd": "working_dir", "workdir": "working_dir"},
+                timeout=MOST_SECONDS + GRACE_SECONDS,
+                timeout_for=_time_limit,
+                judge=self._judge,
+                preview=self._preview,
+            ),
+            tool(
+                self.exec_session,
+                category="shell",
+                open_world=False,
+                poll=True,
+                aliases={"sessionId": "session_id", "id": "session_id", "chars": "input"},
+                timeout=_MOST_WAIT + GRACE_SECONDS,
+                judge=self._judge_session,
+                preview=self._preview_session,
+            ),
+        ]
+
+    def close(self) -> None:
+        """End all background sessions."""
+        self.sessions.close()
+
+    # --- exec ---------------------------------------------------------------------------------------------
+
+    async def exec(
+        self,
+        command: str,
+        timeout: Annotated[int, Field(ge=1, le=MOST_SECONDS)] = DEFAULT_TIMEOUT,
+        working_dir: str | None = None,
+        background: bool = False,
+        *,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        """Run a shell command in the workspace and return its output and exit code.
+
+        Usually it runs in a sandbox: no network, an empty home directory, and only the workspace can be changed.
+        stdin is closed. Everything the command started ends with it; use background=true for servers and long work.
+
+        Args:
+            command: The command line, as for `bash -c`.
+            timeout: Seconds after which it is ended.
+            working_dir: Folder to run it in, inside the workspace; the workspace itself if left out.
+            background: Return at once with a session id for exec_session; timeout does not apply.
+        """
+        argv = _shell_command(command)
+        limit = None if background else timeout
+        if background:
+            self.sessions.reserve(ctx.session_id)
+        try:
+            sandbox, spawn = await self._prepare(argv, working_dir, limit)
+            process = start(
+                spawn,
+                timeout=limit,
+                limit=MOST_CHARACTERS,
+                open_spill=self._spill_of(ctx.call_id),
+                interactive=background,
+            )
+            if background:
+                return await self._in_background(process, spawn, sandbox, command, ctx)
+            try:
+                result = await process.finished()
+            except asyncio.CancelledError:
+                self._settle(spawn, ctx.call_id)
+                raise
+            notes = await _beside_the_loop(sandbox, lambda: self._settle(spawn, ctx.call_id))
+        except ToolError:  # some are OSErrors, too
+            raise
+        except OSError as error:
+            return _not_started(error)
+        except SandboxUnavailable as error:
+            return ToolOutput.error(str(error), "unavailable")
+        return _answer(result, timeout, notes, sandbox)
+
+    async def _prepare(self, argv: list[str], working_dir: str | None, timeout: float | None) -> tuple[Sandbox, Spawn]:
+        sandbox = self._known
+        if sandbox is None:  # the first time a probe runs commands
+            sandbox = self._known = cast("Sandbox", await shared_threads.run(self._sandbox, {}))
+        found = sandbox
+        return found, await _beside_the_loop(found, lambda: self._wrap(found, argv, working_dir, timeout))
+
+    def _wrap(self, sandbox: Sandbox, argv: list[str], working_dir: str | None, timeout: float | None) -> Spawn:
+        cwd = self._folder(working_dir)
+        return sandbox.wrap(argv, cwd=cwd, env=command_environment(self._env), timeout=timeout)
+
+    def _folder(self, working_dir: str | None) -> Path:
+        if working_dir is None:
+            return self.workspace.root
+        shown = self._place(working_dir)
+        try:
+            fd = self.workspace.open_dir(shown)
+        except OutsideWorkspace:
+            raise
+        except OSError as error:
+            raise ToolError(f"working_dir {working_dir!r}: {error.strerror or error}") from None
+        os.close(fd)
+        return self.workspace.root / self.workspace.real(shown)
+
+    def _place(self, working_dir: str) -> str:
+        place = self.workspace.locate(working_dir)
+        if place.root.path != self.workspace.root:
+            raise OutsideWorkspace(f"working_dir {working_dir!r} must be inside the workspace {self.workspace.root}")
+        return place.shown
+
+    def _spill_of(self, call_id: str | None) -> Callable[[str], SpillWriter] | None:
+        open_spill = self._open_spill
+        return None if open_spill is None else lambda name: open_spill(call_id or "call", f"{name}.txt")
+
+    def _settle(self, spawn: Spawn, call_id: str | None) -> list[str]:
+        """Move away what a command must not make. What it says about that."""
+        moved: list[str] = []
+        failed: list[str] = []
+        for path in spawn.appeared():
+            try:
+                if self._move_to_trash is None:
+                    raise ToolError("there is no trash")
+                self._move_to_trash(path, call_id, "made by a command, and other programs run or trust it")
+            except (OSError, ToolError):
+                failed.append(path)
+            else:
+                moved.append(path)
+        return appeared(moved, failed)
+
+    # --- sessions -----------------------------------------------------------------------------------------
+
+    async def _in_background(
+        self, process: Process, spawn: Spawn, sandbox: Sandbox, command: str, ctx: ToolContext
+    ) -> ToolOutput:
+        settle = lambda: self._settle(spawn, ctx.call_id)  # noqa: E731
+        session = self.sessions.add(ctx.session_id, command, process, settle)
+        if await process.settled(_EARLY_SECONDS):
+            return await self._report(session)
+        text = (
+            f"Started session {session.id} in the background.\n"
+            f'exec_session(action="read", session_id="{session.id}") shows what it prints; "write" sends it input, '
+            '"kill" ends it.'
+        )
+        if sandbox.profile != "read-only":
+            text += f"\n{NO_UNDO}"
+        return ToolOutput(text, meta={"session_id": session.id, "sandbox": sandbox.name})
+
+    async def exec_session(
+        self,
+        action: Literal["read", "write", "kill", "list"],
+        session_id: str | None = None,
+        input: str | None = None,  # noqa: A002
+        end_input: bool = False,
+        wait: Annotated[float, Field(ge=0, le=30)] = 1.0,
+        *,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        """Read, feed, end or list commands that exec started in the background.
+
+        Args:
+            action: read what was printed since the last read; write input; kill; or list the sessions.
+            session_id: The id that exec returned; not needed for list.
+            input: Text for write, given to the command as it is: end a line with a newline.
+            end_input: With write, close the command's stdin afterwards.
+            wait: Seconds that read and write wait for output at most.
+        """
+        if action == "list":
+            return ToolOutput(_listing(self.sessions.of(ctx.session_id)))
+        if session_id is None:
+            raise ToolError(f'action "{action}" needs a session_id; action "list" shows them')
+        session = self.sessions.get(ctx.session_id, session_id)
+        if action == "write":
+            if input is None and not end_input:
+                raise ToolError('action "write" needs input (or end_input=true)')
+            if not session.process.write((input or "").encode("utf-8", "replace"), end=end_input):
+                state = "has ended" if session.process.done else "takes no input now (stdin is closed or full)"
+                raise ToolError(f'Session {session.id} {state}. Read what it printed with action "read".')
+        elif action == "kill":
+            session.process.kill()
+            wait = 30.0
+        await _output_or_end(session.process, wait, until_end=action == "kill")
+        return await self._report(session)
+
+    async def _report(self, session: Session) -> ToolOutput:
+        """What a session printed since the last time and, once, how it ended."""
+        done = session.process.done
+        meta: dict[str, Any] = {"session_id": session.id, "running": not done}
+        if not done:
+            text = [*streams(*session.process.take()), f"[session {session.id} is running, {session.age:.0f} s]"]
+            return ToolOutput("\n".join(text), meta=meta)
+        await shared_threads.run(session.settled.wait, {"timeout": 30.0})
+        self.sessions.forget(session)
+        result, error = session.process.result, session.process.error
+        if isinstance(error, OSError):
+            return _not_started(error)
+        if isinstance(error, SandboxUnavailable):
+            return ToolOutput.error(str(error), "unavailable")
+        if error is not None or result is None:
+            raise error or ToolError(f"Session {session.id} ended without a result")
+        text = streams(result.stdout, result.stderr)
+        if result.ended_by == "exit":
+            text += ending(result)
+            meta["exit_code"] = exit_code(result)
+        elif result.ended_by == "timeout":
+            text.append(f"[session {session.id} was ended: nobody had touched it for too long]")
+        else:
+            text.append(f"[session {session.id} was ended, and everything it had started]")
+        return ToolOutput("\n".join([*text, *session.notes]), meta=meta)
+
+    # --- before it runs -------------------------------------------------------------------------------------
+
+    def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        working_dir = args.get("working_dir")
+        if working_dir is not None:
+            try:
+                self._place(str(working_dir))
+            except ToolError as error:
+                return Judgement("deny", str(error), "path:outside")
+        return Judgement("ask", "what a command does cannot be known beforehand", "shell:unknown", unknown=True)
+
+    def _judge_session(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        if args.get("action") == "write":
+            return Judgement("ask", "what a command does with its input cannot be known", "shell:unknown", unknown=True)
+        return Judgement("allow", "it only looks at or ends a command of this session", "shell:session")
+
+    def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        where = f"\n(in {args['working_dir']})" if args.get("working_dir") else ""
+        how = "\n(in the background)" if args.get("background") else ""
+        return f"{args.get('command', '')}{where}{how}"
+
+    def _preview_session(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        text = f"{args.get('action')} {args.get('session_id') or ''}".strip()
+        for session in self.sessions.of(ctx.session_id):
+            if session.id == args.get("session_id"):
+                text += f" ({_short(session.command)})"
+        return f"{text}\n{args['input']}" if args.get("input") else text
+
+
+_MOST_WAIT = 30.0
+_POLL_SECONDS = 0.05
+
+
+def default_shell() -> str:
+    """The shell that runs commands."""
+    return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+
+
+async def _beside_the_loop(sandbox: Sandbox, fn: Callable[[], T]) -> T:
+    """Run what looks through the workspace in a thread; without a sandbox there is nothing to look for."""
+    return await shared_threads.run(fn, {}) if sandbox.active else fn()
+
+
+def _time_limit(args: Mapping[str, Any]) -> float:
+    return float(args.get("timeout", DEFAULT_TIMEOUT)) + GRACE_SECONDS
+
+
+def _shell_command(command: str) -> list[str]:
+    if not command.strip():
+        raise ToolError("command is empty. Give a command line, as for `bash -c`.")
+    if "\0" in command:
+        raise ToolError("command contains a NUL character, which no command line can. Remove it, or use printf '\\0'.")
+    try:
+        size = len(command.encode())
+    except UnicodeEncodeError:
+        raise ToolError("command contains half of a surrogate pair, which is not text. Remove it.") from None
+    if size > MOST_COMMAND_BYTES:
+        raise ToolError(
+            f"command has {size:,} bytes; the system takes {MOST_COMMAND_BYTES:,}. Write it to a file with write_file "
+            "and run that file."
+        )
+    return [default_shell(), "-c", command]
+
+
+def _answer(result: ProcessResult, timeout: int, notes: list[str], sandbox: Sandbox) -> ToolOutput:
+    text = streams(result.stdout, result.stderr)
+    meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": sandbox.name}
+    if result.ended_by == "exit":
+        text += ending(result)
+        meta["exit_code"] = exit_code(result)
+    elif result.ended_by == "timeout":
+        text.append(
+            f"Timed out after {timeout} s; the command was ended, and everything it had started. What it printed until "
+            f"then is above. Give it more time (timeout, up to {MOST_SECONDS}) or run it with background=true."
+        )
+    else:
+        text.append("The command was ended before it was done.")
+    if not result.reaped:
+        text.append("[it did not end when it was killed; something may still be running]")
+    text += notes
+    if sandbox.profile != "read-only":
+        text.append(NO_UNDO)
+    answer = "\n".join(text)
+    if result.ended_by == "exit":
+        return ToolOutput(answer, meta=meta)
+    return ToolOutput.error(answer, "timeout" if result.timed_out else "tool", meta=meta)
+
+
+def _not_started(error: OSError) -> ToolOutput:
+    return ToolOutput.error(f"The command could not be started: {error.strerror or error}", "tool")
+
+
+async def _output_or_end(process: Process, wait: float, *, until_end: bool) -> None:
+    """Wait until something was printed or the command has ended."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait
+    while not process.done and (until_end or process.idle_output) and loop.time() < until:
+        await process.settled(min(_POLL_SECONDS, max(0.0, until - loop.time())))
+
+
+def _listing(sessions: list[Session]) -> str:
+    if not sessions:
+        return "No background sessions."
+    lines: list[str] = []
+    for session in sessions:
+        state = "ended, not read yet" if session.process.done else f"running, {session.age:.0f} s"
+        lines.append(f"{session.id}  {state}  {_short(session.command)}")
+    return "\n".join(lines)
+
+
+def _short(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"

@@ -1,0 +1,73 @@
+"""What a model reads of a command: stdout, `STDERR:` and stderr, `Exit code: N`, and what else it should know."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+
+from ..boundary.capture import Capture, Excerpt
+from ..boundary.process import ProcessResult
+
+MOST_CHARACTERS = 10_000  # of both streams together (spec 5.1)
+
+NO_UNDO = "(undo does not cover what a command changes)"
+
+# Limits of the sandbox end a command by these; a shell reports them as 128 + N.
+_LIMITS = {
+    signal.SIGXCPU: "it used all the CPU time it may use",
+    signal.SIGXFSZ: "it wrote a file larger than it may write",
+    signal.SIGKILL: "it was killed, perhaps because it needed too much memory",
+}
+
+
+def exit_code(result: ProcessResult) -> int | None:
+    """The exit code as shells count: 128 + N after signal N. None if it did not end by itself."""
+    return 128 + result.signal if result.signal is not None else result.exit_code
+
+
+def streams(stdout: Capture, stderr: Capture) -> list[str]:
+    """Both streams as text within MOST_CHARACTERS. stderr gets at least half of them if it needs them."""
+    out, err = stdout.excerpt(MOST_CHARACTERS), stderr.excerpt(MOST_CHARACTERS)
+    if _size(out) + _size(err) > MOST_CHARACTERS:
+        err = stderr.excerpt(max(MOST_CHARACTERS // 2, MOST_CHARACTERS - _size(out)))
+        out = stdout.excerpt(MOST_CHARACTERS - _size(err))
+    parts: list[str] = []
+    if out.head or out.tail:
+        parts.append(out.text.removesuffix("\n"))
+    if err.head.strip() or err.tail.strip():
+        parts.append(f"STDERR:\n{err.text.removesuffix(chr(10))}")
+    lost = [capture for capture in (stdout, stderr) if capture.spill_error]
+    return [*parts, *(f"[the rest of {c.name} could not be kept: {c.spill_error}]" for c in lost)]
+
+
+def ending(result: ProcessResult) -> list[str]:
+    """How the command ended, for one that ended by itself."""
+    code = exit_code(result)
+    lines = [f"Exit code: {code}"]
+    why = _LIMITS.get(signal.Signals(code - 128)) if code is not None and code - 128 in _LIMITS else None
+    return [*lines, f"[{why}]"] if why else lines
+
+
+def appeared(moved: Sequence[str], failed: Sequence[str]) -> list[str]:
+    """A word on protected names that a command made."""
+    lines: list[str] = []
+    if moved:
+        lines.append(
+            f"[{_names(moved)} moved to the trash: the command made or replaced what other programs run or trust. "
+            "To make it, use a file tool, which asks; a command needs a grant (sandbox.allow_protected).]"
+        )
+    if failed:
+        lines.append(
+            f"[{_names(failed)} should not stay, and could not be moved away: the command made or replaced what "
+            "other programs run or trust. Tell the user.]"
+        )
+    return lines
+
+
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:10])
+    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
+
+
+def _size(excerpt: Excerpt) -> int:
+    return len(excerpt.head) + len(excerpt.tail)
