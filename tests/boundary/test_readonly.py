@@ -1,0 +1,103 @@
+"""Programs that may only read: where they can look, and that they end."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.readonly import ReadOnlyRun, Running, landlock_abi, run_read_only
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="works on directory descriptors")
+needs_landlock = pytest.mark.skipif(landlock_abi() == 0, reason="this kernel has no Landlock")
+
+
+def run(directory: Path, *command: str, seconds: float = 10, confine: bool = True) -> tuple[bytes, Running]:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        wanted = ReadOnlyRun(command, descriptor, [descriptor], confine=confine)
+        with run_read_only(wanted, seconds=seconds) as running:
+            out = b"".join(running.chunks())
+    finally:
+        os.close(descriptor)
+    return out, running
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "a.txt").write_text("in\n")
+    (tmp_path / "outside.txt").write_text("out\n")
+    (tmp_path / "inside" / "link").symlink_to("../outside.txt")
+    return tmp_path / "inside"
+
+
+def test_it_starts_in_the_directory_that_was_opened(two: Path) -> None:
+    out, running = run(two, "/bin/cat", "a.txt")
+    assert out == b"in\n"
+    assert (running.process.returncode, running.stopped) == (0, None)
+
+
+@needs_landlock
+@pytest.mark.parametrize("path", ["link", "../outside.txt", "/etc/passwd"])
+def test_it_reads_nothing_outside(two: Path, path: str) -> None:
+    assert run(two, "/bin/cat", path, confine=False)[0] != b""  # the probe itself works
+    out, running = run(two, "/bin/cat", path)
+    assert out == b""
+    assert "Permission denied" in running.said
+
+
+@needs_landlock
+def test_it_writes_and_starts_nothing(two: Path) -> None:
+    assert "Permission denied" in run(two, "/bin/touch", "new")[1].said
+    assert not (two / "new").exists()
+    script = two / "script"
+    script.write_text("#!/bin/sh\necho ran\n")
+    script.chmod(0o755)
+    out, running = run(two, "/usr/bin/env", "./script")
+    assert out == b""
+    assert running.process.returncode != 0
+
+
+@needs_landlock
+def test_our_own_threads_stay_free(two: Path) -> None:
+    run(two, "/bin/cat", "a.txt")
+    assert (two.parent / "outside.txt").read_text() == "out\n"
+    (two.parent / "written").write_text("x")
+
+
+def test_its_time_is_limited(two: Path) -> None:
+    start = time.monotonic()
+    _, running = run(two, "/bin/sleep", "30", seconds=0.2)
+    assert time.monotonic() - start < 5
+    assert running.stopped == "time"
+    assert running.process.returncode is not None
+
+
+def test_cancellation_ends_it(two: Path) -> None:
+    descriptor = os.open(two, os.O_RDONLY)
+    start = time.monotonic()
+    with run_read_only(
+        ReadOnlyRun(["/bin/sleep", "30"], descriptor, [descriptor]), seconds=30, cancelled=lambda: True
+    ) as r:
+        assert list(r.chunks()) == []
+    os.close(descriptor)
+    assert r.stopped == "cancelled"
+    assert time.monotonic() - start < 5
+
+
+def test_leaving_early_ends_it(two: Path) -> None:
+    descriptor = os.open(two, os.O_RDONLY)
+    with run_read_only(ReadOnlyRun(["/usr/bin/yes"], descriptor, [descriptor]), seconds=30) as running:
+        next(running.chunks())
+    os.close(descriptor)
+    assert running.stopped == "enough"
+    assert running.process.returncode is not None
+
+
+def test_a_program_that_is_not_there(two: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        run(two, str(two / "nothing"))
