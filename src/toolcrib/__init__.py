@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .core.tool import BaseTool, FunctionTool, Tool, ToolCategory, tool
     from .core.verdict import Judgement
     from .policy.approval import ApprovalRequest, Decision
-    from .policy.modes import Policy
+    from .policy.policy import Policy
     from .toolbox import Toolbox, default_tools
 
 _HOMES = {
@@ -57,7 +57,7 @@ _HOMES = {
     "core.tool": ("BaseTool", "FunctionTool", "Tool", "ToolCategory", "tool"),
     "core.verdict": ("Judgement",),
     "policy.approval": ("ApprovalRequest", "Decision"),
-    "policy.modes": ("Policy",),
+    "policy.policy": ("Policy",),
     "toolbox": ("Toolbox", "default_tools"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -1,0 +1,112 @@
+"""Notices a model that goes round in circles, per session, since the last user message (spec 2.10).
+
+The same tool with the same arguments *and* the same result: a warning at the third time, refused after the fifth.
+Pairs and triples that alternate (A B A B A B) likewise, counted in rounds. Edits that change nothing likewise,
+whatever their arguments. A successful call with effects in between makes repetition reasonable again: running the
+tests after every edit is no loop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from ..core.context import ToolContext
+from ..core.output import ToolOutput
+from ..core.tool import Tool
+
+WARN, BLOCK = 3, 5
+MAX_SESSIONS = 1_000
+WINDOW = 40
+
+Step = tuple[str, str]
+"""Digest of tool and arguments, digest of the result."""
+
+
+@dataclass(slots=True)
+class _Session:
+    seen: dict[Step, int] = field(default_factory=dict[Step, int])
+    steps: deque[Step] = field(default_factory=lambda: deque[Step](maxlen=WINDOW))
+    unchanged: int = 0
+    blocked: set[str] = field(default_factory=set[str])
+
+
+class LoopGuard:
+    """A `Guard` for the pipeline. Bounded memory: the sessions used longest ago are forgotten."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+
+    def reset(self, session_id: str) -> None:
+        """A user message came: what was repeated before counts no more."""
+        self._sessions.pop(session_id, None)
+
+    def before(self, tool: Tool, text: str, ctx: ToolContext) -> str | None:
+        """Why the call is refused, or None."""
+        session = self._session(ctx)
+        if session is None or _digest(tool.name, text) not in session.blocked:
+            return None
+        return (
+            f"{tool.name} was refused: the same call gave the same result {BLOCK} times. "
+            "Do something else, or tell the user what is in the way."
+        )
+
+    def after(self, tool: Tool, text: str, output: ToolOutput, ctx: ToolContext) -> str | None:
+        """A warning to add to the output, or None."""
+        session = self._session(ctx)
+        if session is None or output.error_kind in ("pending", "loop", "cancelled"):
+            return None
+        call = _digest(tool.name, text)
+        step = (call, _digest(output.for_llm, ""))
+        repeats = session.seen.get(step, 0) + 1
+        if repeats == 1 and not tool.is_read_only and not output.is_error and not _alternates(session.steps, step):
+            session.seen.clear()  # something changed: what failed before may work now
+            session.blocked.clear()
+        session.seen[step] = repeats
+        session.steps.append(step)
+        if output.meta.get("no_change"):
+            session.unchanged += 1
+        elif not output.is_error and not tool.is_read_only:
+            session.unchanged = 0
+        rounds = max(repeats, session.unchanged if output.meta.get("no_change") else 0, _rounds(session.steps))
+        if rounds >= BLOCK:
+            session.blocked.add(call)
+        if rounds >= WARN:
+            return f"Loop warning: this is time {rounds} for the same step with the same result. Try something else."
+        return None
+
+    def _session(self, ctx: ToolContext) -> _Session | None:
+        if ctx.session_id is None:
+            return None
+        session = self._sessions.get(ctx.session_id)
+        if session is None:
+            session = self._sessions[ctx.session_id] = _Session()
+            if len(self._sessions) > MAX_SESSIONS:
+                self._sessions.popitem(last=False)
+        else:
+            self._sessions.move_to_end(ctx.session_id)
+        return session
+
+
+def _digest(a: str, b: str) -> str:
+    return hashlib.blake2b(f"{a}\0{b}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _alternates(steps: deque[Step], step: Step) -> bool:
+    return len(steps) >= 2 and (steps[-2] == step or (len(steps) >= 3 and steps[-3] == step))
+
+
+def _rounds(steps: deque[Step]) -> int:
+    """How often the last two or three different steps were repeated in the same order at the end."""
+    best = 0
+    recent = list(steps)
+    for period in (2, 3):
+        last = recent[-period:]
+        if len(set(last)) < 2:
+            continue
+        rounds = 0
+        while len(recent) >= period * (rounds + 1) and recent[len(recent) - period * (rounds + 1) :][:period] == last:
+            rounds += 1
+        best = max(best, rounds)
+    return best

@@ -1,0 +1,180 @@
+"""How verdicts combine (spec 6.0): deny before ask before allow, the first step that applies wins."""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ..core.authorize import CallRequest, Grant
+from ..core.context import EMPTY_CONTEXT, ToolContext
+from ..core.errors import ConfigError
+from ..core.output import ToolOutput
+from ..core.tool import Tool, ToolCategory
+from ..core.verdict import Judgement, Verdict
+from .modes import MODES, check_mode
+
+if TYPE_CHECKING:
+    from .approval import Approver
+
+log = logging.getLogger("toolcrib.policy")
+
+ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
+APPROVAL_POLICIES = ("always_allow", "always_require", "require_for_tools", "require_for_dangerous")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What would happen to a call, and why. `step` is the number in spec 6.0 that decided."""
+
+    verdict: Verdict
+    category: str
+    rule: str | None
+    reason: str
+    step: int = 4
+
+
+class Rules(Protocol):
+    """A seam: the rules of the configuration. Returns the strictest rule that matches, or None."""
+
+    def match(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """The strictest matching rule's verdict."""
+        ...
+
+
+class Policy:
+    """May this call run? An `Authorizer` for a registry.
+
+    `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools
+    (with `*`) that always ask; `yes` turns asks into allow. `walled` says whether commands run in an active
+    sandbox without network. Nothing turns a deny.
+    """
+
+    def __init__(
+        self,
+        mode: str = "assistant",
+        *,
+        approval: str = "require_for_dangerous",
+        enabled: bool = True,
+        ask_for: Iterable[str] = (),
+        yes: bool = False,
+        walled: Callable[[], bool] | None = None,
+        rules: Rules | None = None,
+        approver: Approver | None = None,
+    ) -> None:
+        self.mode = check_mode(mode)
+        if approval not in APPROVAL_POLICIES:
+            raise ConfigError(f"unknown approval policy {approval!r}; known: {', '.join(APPROVAL_POLICIES)}")
+        self.approval = approval
+        self.ask_for = tuple(ask_for)
+        self.quiet = yes or not enabled or approval == "always_allow"
+        self.walled = walled or (lambda: False)
+        self.rules = rules
+        self.approver = approver
+
+    # --- the steps
+
+    def check(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:
+        """What would happen to this call. Arguments are validated JSON data. Has no effects and never raises."""
+        category = str(tool.category)
+        try:
+            judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
+            ruled = self.rules.match(tool, arguments, ctx) if self.rules is not None else None
+        except Exception as error:
+            log.exception("the check of a %s call failed", tool.name)
+            return Check("deny", category, None, f"the check of this call failed: {error}", 1)
+        # 1: denied by a rule, by the judgement of its arguments, or by the mode
+        if ruled is not None and ruled.verdict == "deny":
+            return Check("deny", category, ruled.rule, ruled.reason, 1)
+        if judgement is not None and judgement.verdict == "deny":
+            return Check("deny", category, judgement.rule, judgement.reason, 1)
+        table = MODES[self.mode][ToolCategory(tool.category)]
+        if table == "deny":
+            return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
+        # 2: somebody asked to be asked
+        asked = self._asked_for(tool, ruled, category)
+        if asked is not None:
+            return self._quieted(asked)
+        # 3: allowed by a trusted rule
+        if ruled is not None and ruled.verdict == "allow":
+            return Check("allow", category, ruled.rule, ruled.reason, 3)
+        # 4: the command's own judgement, or the mode's table
+        return self._by_table(tool, judgement, table, category)
+
+    def _asked_for(self, tool: Tool, ruled: Judgement | None, category: str) -> Check | None:
+        if ruled is not None and ruled.verdict == "ask":
+            return Check("ask", category, ruled.rule, ruled.reason, 2)
+        if self.approval == "always_require":
+            return Check("ask", category, "approval.policy", "approval is required for every call", 2)
+        names = _names(tool)
+        for pattern in self.ask_for:
+            if any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                return Check("ask", category, f"require_for:{pattern}", f"{tool.name} is set to ask", 2)
+        return None
+
+    def _by_table(self, tool: Tool, judgement: Judgement | None, table: Verdict, category: str) -> Check:
+        rule: str | None = f"mode:{self.mode}"
+        if judgement is not None and (tool.category == ToolCategory.SHELL or judgement.verdict == "ask"):
+            verdict, reason, rule = judgement.verdict, judgement.reason, judgement.rule or rule
+            if verdict == "ask" and judgement.unknown and self.walled():
+                return Check("allow", category, "sandbox", "runs inside the sandbox, without network")
+        else:
+            verdict = table
+            reason = f"{category} tools ask in {self.mode} mode" if table == "ask" else f"{self.mode} mode allows it"
+            if table == "ask" and not tool.categorized:
+                reason = (
+                    f"{tool.name} names no category, so it counts as shell and asks; "
+                    'give it one, e.g. @tool(category="network_read")'
+                )
+        if verdict == "ask" and self.mode == "autonomous":
+            return Check("allow", category, "mode:autonomous", f"autonomous mode does not ask ({reason})")
+        return self._quieted(Check(verdict, category, rule, reason))
+
+    def _quieted(self, check: Check) -> Check:
+        if check.verdict == "ask" and self.quiet:
+            return Check("allow", check.category, "approval:off", f"approvals are off ({check.reason})", check.step)
+        return check
+
+    # --- the authorizer
+
+    def clears(self, tool: Tool) -> bool:
+        """Whether every call of this tool is allowed, whatever its arguments."""
+        if tool.judge is not None or self.rules is not None:
+            return False
+        return self.check(tool, {}).verdict == "allow"
+
+    async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
+        """A grant, or the refusal to answer with; asks the person where the verdict is ask."""
+        verdict = self.check(request.tool, request.arguments, request.ctx)
+        if verdict.verdict == "deny":
+            text = f"{request.tool.name} was denied: {verdict.reason}"
+            return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
+        if verdict.verdict == "allow":
+            return Grant(verdict.rule, verdict.reason, approved.approver if approved else None)
+        if approved is not None:  # a person changed the arguments and said yes to the change
+            return approved
+        if self.approver is None:
+            text = (
+                f"{request.tool.name} needs approval and nobody can be asked: {verdict.reason}. "
+                "The host can pass an approver, or run in another mode."
+            )
+            return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
+        return await self.approver.ask(request, verdict.reason, verdict.rule)
+
+
+def bare_check(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:
+    """The judgement of the arguments alone: no mode, rules, approvals or sandbox (spec 11.3)."""
+    category = str(tool.category)
+    try:
+        judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
+    except Exception as error:
+        return Check("deny", category, None, f"the check of this call failed: {error}", 1)
+    if judgement is None:
+        return Check("allow", category, None, "nothing in its arguments speaks against it")
+    return Check(judgement.verdict, category, judgement.rule, judgement.reason)
+
+
+def _names(tool: Tool) -> set[str]:
+    return {tool.name, *tool.names, getattr(tool, "renamed_from", tool.name)}

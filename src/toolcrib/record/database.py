@@ -1,0 +1,71 @@
+"""The record's SQLite file: one connection a thread would ask for, opened the same way everywhere."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS record (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,              -- intent: about to run; outcome: has ended
+    time REAL NOT NULL,              -- Unix seconds: when the call came in
+    call_id TEXT NOT NULL,
+    session_id TEXT,
+    channel TEXT,
+    tool TEXT NOT NULL,
+    category TEXT NOT NULL,
+    arguments TEXT NOT NULL,         -- JSON as bound, cut at MAX_ARGUMENTS characters
+    verdict TEXT NOT NULL,
+    rule TEXT,
+    approver TEXT,
+    duration REAL,                   -- seconds, outcome only
+    size INTEGER,                    -- characters of the output, outcome only
+    outcome TEXT,                    -- ok or an error kind, outcome only
+    error TEXT,                      -- the start of an error's text
+    labels TEXT                      -- information-flow labels, JSON; NULL until policy sets them
+);
+CREATE INDEX IF NOT EXISTS record_tool_time ON record (tool, time);
+CREATE INDEX IF NOT EXISTS record_call ON record (call_id);
+CREATE TABLE IF NOT EXISTS approval (
+    id TEXT PRIMARY KEY,
+    call_id TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    category TEXT NOT NULL,
+    arguments TEXT NOT NULL,
+    preview TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    rule TEXT,
+    digest TEXT NOT NULL,            -- SHA-256 of tool and canonical arguments: what a yes is bound to
+    session_id TEXT,
+    state TEXT NOT NULL,             -- pending, approved, denied, expired, used
+    created REAL NOT NULL,
+    expires REAL NOT NULL,
+    approver TEXT,
+    answer TEXT,                     -- the person's reason
+    edited TEXT,                     -- arguments the person changed, JSON
+    scope TEXT NOT NULL DEFAULT 'once'
+);
+CREATE INDEX IF NOT EXISTS approval_digest ON approval (digest, state);
+"""
+
+
+def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) -> sqlite3.Connection:
+    """A connection in WAL mode that any thread may use under its owner's lock. `durable` syncs every commit."""
+    fresh = not os.path.exists(path)
+    if fresh:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        connection.close()
+        raise sqlite3.DatabaseError(f"{path} was written by a newer version (schema {version} > {SCHEMA_VERSION})")
+    if version < SCHEMA_VERSION:
+        connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+    return connection

@@ -1,0 +1,403 @@
+"""The composition root: from settings to a registry with everything behind it, opened and closed as one.
+
+Imports are inside the functions: `from toolcrib import Toolbox` alone loads nothing of what it composes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+    import os
+
+    from .boundary.sandbox import Sandbox
+    from .boundary.workspace import Workspace
+    from .builtin.shell import ShellTools
+    from .config import Settings
+    from .core.context import ToolContext
+    from .core.events import EventStream
+    from .core.output import ToolOutput
+    from .core.registry import ToolRegistry
+    from .core.tool import Tool
+    from .core.watchdog import Watchdog
+    from .policy.approval import Approver, Door
+    from .policy.loops import LoopGuard
+    from .policy.policy import Check, Policy
+    from .record.approvals import Approvals
+    from .record.audit import Audit
+    from .record.journal import Journal
+    from .record.spill import Spill
+    from .record.state import StateFolder
+
+    PathLike = str | os.PathLike[str]
+
+T = TypeVar("T")
+
+
+class Toolbox:
+    """A registry with its workspace, sandbox, policy and record. Make one with `Toolbox.open`."""
+
+    settings: Settings
+    workspace: Workspace
+    state: StateFolder
+    registry: ToolRegistry
+    policy: Policy
+    approver: Approver
+    guard: LoopGuard
+    journal: Journal
+    spill: Spill
+    audit: Audit
+    approvals: Approvals
+
+    def __init__(self) -> None:
+        self.missing: list[tuple[str, str]] = []
+        """Tools that are not registered because something they need is absent: (name, why)."""
+        self._shell: ShellTools | None = None
+        self._sandbox: Sandbox | None = None
+        self._sandbox_lock = threading.Lock()
+        self._watchdog: Watchdog | None = None
+        self._background: _LoopThread | None = None
+        self._closers: list[Callable[[], object]] = []
+
+    @staticmethod
+    def open(
+        workspace: PathLike | None = None,
+        *,
+        mode: str | None = None,
+        approve: Door | None = None,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        config: PathLike | None = None,
+        settings: Settings | None = None,
+        yes: bool = False,
+        builtin: bool = True,
+    ) -> Opening:
+        """Open a toolbox: `async with Toolbox.open(…) as box`, `box = await Toolbox.open(…)`, or plain `with`.
+
+        Args:
+            workspace: The folder its file tools and commands live in; default the configured one, or ".".
+            mode: observer, assistant (default) or autonomous.
+            approve: Who is asked: `async (ApprovalRequest) -> bool | Decision`. Without it, a call that must ask
+                returns at once and says how to approve it.
+            tools: Further tools, functions or `Tool`s.
+            config: A configuration file to trust; default the user's file and the project's, if trusted.
+            settings: Settings made elsewhere; then `workspace`, `mode` and `config` are not read.
+            yes: Turn asks into allow. Denials stay.
+            builtin: Whether the built-in tools are there.
+
+        Raises ConfigError for a wrong setting, ToolDefinitionError or ToolConflictError for a wrong tool.
+        """
+        return Opening(workspace, mode, approve, tuple(tools), config, settings, yes, builtin)
+
+    # --- what people call
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | bytes | None = None,
+        ctx: ToolContext | None = None,
+        *,
+        call_id: str | None = None,
+    ) -> ToolOutput:
+        """Run one call through the pipeline. Raises only cancellation."""
+        return await self.registry.execute(name, arguments, ctx or self.context, call_id=call_id)
+
+    async def call_many(self, calls: Iterable[Any], ctx: ToolContext | None = None) -> list[ToolOutput]:
+        """Run a batch of `ToolCall`s, dicts, OpenAI or Anthropic call objects: one output each, in order."""
+        return await self.registry.execute_parallel(calls, ctx or self.context)
+
+    def call_sync(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | bytes | None = None,
+        ctx: ToolContext | None = None,
+        *,
+        call_id: str | None = None,
+    ) -> ToolOutput:
+        """`call` for scripts and notebooks: runs on a loop thread of its own."""
+        return self.run_sync(self.call(name, arguments, ctx, call_id=call_id))
+
+    def run_sync(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run any coroutine on this toolbox's own loop thread and wait for it."""
+        if self._background is None:
+            self._background = _LoopThread()
+        return self._background.run(work)
+
+    async def check(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | str | bytes | None = None,
+        ctx: ToolContext | None = None,
+        *,
+        bare: bool = False,
+    ) -> Check:
+        """What would happen to a call, without running it. `bare` judges the arguments alone: no mode, no sandbox."""
+        from .core.authorize import CallRequest
+        from .core.errors import InvalidArguments
+        from .core.threads import shared_threads
+        from .policy.policy import Check, bare_check
+
+        tool = self.registry.find(name)
+        if tool is None:
+            return Check("deny", "", None, self.registry.unknown(name), 0)
+        try:
+            text = tool.bind(arguments)[1]
+            request = CallRequest("check", tool, text, ctx or self.context)
+            judged = request.arguments
+        except InvalidArguments as error:
+            return Check("deny", str(tool.category), None, f"invalid arguments: {error}", 0)
+        judge = bare_check if bare else self.policy.check
+        return await shared_threads.run(judge, {"tool": tool, "arguments": judged, "ctx": ctx or self.context})
+
+    def definitions(
+        self, dialect: str = "openai", names: list[str] | None = None, compact: bool = False
+    ) -> list[dict[str, Any]]:
+        """All tools as a provider wants them: openai, openai-responses, anthropic, gemini, mcp."""
+        return self.registry.definitions(dialect, names, compact)
+
+    def new_turn(self, session_id: str) -> None:
+        """Tell the loop guard that a user message came in this session."""
+        self.guard.reset(session_id)
+
+    @property
+    def events(self) -> EventStream:
+        """The events of all calls."""
+        return self.registry.events
+
+    @property
+    def context(self) -> ToolContext:
+        """The context of a call that brings none."""
+        return self._context
+
+    def sandbox(self) -> Sandbox:
+        """The sandbox for commands, chosen at the first use. Raises SandboxUnavailable with what to install."""
+        from .boundary.sandbox import select_sandbox
+
+        with self._sandbox_lock:
+            if self._sandbox is None:
+                from .config import sandbox_settings
+
+                self._sandbox = select_sandbox(sandbox_settings(self.settings, self.state.path), self.workspace.root)
+            return self._sandbox
+
+    def _walled(self) -> bool:
+        """Whether commands run in an active sandbox without network."""
+        from .core.errors import SandboxUnavailable
+
+        try:
+            return self.sandbox().active
+        except SandboxUnavailable:
+            return False
+
+    async def aclose(self) -> None:
+        """End background sessions, write the record, let go of everything. Safe to call twice."""
+        import asyncio
+
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self.close))
+
+    def close(self) -> None:
+        """`aclose` for callers without a loop."""
+        while self._closers:
+            self._closers.pop()()
+        if self._background is not None:
+            self._background.close()
+            self._background = None
+
+    # --- how it is put together
+
+    def _build(self, given: Opening) -> None:
+        from .boundary.workspace import Workspace
+        from .config import load_settings
+        from .core.context import ToolContext
+        from .core.registry import ToolRegistry
+        from .policy.approval import Approver
+        from .policy.loops import LoopGuard
+        from .policy.policy import Policy
+        from .record.approvals import Approvals
+        from .record.audit import Audit
+        from .record.journal import Journal
+        from .record.spill import Spill
+        from .record.state import StateFolder
+
+        flags = {"mode": given.mode} if given.mode else {}
+        settings = given.settings or load_settings(workspace=given.workspace, config=given.config, flags=flags)
+        self.settings = settings
+        self.state = StateFolder.for_workspace(settings.workspace)
+        self.spill = Spill(self.state.spill)
+        self.workspace = Workspace(
+            settings.workspace, read_roots=(*settings.sandbox.read_roots, self.state.spill),
+            write_roots=settings.sandbox.write_roots,
+        )  # fmt: skip
+        self._closers.append(self.workspace.close)
+        self.journal = Journal(self.state, self.workspace)
+        self._closers.append(self.journal.close)
+        self.audit = Audit(self.state.record_db)
+        self._closers.append(self.audit.close)
+        self.approvals = Approvals(self.state.record_db)
+        self._closers.append(self.approvals.close)
+        self._context = ToolContext(channel="library", workspace=self.workspace.root)
+
+        self.registry = ToolRegistry()
+        pipeline = self.registry.pipeline
+        approval = settings.approval
+        self.approver = Approver(self.approvals, given.approve, pipeline.events, approval.timeout)
+        self.policy = Policy(
+            settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=self._walled,
+            ask_for=(*approval.require_for, *approval.dangerous_tools), approver=self.approver,
+        )  # fmt: skip
+        pipeline.authorizer = self.policy
+        pipeline.intent = self.audit.intent
+        pipeline.spill = self.spill.keep
+        pipeline.dry_run = settings.dry_run
+        self.guard = pipeline.guard = LoopGuard()
+        pipeline.events.subscribe(self.audit.listen)
+        if given.builtin:
+            for tool in self._builtin():
+                self.registry.register(tool)
+        for item in given.tools:
+            self.registry.register(item)
+
+    def _builtin(self) -> list[Tool]:
+        settings = self.settings
+        tools = default_tools(
+            self.workspace, journal=self.journal, spill=self.spill, sandbox=self.sandbox,
+            env=settings.sandbox.env, ripgrep=settings.tools.ripgrep, closers=self._closers,
+        )  # fmt: skip
+        disabled = set(settings.tools.disabled)
+        self.missing += [(tool.name, "disabled by tools.disabled") for tool in tools if tool.name in disabled]
+        return [tool for tool in tools if tool.name not in disabled]
+
+    def watch(self) -> None:
+        """Report coroutines that block the running loop (spec 2.6)."""
+        import asyncio
+
+        from .core.watchdog import Watchdog
+
+        if self._watchdog is None:
+            self._watchdog = Watchdog(self.registry.pipeline, asyncio.get_running_loop())
+            self._watchdog.start()
+            self._closers.append(self._watchdog.stop)
+
+
+def default_tools(
+    workspace: Workspace,
+    *,
+    journal: Journal,
+    spill: Spill | None = None,
+    sandbox: Callable[[], Sandbox],
+    env: Iterable[str] = (),
+    ripgrep: str | None = None,
+    closers: list[Callable[[], object]] | None = None,
+) -> list[Tool]:
+    """The built-in tools over a workspace: files, search, shell. `closers` gets what ends background sessions."""
+    from .builtin.edit import EditTools
+    from .builtin.files import FileTools
+    from .builtin.patch import PatchTools
+    from .builtin.search import SearchTools
+    from .builtin.shell import ShellTools
+
+    files = FileTools(workspace, journal)
+    shell = ShellTools(
+        workspace, sandbox, env=env, open_spill=spill.open if spill else None, move_to_trash=journal.move_to_trash
+    )
+    if closers is not None:
+        closers.append(shell.close)
+    return [
+        *files.tools(), *EditTools(workspace, journal).tools(), *PatchTools(workspace, journal).tools(),
+        *SearchTools(workspace, ripgrep=ripgrep).tools(), *shell.tools(),
+    ]  # fmt: skip
+
+
+class Opening:
+    """What `Toolbox.open` returns: await it, or enter it with `async with` or `with`."""
+
+    def __init__(
+        self,
+        workspace: PathLike | None,
+        mode: str | None,
+        approve: Door | None,
+        tools: tuple[Tool | Callable[..., Any], ...],
+        config: PathLike | None,
+        settings: Settings | None,
+        yes: bool,
+        builtin: bool,
+    ) -> None:
+        self.workspace, self.mode, self.approve, self.tools = workspace, mode, approve, tools
+        self.config, self.settings, self.yes, self.builtin = config, settings, yes, builtin
+        self._box: Toolbox | None = None
+
+    def now(self) -> Toolbox:
+        """Open it here and now, without a loop; the caller closes it."""
+        box = Toolbox()
+        try:
+            box._build(self)  # pyright: ignore[reportPrivateUsage]
+        except BaseException:
+            box.close()
+            raise
+        return box
+
+    async def _open(self) -> Toolbox:
+        box = self.now()
+        box.watch()
+        return box
+
+    def __await__(self) -> Generator[Any, Any, Toolbox]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Toolbox:
+        self._box = await self._open()
+        return self._box
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._box is not None:
+            await self._box.aclose()
+
+    def __enter__(self) -> Toolbox:
+        self._box = self.now()
+        return self._box
+
+    def __exit__(self, *_: object) -> None:
+        if self._box is not None:
+            self._box.close()
+
+
+class _LoopThread:
+    """An event loop on a daemon thread, for callers that have none."""
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="toolcrib-loop", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for its result; interrupting the wait cancels it."""
+        import asyncio
+
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise RuntimeError("call_sync was called from the toolbox's own loop; await call() instead")
+        future: Any = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        """Stop the loop."""
+        import asyncio
+
+        async def end() -> None:
+            tasks: list[asyncio.Task[Any]] = [t for t in asyncio.all_tasks() if t is not asyncio.current_task()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=2) if tasks else None
+
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
