@@ -1,1 +1,56 @@
-"""Doors for machines."""
+"""Doors for machines: the MCP server, over stdio and streamable HTTP.
+
+    from toolcrib import Toolbox, serve
+
+    async with Toolbox.open(workspace=".") as box:
+        await serve.serve_stdio(box)
+
+Importing this costs nothing; the MCP SDK (about a second) loads when a server starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..core.registry import ToolRegistry
+    from .served import Served
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8808
+TOKEN_VARIABLE = "TOOLCRIB_HTTP_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
+
+
+async def serve_stdio(box: Served | ToolRegistry) -> None:
+    """Serve MCP on this process's stdin and stdout until the client leaves or SIGTERM comes.
+
+    Nothing but the protocol reaches stdout meanwhile: what tools print goes to stderr.
+    """
+    from .stdio import serve
+
+    await serve(box)
+
+
+async def serve_http(
+    box: Served | ToolRegistry,
+    host: str = DEFAULT_HOST,
+    port: int = DEFAULT_PORT,
+    *,
+    token: str | None = None,
+    allow_hosts: Iterable[str] = (),
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve MCP over streamable HTTP at `/mcp` until SIGINT or SIGTERM.
+
+    `token` is what clients send as `Authorization: Bearer …`; None takes it from TOOLCRIB_HTTP_TOKEN or makes one up
+    and prints it to stderr; "" means none, which only a loopback address may have. `allow_hosts` are further names
+    (`host` or `host:port`) under which clients may address the server. `port` 0 picks a free one. `started` gets the URL.
+    Raises ConfigError for settings that would leave the server open.
+    """
+    from .http import serve
+
+    await serve(box, host, port, token=token, allow_hosts=allow_hosts, started=started)
+
+
+__all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "TOKEN_VARIABLE", "serve_http", "serve_stdio"]

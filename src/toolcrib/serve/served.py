@@ -1,0 +1,69 @@
+"""What a door serves: anything with a registry and a way to call."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from ..core.context import ToolContext
+from ..core.output import ToolOutput
+from ..core.registry import ToolRegistry
+
+
+@runtime_checkable
+class Served(Protocol):
+    """A toolbox, as far as a door needs it."""
+
+    @property
+    def registry(self) -> ToolRegistry:
+        """The tools."""
+        ...
+
+    def call(
+        self, name: str, args: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
+    ) -> Awaitable[ToolOutput]:
+        """Run one call through the pipeline."""
+        ...
+
+
+class Approvals(Protocol):
+    """The store of approval requests, as far as a door needs it."""
+
+    def get(self, request_id: str) -> dict[str, Any] | None:
+        """One request, or None."""
+        ...
+
+    def resolve(
+        self, request_id: str, approve: bool, *, approver: str | None, reason: str = "", scope: str = "once"
+    ) -> bool:
+        """Answer a pending request; False where it is not pending any more."""
+        ...
+
+
+class Bare:
+    """A registry without a toolbox around it: what its own policy allows runs, nothing is stored."""
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self.registry = registry
+
+    def call(
+        self, name: str, args: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
+    ) -> Awaitable[ToolOutput]:
+        """Run one call through the pipeline."""
+        return self.registry.execute(name, args, ctx)
+
+
+def as_served(box: Served | ToolRegistry) -> Served:
+    """The same thing, or a registry made callable like a toolbox."""
+    return Bare(box) if isinstance(box, ToolRegistry) else box
+
+
+def approvals_of(box: Served) -> Approvals | None:
+    """Where the box keeps approval requests; None where it keeps none."""
+    return getattr(box, "approvals", None)
+
+
+def state_path(box: Served) -> Path | None:
+    """The folder of the box's private state; None where it has none."""
+    return getattr(getattr(box, "state", None), "path", None)
