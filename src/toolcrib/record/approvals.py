@@ -22,7 +22,7 @@ class Approvals:
         self._lock = threading.Lock()
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Keep a request. `row` has the columns of the table but answer, approver and edited; times are Unix seconds."""
+        """Keep a request. `row` has the columns of the table but those of the answer; times are Unix seconds."""
         columns = (
             "id", "call_id", "tool", "category", "arguments", "preview", "reason", "rule", "digest", "session_id",
             "created", "expires",

@@ -1,0 +1,259 @@
+"""Approval through every door but the terminal and MCP: no effect before the yes, bound to the call, used once."""
+
+import asyncio
+import threading
+
+import pytest
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.events import ApprovalRequested, ApprovalResolved
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import tool
+from toolcrib.policy.approval import Approver, Decision, use_door
+from toolcrib.policy.policy import Policy
+from toolcrib.record.approvals import Approvals
+
+
+class World:
+    """A registry with one asking tool, and what it did."""
+
+    def __init__(self, path, door=None, timeout=5.0, store=True):
+        self.done = []
+
+        @tool(category="destructive", preview=lambda args, ctx: f"wipe {args['path']}\x1b[2J")
+        def wipe(path: str) -> str:
+            """Wipe a path."""
+            self.done.append(path)
+            return f"wiped {path}"
+
+        @tool(category="memory")
+        def look() -> str:
+            """Look."""
+            self.done.append("look")
+            return "seen"
+
+        self.store = Approvals(path) if store else None
+        self.registry = ToolRegistry([wipe, look])
+        self.approver = Approver(self.store, door, self.registry.events, timeout)
+        self.policy = Policy(approver=self.approver)
+        self.registry.pipeline.authorizer = self.policy
+
+    async def wipe(self, path="a", **ctx):
+        return await self.registry.execute("wipe", {"path": path}, ToolContext(**ctx))
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = []
+
+    def make(**options):
+        made.append(World(tmp_path / "record.db", **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        if each.store:
+            each.store.close()
+
+
+def door(answer, seen=None, delay=0.0):
+    async def ask(request):
+        if seen is not None:
+            seen.append(request)
+        await asyncio.sleep(delay)
+        return answer
+
+    return ask
+
+
+async def test_a_yes_at_the_door_runs_the_call_once_and_only_after_it(world):
+    seen = []
+    w = world()
+
+    async def ask(request):
+        seen.append((request, list(w.done)))
+        return True
+
+    w.approver.door = ask
+    output = await w.wipe("a")
+    assert output.for_llm == "wiped a"
+    request, done_before = seen[0]
+    assert done_before == []
+    assert w.done == ["a"]
+    assert request.preview == "wipe a\\x1b[2J"  # terminal escapes do not reach the person raw
+    assert "destructive" in request.reason
+    assert request.rule == "wipe"
+    assert w.store.get(request.id)["state"] == "used"
+
+
+@pytest.mark.parametrize("answer", [False, Decision(False, "not today"), "yes", 1, {"approve": True}])
+async def test_anything_but_a_yes_is_a_no(world, answer):
+    w = world(door=door(answer))
+    output = await w.wipe()
+    assert (output.error_kind, w.done) == ("denied", [])
+    if isinstance(answer, Decision):
+        assert "not today" in output.for_llm
+
+
+async def test_a_door_that_fails_is_a_no(world):
+    async def broken(request):
+        raise OSError("no terminal")
+
+    w = world(door=broken)
+    output = await w.wipe()
+    assert (output.error_kind, w.done) == ("denied", [])
+    assert "no terminal" in output.for_llm
+
+
+async def test_no_answer_in_time_is_a_no(world):
+    w = world(door=door(True, delay=30), timeout=0.2)
+    output = await w.wipe()
+    assert (output.error_kind, w.done) == ("denied", [])
+    assert "timed out" in output.for_llm
+    assert w.store.pending() == []
+
+
+async def test_without_a_door_the_call_returns_at_once_and_runs_once_after_a_yes_from_elsewhere(world):
+    w = world()
+    output = await w.wipe("a")
+    assert (output.error_kind, output.pause_for_input, w.done) == ("pending", True, [])
+    request_id = output.meta["approval_id"]
+    assert f"toolcrib approvals approve {request_id}" in output.for_llm
+    again = await w.wipe("a")
+    assert again.meta["approval_id"] == request_id  # the model repeating itself does not flood the person
+    assert w.store.resolve(request_id, True, approver="someone")
+    other = await w.wipe("b")
+    assert (other.error_kind, w.done) == ("pending", [])  # a yes is for exactly these arguments
+    assert (await w.wipe("a")).for_llm == "wiped a"
+    assert (await w.wipe("a")).error_kind == "pending"  # and for one run
+    assert w.done == ["a"]
+
+
+async def test_a_request_and_its_yes_survive_a_restart(world):
+    first = world()
+    request_id = (await first.wipe("a")).meta["approval_id"]
+    first.store.close()
+    first.store = None
+    second = world()
+    assert [row["id"] for row in second.store.pending()] == [request_id]
+    second.store.resolve(request_id, True, approver="someone")
+    third = world()
+    assert (await third.wipe("a")).for_llm == "wiped a"
+
+
+async def test_a_yes_from_another_process_ends_the_wait_at_a_live_door(world):
+    seen = []
+    w = world(door=door(False, seen, delay=30))
+    task = asyncio.ensure_future(w.wipe("a"))
+    while not seen:
+        await asyncio.sleep(0.01)
+    other = Approvals(w.store._connection.execute("PRAGMA database_list").fetchone()[2])
+    assert other.resolve(seen[0].id, True, approver="elsewhere")
+    other.close()
+    assert (await asyncio.wait_for(task, 5)).for_llm == "wiped a"
+
+
+async def test_two_who_use_one_yes_get_one_run(world):
+    w = world()
+    request_id = (await w.wipe("a")).meta["approval_id"]
+    w.store.resolve(request_id, True, approver="someone")
+    row = w.store.get(request_id)
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(w.store.consume(row["digest"]))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(used is not None for used in got) == 1
+
+
+async def test_edited_arguments_are_validated_and_judged_again(world):
+    w = world(door=door(Decision(True, arguments={"path": "b"}, approver="me")))
+    assert (await w.wipe("a")).for_llm == "wiped b"
+    w.approver.door = door(Decision(True, arguments={"pth": "b"}, approver="me"))
+    assert (await w.wipe("a")).error_kind == "invalid"
+    w.registry.require("wipe").judge = lambda args, ctx: __import__("toolcrib").Judgement(
+        "deny" if args["path"] == "etc" else "allow", "outside"
+    )
+    w.approver.door = door(Decision(True, arguments={"path": "etc"}, approver="me"))
+    assert (await w.wipe("a")).error_kind == "denied"
+    assert w.done == ["b"]
+
+
+async def test_for_the_session_means_that_session_and_what_the_rule_names(world):
+    seen = []
+    w = world(door=door(Decision(True, scope="session"), seen))
+    await w.wipe("a", session_id="s1")
+    await w.wipe("b", session_id="s1")
+    assert len(seen) == 1
+    await w.wipe("c", session_id="s2")
+    assert len(seen) == 2
+
+
+async def test_a_door_of_the_context_goes_before_the_default_one(world):
+    w = world(door=door(False))
+    with use_door(door(True)):
+        assert not (await w.wipe()).is_error
+    assert (await w.wipe()).is_error
+
+
+async def test_a_door_that_cannot_ask_leaves_the_request_waiting(world):
+    w = world(door=door(None))
+    output = await w.wipe()
+    assert output.error_kind == "pending"
+    assert len(w.store.pending()) == 1
+
+
+async def test_a_cancelled_call_takes_its_request_back(world):
+    seen = []
+    w = world(door=door(True, seen, delay=30))
+    task = asyncio.ensure_future(w.wipe())
+    while not seen:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert w.store.pending() == []
+    assert w.done == []
+
+
+async def test_others_that_only_read_go_on_while_one_waits(world):
+    release = asyncio.Event()
+
+    async def ask(request):
+        await release.wait()
+        return True
+
+    w = world(door=ask)
+    w.registry.require("look").read_only = True
+
+    async def let_go():
+        while "look" not in w.done:
+            await asyncio.sleep(0.01)
+        w.done.append("released")
+        release.set()
+
+    batch = [("wipe", {"path": "a"}), ("look", {}), ("wipe", {"path": "b"}), ("look", {})]
+    calls = [{"id": str(i), "name": name, "arguments": args} for i, (name, args) in enumerate(batch)]
+    outputs, _ = await asyncio.gather(w.registry.execute_parallel(calls), let_go())
+    assert [o.for_llm for o in outputs] == ["wiped a", "seen", "wiped b", "seen"]
+    assert w.done.index("look") < w.done.index("released") < w.done.index("a") < w.done.index("b")
+
+
+async def test_the_events_say_what_was_asked_and_answered(world):
+    w = world(door=door(True))
+    events = []
+    w.registry.events.subscribe(events.append)
+    await w.wipe()
+    asked = [e for e in events if isinstance(e, ApprovalRequested)]
+    answered = [e for e in events if isinstance(e, ApprovalResolved)]
+    assert len(asked) == 1
+    assert [e.answer for e in answered] == ["approved"]
+    assert asked[0].request_id == answered[0].request_id
+
+
+async def test_without_a_store_only_a_live_door_can_allow(world):
+    w = world(store=False)
+    assert (await w.wipe()).error_kind == "denied"
+    w.approver.door = door(True)
+    assert not (await w.wipe()).is_error

@@ -1,0 +1,102 @@
+"""The loop guard: circles are noticed, progress is not mistaken for one."""
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.output import ToolOutput
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import tool
+from toolcrib.policy.loops import MAX_SESSIONS, LoopGuard
+
+SESSION = ToolContext(session_id="s")
+
+
+def registry(**options):
+    answers = {"n": 0}
+
+    @tool(category="filesystem_read", **options)
+    def look(path: str) -> str:
+        """Look."""
+        return f"{path} is empty"
+
+    @tool(category="network_read")
+    def clock() -> str:
+        """The time."""
+        answers["n"] += 1
+        return str(answers["n"])
+
+    @tool(category="filesystem_write")
+    def edit(text: str) -> ToolOutput:
+        """Edit."""
+        same = text.startswith("same")
+        return ToolOutput("nothing changed", meta={"no_change": True}) if same else ToolOutput(f"edited {text}")
+
+    @tool(category="shell")
+    def run(command: str) -> str:
+        """Run."""
+        return "1 failed"
+
+    made = ToolRegistry([look, clock, edit, run])
+    made.pipeline.guard = LoopGuard()
+    return made
+
+
+async def repeat(r, times, name, ctx=SESSION, **args):
+    return [await r.execute(name, args, ctx) for _ in range(times)]
+
+
+async def test_the_third_same_result_warns_and_the_sixth_call_is_refused():
+    outputs = await repeat(registry(), 6, "look", path="a")
+    assert ["Loop warning" in o.for_llm for o in outputs] == [False, False, True, True, True, False]
+    assert [o.error_kind for o in outputs] == [None] * 5 + ["loop"]
+
+
+async def test_other_arguments_or_results_are_no_loop():
+    r = registry()
+    for n in range(12):
+        assert "Loop" not in (await r.execute("look", {"path": f"p{n}"}, SESSION)).for_llm
+    assert all("Loop" not in o.for_llm for o in await repeat(r, 12, "clock"))
+
+
+async def test_without_a_session_nothing_is_counted():
+    assert all(not o.is_error for o in await repeat(registry(), 10, "look", ctx=None, path="a"))
+
+
+async def test_a_polling_tool_may_opt_out():
+    assert all("Loop" not in o.for_llm for o in await repeat(registry(poll=True), 10, "look", path="a"))
+
+
+async def test_a_user_message_starts_afresh():
+    r = registry()
+    await repeat(r, 6, "look", path="a")
+    r.pipeline.guard.reset("s")
+    assert not (await r.execute("look", {"path": "a"}, SESSION)).is_error
+
+
+async def test_pairs_that_alternate_are_noticed():
+    r = registry()
+    seen = [await r.execute("look", {"path": "ab"[n % 2]}, SESSION) for n in range(10)]
+    assert any("Loop warning" in o.for_llm for o in seen[:6])
+    assert (await r.execute("look", {"path": "a"}, SESSION)).error_kind == "loop"
+
+
+async def test_running_the_tests_after_every_edit_is_no_loop():
+    r = registry()
+    for n in range(8):
+        assert "Loop" not in (await r.execute("edit", {"text": str(n)}, SESSION)).for_llm
+        assert "Loop" not in (await r.execute("run", {"command": "pytest"}, SESSION)).for_llm
+
+
+async def test_edits_that_change_nothing_are_counted_whatever_they_say():
+    r = registry()
+    outputs = [await r.execute("edit", {"text": f"same {n}"}, SESSION) for n in range(5)]
+    assert "Loop warning" in outputs[2].for_llm
+    assert "Loop warning" in outputs[4].for_llm
+
+
+async def test_sessions_do_not_mix_and_old_ones_are_forgotten():
+    r = registry()
+    await repeat(r, 6, "look", path="a")
+    assert not (await r.execute("look", {"path": "a"}, ToolContext(session_id="t"))).is_error
+    guard = r.pipeline.guard
+    for n in range(MAX_SESSIONS + 10):
+        guard.after(r.require("look"), "{}", ToolOutput("x"), ToolContext(session_id=f"x{n}"))
+    assert len(guard._sessions) == MAX_SESSIONS

@@ -1,0 +1,172 @@
+"""How verdicts combine: the steps of the specification, one by one, and that nothing turns a denial."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import FunctionTool, ToolCategory, tool
+from toolcrib.core.verdict import Judgement
+from toolcrib.policy.modes import MODES
+from toolcrib.policy.policy import APPROVAL_POLICIES, Policy, bare_check
+
+
+def made(category="memory", judgement=None, **options):
+    def fn(x: int = 0) -> str:
+        return "ran"
+
+    judge = None if judgement is None else (lambda args, ctx: judgement)
+    return FunctionTool(fn, name=options.pop("name", "t"), category=category, judge=judge, **options)
+
+
+class OneRule:
+    def __init__(self, verdict):
+        self.verdict = verdict
+
+    def match(self, tool, arguments, ctx):
+        return Judgement(self.verdict, "by the rule", "the-rule")
+
+
+def test_each_mode_says_what_the_table_of_the_specification_says():
+    looked = {mode: {c: Policy(mode).check(made(c), {}).verdict for c in ToolCategory} for mode in MODES}
+    reads = {ToolCategory.FILESYSTEM_READ, ToolCategory.NETWORK_READ, ToolCategory.MEMORY}
+    asks = {ToolCategory.SHELL, ToolCategory.HARDWARE, ToolCategory.DESTRUCTIVE, ToolCategory.NETWORK_WRITE}
+    assert {c for c, v in looked["observer"].items() if v == "allow"} == reads
+    assert {c for c, v in looked["observer"].items() if v == "deny"} == set(ToolCategory) - reads
+    assert {c for c, v in looked["assistant"].items() if v == "ask"} == asks
+    assert {c for c, v in looked["assistant"].items() if v == "allow"} == set(ToolCategory) - asks
+    assert set(looked["autonomous"].values()) == {"allow"}
+
+
+@pytest.mark.parametrize("wrong", ["Assistant", "", "yolo"])
+def test_an_unknown_mode_is_an_error_and_never_a_fallback(wrong):
+    with pytest.raises(ConfigError, match="observer"):
+        Policy(wrong)
+
+
+def test_an_unknown_approval_policy_is_an_error():
+    with pytest.raises(ConfigError, match="require_for_dangerous"):
+        Policy(approval="sometimes")
+
+
+def test_a_tool_without_category_asks_and_says_how_to_give_it_one():
+    check = Policy().check(made(None), {})
+    assert check.verdict == "ask"
+    assert '@tool(category="network_read")' in check.reason
+
+
+def test_a_denying_judgement_beats_everything():
+    judged = made("memory", Judgement("deny", "outside", "path"))
+    for mode, approval in itertools.product(("assistant", "autonomous"), APPROVAL_POLICIES):
+        check = Policy(mode, approval=approval, yes=True, rules=OneRule("allow")).check(judged, {})
+        assert (check.verdict, check.reason) == ("deny", "outside")
+
+
+def test_a_judge_that_raises_denies():
+    def judge(args, ctx):
+        raise RuntimeError("boom")
+
+    check = Policy("autonomous", yes=True).check(
+        FunctionTool(lambda: "x", name="t", category="memory", judge=judge), {}
+    )
+    assert check.verdict == "deny"
+    assert "boom" in check.reason
+
+
+def test_asked_for_tools_ask_under_any_name_they_have():
+    named = made("memory", name="exec", names=("shell",))
+    assert Policy(ask_for=["shell"]).check(named, {}).verdict == "ask"
+    assert Policy(ask_for=["ex*"]).check(named, {}).verdict == "ask"
+    assert Policy(ask_for=["read*"]).check(named, {}).verdict == "allow"
+    renamed = next(iter(ToolRegistry([named]).view(prefix="my_")))
+    assert Policy(ask_for=["exec"]).check(renamed, {}).verdict == "ask"
+
+
+def test_always_require_asks_for_reads_too_and_a_trusted_rule_does_not_help():
+    policy = Policy("autonomous", approval="always_require", rules=OneRule("allow"))
+    assert policy.check(made("filesystem_read"), {}).verdict == "ask"
+
+
+def test_a_trusted_rule_allows_what_the_table_asks_for():
+    check = Policy(rules=OneRule("allow")).check(made("destructive"), {})
+    assert (check.verdict, check.rule, check.step) == ("allow", "the-rule", 3)
+
+
+def test_the_mode_denies_before_a_rule_can_allow():
+    assert Policy("observer", rules=OneRule("allow")).check(made("shell"), {}).verdict == "deny"
+
+
+def test_only_an_unknown_ask_is_allowed_behind_walls():
+    unknown = made("shell", Judgement("ask", "cannot be known", unknown=True))
+    known = made("shell", Judgement("ask", "writes outside"))
+    assert Policy(walled=lambda: True).check(unknown, {}).verdict == "allow"
+    assert Policy(walled=lambda: False).check(unknown, {}).verdict == "ask"
+    assert Policy(walled=lambda: True).check(known, {}).verdict == "ask"
+
+
+def test_a_shell_tool_that_judges_a_command_harmless_does_not_ask():
+    assert Policy().check(made("shell", Judgement("allow", "only reads")), {}).verdict == "allow"
+
+
+def test_a_judgement_can_only_tighten_other_tools():
+    assert Policy().check(made("destructive", Judgement("allow")), {}).verdict == "ask"
+    assert Policy().check(made("filesystem_read", Judgement("ask", "a key file")), {}).verdict == "ask"
+
+
+@pytest.mark.parametrize("options", [{"approval": "always_allow"}, {"enabled": False}, {"yes": True}])
+def test_switching_approvals_off_turns_asks_and_no_denials(options):
+    assert Policy(**options).check(made("destructive"), {}).verdict == "allow"
+    assert Policy(ask_for=["t"], **options).check(made(), {}).verdict == "allow"
+    assert Policy("observer", **options).check(made("destructive"), {}).verdict == "deny"
+
+
+def test_bare_hears_only_the_arguments():
+    assert bare_check(made("shell", Judgement("ask", "unknown", unknown=True)), {}).verdict == "ask"
+    assert bare_check(made("destructive"), {}).verdict == "allow"
+
+
+@given(
+    st.sampled_from(sorted(MODES)),
+    st.sampled_from(list(ToolCategory)),
+    st.booleans(),
+    st.sampled_from(APPROVAL_POLICIES),
+)
+def test_what_is_cleared_without_a_look_is_what_would_be_allowed(mode, category, named, approval):
+    policy = Policy(mode, approval=approval, ask_for=["t"] if named else [])
+    subject = made(category)
+    assert policy.clears(subject) == (policy.check(subject, {"x": 1}).verdict == "allow")
+    assert not policy.clears(made(category, Judgement("allow")))
+
+
+async def test_a_denied_call_says_why_and_does_not_run():
+    ran = []
+
+    @tool(category="destructive")
+    def wipe() -> str:
+        """Wipe."""
+        ran.append(1)
+        return "gone"
+
+    registry = ToolRegistry([wipe], policy=Policy("observer"))
+    output = await registry.execute("wipe", {})
+    assert (output.error_kind, ran) == ("denied", [])
+    assert "observer mode" in output.for_llm
+
+
+async def test_without_an_approver_an_ask_is_refused():
+    registry = ToolRegistry([made("destructive")], policy=Policy())
+    output = await registry.execute("t", {})
+    assert output.error_kind == "denied"
+    assert "nobody can be asked" in output.for_llm
+
+
+async def test_a_changed_policy_is_heard_after_policy_changed():
+    policy = Policy()
+    registry = ToolRegistry([made("memory")], policy=policy)
+    assert not (await registry.execute("t", {})).is_error
+    policy.ask_for = ("t",)
+    registry.policy_changed()
+    assert (await registry.execute("t", {})).is_error

@@ -1,0 +1,165 @@
+"""The audit log: intent before effect, one outcome a call, shared by processes, never in the way of a call."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import tool
+from toolcrib.record.audit import MAX_ARGUMENTS, Audit
+
+
+@pytest.fixture
+def audit(tmp_path):
+    log = Audit(tmp_path / "record.db")
+    yield log
+    log.close()
+
+
+def registry(audit, seen=None):
+    @tool(category="memory", read_only=True)
+    async def look(n: int = 0) -> str:
+        """Look."""
+        return f"seen {n}"
+
+    @tool(category="destructive")
+    async def wipe(path: str) -> str:
+        """Wipe."""
+        if seen is not None:
+            with sqlite3.connect(audit.path) as other:  # another connection: only what is committed
+                seen.append(other.execute("SELECT kind, arguments FROM record").fetchall())
+            other.close()
+        if path == "no":
+            raise ValueError("cannot")
+        return "wiped"
+
+    made = ToolRegistry([look, wipe])
+    made.pipeline.intent = audit.intent
+    made.events.subscribe(audit.listen)
+    return made
+
+
+async def test_the_intent_of_a_call_with_effects_is_committed_before_it_runs(audit):
+    seen = []
+    await registry(audit, seen).execute("wipe", {"path": "a"}, ToolContext(session_id="s", channel="mcp"))
+    assert seen == [[("intent", '{"path":"a"}')]]
+    rows = audit.query(kind=None)
+    assert [row["kind"] for row in rows] == ["outcome", "intent"]
+    assert rows[0]["call_id"] == rows[1]["call_id"]
+    assert (rows[0]["outcome"], rows[0]["session_id"], rows[0]["channel"]) == ("ok", "s", "mcp")
+    assert rows[0]["size"] == len("wiped")
+    assert audit.unfinished() == []
+
+
+async def test_reads_have_no_intent_and_are_written_within_the_promised_time(audit):
+    r = registry(audit)
+    for n in range(20):
+        await r.execute("look", {"n": n})
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        with sqlite3.connect(audit.path) as other:
+            count = other.execute("SELECT count(*) FROM record").fetchone()[0]
+        other.close()
+        if count == 20:
+            break
+        await asyncio.sleep(0.02)
+    assert count == 20
+    assert {row["kind"] for row in audit.query(kind=None)} == {"outcome"}
+
+
+async def test_a_record_that_cannot_be_written_refuses_the_call(audit, monkeypatch):
+    done = []
+
+    @tool(category="destructive")
+    async def wipe() -> str:
+        """Wipe."""
+        done.append(1)
+        return "wiped"
+
+    r = ToolRegistry([wipe])
+
+    def full(request, grant):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    r.pipeline.intent = full
+    output = await r.execute("wipe", {})
+    assert (output.error_kind, done) == ("denied", [])
+    assert "could not be recorded" in output.for_llm
+
+
+async def test_a_lock_held_by_another_process_is_waited_for_without_blocking_the_loop(audit):
+    holder = sqlite3.connect(audit.path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    task = asyncio.ensure_future(registry(audit).execute("wipe", {"path": "a"}))
+    for _ in range(20):
+        await asyncio.sleep(0.01)  # the loop runs on
+    assert not task.done()
+    holder.execute("COMMIT")
+    holder.close()
+    assert (await asyncio.wait_for(task, 5)).for_llm == "wiped"
+
+
+async def test_errors_and_refusals_are_kept_with_their_kind(audit):
+    r = registry(audit)
+    await r.execute("wipe", {"path": "no"})
+    await r.execute("wipe", {"pth": 1})
+    await r.execute("wip", {})
+    assert [row["outcome"] for row in audit.query()] == ["not_found", "invalid", "exception"]
+    assert "cannot" in audit.query(outcome="exception")[0]["error"]
+
+
+async def test_queries_filter_by_tool_time_and_session(audit):
+    r = registry(audit)
+    await r.execute("look", {}, ToolContext(session_id="a"))
+    middle = time.time()
+    await r.execute("wipe", {"path": "x"}, ToolContext(session_id="b"))
+    assert [row["tool"] for row in audit.query(tool="look")] == ["look"]
+    assert [row["tool"] for row in audit.query(since=middle)] == ["wipe"]
+    assert [row["tool"] for row in audit.query(session_id="a")] == ["look"]
+    assert len(audit.query(limit=1)) == 1
+
+
+async def test_long_arguments_are_cut_in_the_record(audit):
+    await registry(audit).execute("wipe", {"path": "x" * 100_000})
+    kept = audit.query()[0]["arguments"]
+    assert len(kept) < MAX_ARGUMENTS + 50
+    assert "100,011 characters" in kept
+
+
+CRASH = """
+import asyncio, os, sys
+sys.path[:0] = sys.argv[2:]
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import tool
+from toolcrib.record.audit import Audit
+audit = Audit(sys.argv[1])
+@tool(category="destructive")
+async def wipe() -> str:
+    "Wipe."
+    os._exit(9)
+r = ToolRegistry([wipe]); r.pipeline.intent = audit.intent; r.events.subscribe(audit.listen)
+asyncio.run(r.execute("wipe", {}))
+"""
+
+
+async def test_a_call_cut_off_by_the_end_of_its_process_is_found_unfinished(audit):
+    ended = subprocess.run([sys.executable, "-c", CRASH, str(audit.path)], env={**os.environ}, check=False)
+    assert ended.returncode == 9
+    cut_off = audit.unfinished()
+    assert [row["tool"] for row in cut_off] == ["wipe"]
+
+
+async def test_processes_that_write_at_once_lose_nothing(audit):
+    many = 'async def many():\n for _ in range(50): await r.execute("wipe", {})\nasyncio.run(many())\naudit.close()'
+    script = CRASH.replace("os._exit(9)", 'return "done"').replace('asyncio.run(r.execute("wipe", {}))', many)
+    running = [subprocess.Popen([sys.executable, "-c", script, str(audit.path)]) for _ in range(3)]
+    assert [p.wait(60) for p in running] == [0, 0, 0]
+    rows = audit.query(limit=1000, kind=None)
+    assert len(rows) == 300
+    assert len({row["call_id"] for row in rows}) == 150
