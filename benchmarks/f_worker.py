@@ -330,9 +330,60 @@ class McpFs(Base):
 
 
 class Ours(Base):
-    "PLACE FOR OUR LIBRARY: same eight methods"
+    "A toolbox on the tree, record on, commands in bubblewrap"
 
     VENV = "ours"
+    BACKEND = "auto"
+
+    async def start(self):
+        import tempfile
+
+        from toolcrib import Toolbox
+
+        self.folder = tempfile.mkdtemp()
+        os.environ["XDG_STATE_HOME"], os.environ["XDG_CONFIG_HOME"] = f"{self.folder}/state", f"{self.folder}/config"
+        config = f"{self.folder}/toolcrib.json"
+        with open(config, "w") as f:
+            json.dump({"mode": "autonomous", "workspace": HOME, "sandbox": {"backend": self.BACKEND}}, f)
+        self.box = await Toolbox.open(config=config, workspace=HOME)
+
+    async def call(self, name, **args):
+        out = await self.box.call(name, args)
+        assert not out.is_error, out.for_llm
+        return out.for_llm
+
+    async def read200(self):
+        return await self.call("read_file", path=BIG, offset=LINE, limit=50)
+
+    async def read90(self):
+        return await self.call("read_file", path=BIG90, offset=LINE90, limit=50)
+
+    async def grep(self):
+        return await self.call("grep", pattern=RX, path=TREE, output_mode="content", hidden=True, no_ignore=True)
+
+    async def glob(self):  # of 18,000 names only the newest fit into an answer; all are found and looked at
+        return await self.call("glob", pattern="**/*.py", path=TREE, limit=100_000, hidden=True, no_ignore=True)
+
+    async def edit_ok(self, p):
+        await self.call("read_file", path=p, limit=1)
+        return await self.call("edit_file", path=p, old_text=UNIQ_OLD, new_text=UNIQ_NEW)
+
+    async def edit_miss(self, p):
+        out = await self.box.call("edit_file", {"path": p, "old_text": MISS_OLD, "new_text": "x"})
+        assert out.is_error
+        return out.for_llm
+
+    async def exec_true(self):
+        return await self.call("exec", command="true")
+
+    async def exec_500mb(self):
+        return await self.call("exec", command=BIGCMD)
+
+
+class OursBare(Ours):
+    "The same without walls around commands"
+
+    BACKEND = "none"
 
 
 COLS = {
@@ -343,8 +394,7 @@ COLS = {
     "langchain": LangChain,
     "mcp-fs": McpFs,
 }
-if os.environ.get("OURS_PYTHON"):
-    COLS["ours"] = Ours
+COLS["ours"], COLS["ours-none"] = Ours, OursBare
 for c in (Limit, Limit2):
     c.VENV = "floor"
 OPS = ["read200", "read90", "grep", "glob", "edit_ok", "edit_miss", "exec_true", "exec_500mb"]
