@@ -367,6 +367,13 @@ class Workspace:
         os.close(fd)
         return self._shown(root, parts)
 
+    def name_of(self, fd: int) -> str | None:
+        """The canonical spelling of an open file as it is named now; None where the system does not tell."""
+        try:
+            return self.relative(os.readlink(f"/proc/self/fd/{fd}"))
+        except (OSError, ToolError):
+            return None
+
     # Changing: never through a link
 
     def open_parent(self, path: PathLike) -> tuple[int, str, Place]:

@@ -1,0 +1,52 @@
+"""Unified diffs for people and models, bounded in time and length however large the files are."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+MAX_LINES = 120
+_MAX_COMPARED = 1500  # changed lines a side; difflib is quadratic
+_MAX_LINE = 300
+_HEADER = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
+
+
+def bounded_diff(old: str | None, new: str | None, path: str, *, max_lines: int = MAX_LINES) -> str:
+    """A unified diff; None is a file that does not exist. "" if nothing differs."""
+    if old == new:
+        return ""
+    names = f"--- {'/dev/null' if old is None else 'a/' + path}\n+++ {'/dev/null' if new is None else 'b/' + path}\n"
+    a, b = (old or "").splitlines(), (new or "").splitlines()
+    if a == b:
+        return f"{names}(only line ends or the end of the file differ)"
+    top = _common(a, b)
+    bottom = _common(a[top:][::-1], b[top:][::-1])
+    begin = max(0, top - 3)
+    a_part = a[begin : len(a) - bottom + min(3, bottom)]
+    b_part = b[begin : len(b) - bottom + min(3, bottom)]
+    if max(len(a_part), len(b_part)) > _MAX_COMPARED:
+        removed, added = len(a) - top - bottom, len(b) - top - bottom
+        shown = [f"-{line}" for line in a_part[: max_lines // 3]] + [f"+{line}" for line in b_part[: max_lines // 3]]
+        body = [f"@@ -{top + 1},{removed} +{top + 1},{added} @@", *shown, "… (too much to show)"]
+    else:
+        body = [_shift(line, begin) for line in difflib.unified_diff(a_part, b_part, n=3, lineterm="")][2:]
+    if len(body) > max_lines:
+        body = [*body[:max_lines], f"… ({len(body) - max_lines} more lines)"]
+    return names + "\n".join(line if len(line) <= _MAX_LINE else line[:_MAX_LINE] + "…" for line in body)
+
+
+def _common(a: list[str], b: list[str]) -> int:
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count
+
+
+def _shift(line: str, by: int) -> str:
+    if by and line.startswith("@@"):
+        return _HEADER.sub(
+            lambda m: f"@@ -{int(m[1]) + by}{m[2] or ''} +{int(m[3]) + by}{m[4] or ''} @@", line, count=1
+        )
+    return line

@@ -1,0 +1,127 @@
+"""How the bytes of a text file are to be read, and how a changed text goes back to the same bytes."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from ..core.errors import ToolError
+
+SAMPLE = 64 * 1024
+_NUL_SAMPLE = 8 * 1024  # as git: a NUL in the first 8,000 bytes makes a file binary
+
+_BOMS = (  # UTF-32 before UTF-16: its mark begins with the other's
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+# Encodings in which the byte 0x0A is a line end and nothing else: lines can be counted without decoding.
+_PLAIN = ("utf-8", "ascii", "latin-1", "iso8859", "cp125", "koi8", "mac-roman")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """An encoding and how it was found. `guess` is set where the bytes allow others; `bom` is kept on writing."""
+
+    name: str
+    bom: bytes = b""
+    guess: bool = False
+    given: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether a line feed is the single byte 0x0A and that byte nothing else."""
+        return self.name.startswith(_PLAIN)
+
+    def decode(self, data: bytes) -> str:
+        """The whole of a file as text, so that `encode` gives back the very same bytes."""
+        body = data[len(self.bom) :] if self.bom and data.startswith(self.bom) else data
+        try:
+            return body.decode(self.name, "surrogateescape" if self.name == "utf-8" else "strict")
+        except UnicodeDecodeError as error:
+            raise ToolError(f"the file is not valid {self.name} (byte {error.start}); pass encoding=") from None
+
+    def encode(self, text: str) -> bytes:
+        """Text as this file's bytes. ToolError names a character that the encoding lacks."""
+        try:
+            return self.bom + text.encode(self.name, "surrogateescape" if self.name == "utf-8" else "strict")
+        except UnicodeEncodeError as error:
+            char = text[error.start]
+            if 0xD800 <= ord(char) <= 0xDFFF:
+                raise ToolError("the text contains a lone surrogate, which no file can hold") from None
+            raise ToolError(
+                f"the file is {self.name}, which has no character {char!r}; leave it out, or rewrite the file as UTF-8"
+            ) from None
+
+
+UTF8 = Encoding("utf-8")
+
+
+def named_encoding(name: str, sample: bytes = b"") -> Encoding:
+    """The encoding of that name, with the byte order mark the file begins with."""
+    try:
+        found = codecs.lookup(name)
+    except (LookupError, ValueError):
+        raise ToolError(f"unknown encoding {name!r}; common ones: utf-8, utf-16, cp1252, latin-1, shift_jis") from None
+    if not getattr(found, "_is_text_encoding", True):
+        raise ToolError(f"{name!r} is not a text encoding")
+    plain = {"iso8859-1": "latin-1", "utf-8-sig": "utf-8"}.get(found.name, found.name)
+    for bom, marked in _BOMS:
+        if sample.startswith(bom) and (marked == plain or marked.rpartition("-")[0] == plain):
+            return Encoding(marked, bom, given=True)
+    return Encoding({"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(plain, plain), given=True)
+
+
+def detect(sample: bytes) -> Encoding | None:
+    """The encoding of a file by its beginning; None for binary data."""
+    for bom, name in _BOMS:
+        if sample.startswith(bom):
+            return Encoding(name, bom)
+    if b"\0" in sample[:_NUL_SAMPLE]:
+        return _wide(sample[:_NUL_SAMPLE])
+    if is_utf8(sample):
+        return UTF8
+    controls = sum(sample.count(bytes([c])) for c in (*range(1, 9), *range(14, 27), *range(28, 32)))
+    if controls * 20 > len(sample):  # text hardly has any; compressed data has about one byte in ten
+        return None
+    return single_byte(sample)
+
+
+def single_byte(data: bytes) -> Encoding:
+    """Windows-1252 where the bytes are defined in it, else Latin-1, which takes any."""
+    try:
+        data.decode("cp1252")
+    except UnicodeDecodeError:
+        return Encoding("latin-1", guess=True)
+    return Encoding("cp1252", guess=True)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether data is the beginning of valid UTF-8; the last character may be cut."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _wide(sample: bytes) -> Encoding | None:
+    """UTF-16 or UTF-32 without a mark, by where its zero bytes are; text in it is mostly ASCII or it is not found."""
+    for width, zeros, name in (
+        (4, (1, 2, 3), "utf-32-le"),
+        (4, (0, 1, 2), "utf-32-be"),
+        (2, (1,), "utf-16-le"),
+        (2, (0,), "utf-16-be"),
+    ):
+        usable = len(sample) - len(sample) % width
+        columns = [sample[n:usable:width] for n in range(width)]
+        length = usable // width
+        if length == 0:
+            continue
+        mostly_zero = all(columns[n].count(0) >= 0.7 * length for n in zeros)
+        if mostly_zero and all(columns[n].count(0) == 0 for n in range(width) if n not in zeros):
+            return Encoding(name, guess=True)
+    return None

@@ -1,0 +1,531 @@
+"""The tools that read, write, list and delete files of the workspace."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import heapq
+import os
+import secrets
+import stat
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ..boundary.sensitive import sensitive_by
+from ..boundary.workspace import Workspace, identity
+from ..core.context import ToolContext
+from ..core.errors import ToolError
+from ..core.output import ToolOutput
+from ..core.tool import Tool, tool
+from ..core.verdict import Judgement
+from ..record.journal import Journal
+from .diffs import bounded_diff
+from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, single_byte
+from .images import image_block, image_type
+from .reading import PastEnd, Window, from_descriptor, read_window, recoded
+from .seen import Seen
+
+DEFAULT_LINES = 2000
+MAX_BYTES = 45_000  # of text a page, line numbers included: below the pipeline's bound of 50,000 characters
+MAX_IMAGE = 50 * 2**20  # read in whole before it is scaled down
+MAX_EDIT = 100 * 2**20  # larger files are not taken into memory for editing or previews
+
+# Directories that a recursive listing names but does not enter: large, and made by tools.
+UNENTERED = frozenset(
+    {
+        ".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", ".mypy_cache",
+        ".ruff_cache", ".pytest_cache", ".idea", ".gradle", ".terraform", ".next", ".cache", "target", "dist", "build",
+    }
+)  # fmt: skip
+_MAX_DEPTH = 64
+
+ListStyle = Literal["plain", "emoji", "tagged"]
+_STYLES: Mapping[ListStyle, tuple[str, str, str]] = {  # directory, link, file
+    "plain": ("{}/", "{}@", "{}"),
+    "emoji": ("📁 {}", "🔗 {}", "📄 {}"),
+    "tagged": ("[DIR] {}/", "[LINK] {}", "[FILE] {}"),
+}
+
+_DOCUMENTS = {".docx": "a Word document", ".xlsx": "an Excel workbook", ".pptx": "a PowerPoint presentation"}
+
+
+class FileTools:
+    """read_file, write_file, list_dir and delete_file over one workspace and its journal."""
+
+    def __init__(
+        self, workspace: Workspace, journal: Journal, seen: Seen | None = None, *, list_style: ListStyle = "plain"
+    ) -> None:
+        self.ws = workspace
+        self.journal = journal
+        self.seen = seen or Seen()
+        self._style = _STYLES[list_style]
+        self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()
+        self._harmless: OrderedDict[str, None] = OrderedDict()
+
+    def tools(self) -> list[Tool]:
+        """The tools, ready to register."""
+        names = {"file_path": "path", "filename": "path"}
+        return [
+            tool(
+                self.read_file,
+                category="filesystem_read",
+                aliases={**names, "start_line": "offset", "startLine": "offset", "endLine": "end_line"},
+                judge=self._judge_read,
+            ),
+            tool(
+                self.write_file,
+                category="filesystem_write",
+                idempotent=True,
+                aliases={**names, "text": "content"},
+                judge=self._judge_write,
+                preview=self._preview_write,
+            ),
+            tool(
+                self.list_dir,
+                category="filesystem_read",
+                aliases={"directory": "path", "dir": "path", "maxEntries": "max_entries"},
+                judge=self._judge_read,
+            ),
+            tool(
+                self.delete_file,
+                category="destructive",
+                aliases=names,
+                judge=self._judge_write,
+                preview=self._preview_delete,
+            ),
+        ]
+
+    # read_file
+
+    def read_file(
+        self,
+        path: str,
+        offset: Annotated[int, Field(ge=1)] = 1,
+        limit: Annotated[int | None, Field(ge=1)] = None,
+        end_line: Annotated[int | None, Field(ge=1)] = None,
+        byte_offset: Annotated[int, Field(ge=0)] = 0,
+        encoding: str | None = None,
+        line_numbers: bool = True,
+        *,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        """Read a text file, or look at an image. Any lines of a file of any size; the footer says how to go on.
+
+        Args:
+            path: File to read, relative to the workspace.
+            offset: First line to read, counted from 1.
+            limit: How many lines to read at most (default 2000).
+            end_line: Last line to read, inclusive, instead of `limit`.
+            byte_offset: Where to begin inside line `offset`, for lines too long for one page.
+            encoding: Text encoding; detected if not given.
+            line_numbers: Whether each line begins with its number, as in `12| text`.
+        """
+        if end_line is not None:
+            if limit is not None:
+                raise ToolError("give `limit` or `end_line`, not both")
+            if end_line < offset:
+                raise ToolError(f"end_line {end_line} is before the first line to read ({offset})")
+            limit = end_line - offset + 1
+        with explained(self.ws, path):
+            fd = self.ws.open_read(path)
+            try:
+                return self._read(fd, path, offset, limit or DEFAULT_LINES, byte_offset, encoding, line_numbers, ctx)
+            finally:
+                os.close(fd)
+
+    def _read(
+        self,
+        fd: int,
+        path: str,
+        offset: int,
+        limit: int,
+        byte_offset: int,
+        encoding: str | None,
+        line_numbers: bool,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        shown = self.ws.relative(path)
+        self._still_harmless(fd, shown)
+        st = os.fstat(fd)
+        self.seen.note(ctx.session_id, shown, identity(st))
+        sample = os.pread(fd, SAMPLE, 0)
+        found = self._encoding(fd, st, sample, encoding, shown)
+        if isinstance(found, ToolOutput):
+            return found
+        if not sample:
+            return ToolOutput(f"({shown} is empty)")
+        try:
+            window = self._window(fd, st, found, offset, limit, byte_offset)
+        except PastEnd as past:
+            if past.size is not None:
+                raise ToolError(
+                    f"line {offset} of {shown} has {past.size:,} bytes; byte_offset {byte_offset} is past its end"
+                ) from None
+            raise ToolError(f"{shown} has {past.lines:,} lines; offset {offset} is past the end") from None
+        text, note = _render(window, found, is_utf8(sample), line_numbers)
+        footer = _footer(window)
+        return ToolOutput("\n".join(part for part in (text, note, footer) if part))
+
+    def _encoding(
+        self, fd: int, st: os.stat_result, sample: bytes, asked: str | None, shown: str
+    ) -> Encoding | ToolOutput:
+        if asked is not None:
+            return named_encoding(asked, sample)
+        mime = image_type(sample)
+        if mime is not None:
+            if st.st_size > MAX_IMAGE:
+                raise ToolError(f"{shown} is an image of {st.st_size:,} bytes; at most {MAX_IMAGE:,} are read")
+            with open(fd, "rb", closefd=False) as f:
+                block = image_block(f.read(), mime, shown)
+            return ToolOutput(f"[image {shown}, {block.mime_type}, {len(block.data):,} bytes]", content=(block,))
+        kind = _document(sample, shown)
+        if kind is not None:
+            raise ToolError(
+                f"{shown} is {kind}. Reading documents needs the documents feature (pip install 'toolcrib[docs]'), "
+                "which this version does not have yet"
+            )
+        found = detect(sample)
+        if found is None:
+            raise ToolError(
+                f"{shown} is a binary file ({st.st_size:,} bytes), not text. "
+                "Pass encoding='latin-1' to see its bytes as characters all the same"
+            )
+        return found
+
+    def _window(
+        self, fd: int, st: os.stat_result, found: Encoding, offset: int, limit: int, byte_offset: int
+    ) -> Window:
+        mark = len(found.bom)
+        if not found.plain:
+            os.lseek(fd, mark, os.SEEK_SET)
+            return read_window(recoded(fd, found.name), offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset)
+        # Where the page before this one ended: reading on from there does not count the lines again.
+        key = identity(st)
+        start = self._places.get(key, (1, mark))
+        if start[0] > offset:
+            start = (1, mark)
+        os.lseek(fd, start[1], os.SEEK_SET)
+        window = read_window(
+            from_descriptor(fd), offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start
+        )
+        if window.next is not None and window.position is not None:
+            self._places[key] = (window.next[0], window.position)
+            while len(self._places) > 64:
+                self._places.popitem(last=False)
+        return window
+
+    # write_file
+
+    def write_file(self, path: str, content: str, *, ctx: ToolContext) -> str:
+        """Write a whole text file (UTF-8), creating or replacing it. Directories above it are made.
+
+        Args:
+            path: File to write, relative to the workspace.
+            content: The whole new content.
+        """
+        shown = self.ws.relative(path)
+        data = UTF8.encode(content)
+        with explained(self.ws, path):
+            note = self._changed_note(path, shown, ctx)
+            written = self.journal.write(
+                path, data, call_id=call_id_of(ctx), tool="write_file", session_id=ctx.session_id
+            )
+        self.seen.note(ctx.session_id, shown, written.identity)
+        return f"Successfully wrote {len(data)} bytes to {shown}{note}"
+
+    def _changed_note(self, path: str, shown: str, ctx: ToolContext) -> str:
+        try:
+            now = identity(self.ws.lstat(path))
+        except FileNotFoundError:
+            return ""
+        if self.seen.changed(ctx.session_id, shown, now):
+            return "\nNote: the file had been changed by somebody else since it was last read here; that is overwritten"
+        return ""
+
+    # list_dir
+
+    def list_dir(
+        self,
+        path: str = ".",
+        recursive: bool = False,
+        max_entries: Annotated[int, Field(ge=1, le=10_000)] = 200,
+        *,
+        ctx: ToolContext,
+    ) -> str:
+        """List a directory, sorted: `name/` is a directory, `name@` a link.
+
+        Args:
+            path: Directory to list, relative to the workspace.
+            recursive: Whether to list what is below, too; paths are then relative to the workspace.
+            max_entries: How many entries to list at most.
+        """
+        with explained(self.ws, path):
+            fd = self.ws.open_dir(path)
+            try:
+                shown = self.ws.relative(path)
+                listing = _Listing(self._style, max_entries)
+                listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
+            finally:
+                os.close(fd)
+        return listing.text(shown)
+
+    # delete_file
+
+    def delete_file(self, path: str, recursive: bool = False, *, ctx: ToolContext) -> str:
+        """Delete a file or, with `recursive`, a directory. It goes to a trash outside the workspace and can be undone.
+
+        Args:
+            path: File or directory to delete, relative to the workspace. A link itself is deleted, not its target.
+            recursive: Whether a directory may be deleted with all that is in it.
+        """
+        shown = self.ws.relative(path)
+        call = call_id_of(ctx)
+        with explained(self.ws, path):
+            st = self.ws.lstat(path)
+            if stat.S_ISDIR(st.st_mode) and not recursive:
+                raise ToolError(f"{shown} is a directory; pass recursive=true to delete it with all that is in it")
+            self.journal.move_to_trash(path, call, "delete_file", tool="delete_file", session_id=ctx.session_id)
+        self.seen.forget(ctx.session_id, shown)
+        return (
+            f"Deleted {shown}{'/' if stat.S_ISDIR(st.st_mode) else ''} (moved to the trash; undo: toolcrib undo {call})"
+        )
+
+    # Before a call
+
+    def _judge_read(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        path = str(args.get("path", "."))
+        verdict = self.ws.judge_path(path)
+        try:
+            shown = self.ws.relative(path)
+        except ToolError:
+            return verdict
+        self._harmless.pop(shown, None)
+        if verdict is None:
+            self._harmless[shown] = None
+            while len(self._harmless) > 1024:
+                self._harmless.popitem(last=False)
+        return verdict
+
+    def _still_harmless(self, fd: int, shown: str) -> None:
+        """Refuse a link that led to an ordinary file when it was judged and leads to a secret now."""
+        if shown in self._harmless and not sensitive_by(shown):
+            real = self.ws.name_of(fd)
+            if real is not None and real != shown and sensitive_by(real):
+                raise ToolError(f"{shown} leads to another file than a moment ago; try again")
+
+    def _judge_write(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        return self.ws.judge_path(str(args["path"]), read=False, write=True)
+
+    def _preview_write(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        path, content = str(args["path"]), str(args["content"])
+        return preview_change(self.ws, path, content)
+
+    def _preview_delete(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        shown = self.ws.relative(str(args["path"]))
+        try:
+            st = self.ws.lstat(shown)
+        except OSError as error:
+            return f"delete {shown} ({error.strerror})"
+        if stat.S_ISDIR(st.st_mode):
+            fd = self.ws.open_dir(shown)
+            try:
+                listing = _Listing(_STYLES["plain"], 50)
+                listing.walk(fd, shown + "/", True, ctx)
+            finally:
+                os.close(fd)
+            return f"delete {shown}/ and all that is in it:\n{listing.text(shown)}"
+        return f"delete {shown} ({st.st_size:,} bytes)"
+
+
+class explained:  # noqa: N801
+    """Turns the system's errors about a path into words for the model: what is wrong and what to try."""
+
+    def __init__(self, ws: Workspace, path: str) -> None:
+        self._ws = ws
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, ToolError) or not isinstance(error, OSError):
+            return
+        shown = self._ws.relative(self._path)
+        if isinstance(error, FileNotFoundError):
+            raise ToolError(f"File not found: {shown}{similar_names(self._ws, shown)}") from None
+        if isinstance(error, IsADirectoryError):
+            raise ToolError(f"{shown} is a directory; list_dir lists it") from None
+        if isinstance(error, NotADirectoryError):
+            raise ToolError(f"{shown} is not a directory, or something above it is a file") from None
+        if isinstance(error, FileExistsError):
+            raise ToolError(f"{shown} exists already") from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise ToolError(f"Permission denied: {shown} ({error.strerror})") from None
+        raise ToolError(f"{shown}: {error.strerror or error}") from None
+
+
+def similar_names(ws: Workspace, shown: str) -> str:
+    """A hint at entries of the same directory with a similar name, or at the first part that does not exist."""
+    folder, name = os.path.split(shown)
+    try:
+        fd = ws.open_dir(folder or ".")
+    except (OSError, ToolError):
+        return f" (there is no directory {folder})" if folder else ""
+    try:
+        with os.scandir(fd) as entries:
+            names = [entry.name for _, entry in zip(range(2000), entries, strict=False)]
+    finally:
+        os.close(fd)
+    folded = {each.casefold(): each for each in names}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    if not close:
+        return ""
+    return " Did you mean " + " or ".join(os.path.join(folder, folded[each]) for each in close) + "?"
+
+
+def call_id_of(ctx: ToolContext) -> str:
+    """The id under which the journal keeps this call's changes."""
+    return ctx.call_id or f"direct-{secrets.token_hex(4)}"
+
+
+def preview_change(ws: Workspace, path: str, content: str) -> str:
+    """A bounded diff from what a file holds now to new content."""
+    shown = ws.relative(path)
+    try:
+        fd = ws.open_read(path)
+    except FileNotFoundError:
+        return bounded_diff(None, content, shown)
+    except (OSError, ToolError) as error:
+        return f"write {len(content):,} characters to {shown} ({error})"
+    with open(fd, "rb") as f:
+        size = os.fstat(fd).st_size
+        found = detect(os.pread(fd, SAMPLE, 0)) if size <= MAX_EDIT else None
+        if found is None:
+            return f"replace {shown} ({size:,} bytes, not shown) by {len(content):,} characters"
+        old = f.read()
+    try:
+        return bounded_diff(found.decode(old), content, shown) or f"{shown}: no change"
+    except ToolError:
+        return f"replace {shown} ({size:,} bytes, not shown) by {len(content):,} characters"
+
+
+class _Listing:
+    """A sorted listing that stops at its limit, whatever the size of the tree."""
+
+    def __init__(self, style: tuple[str, str, str], limit: int) -> None:
+        self._style = style
+        self._limit = limit
+        self._lines: list[str] = []
+        self._unentered: list[str] = []
+        self._more = 0
+        self._cut = False
+
+    def walk(self, fd: int, prefix: str, recursive: bool, ctx: ToolContext, depth: int = 0) -> None:
+        room = self._limit - len(self._lines)
+        entries, count = _smallest(fd, room)
+        self._more += max(0, count - len(entries))
+        for number, (name, kind) in enumerate(entries):
+            if len(self._lines) >= self._limit:
+                self._more += len(entries) - number
+                self._cut = self._cut or recursive
+                return
+            self._lines.append(self._style[kind].format(prefix + name))
+            if kind != 0 or not recursive:
+                continue
+            if name in UNENTERED or depth >= _MAX_DEPTH:
+                self._unentered.append(prefix + name)
+            elif not ctx.cancelled:
+                try:
+                    below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+                except OSError:
+                    continue  # gone, replaced, or not ours to read
+                try:
+                    self.walk(below, f"{prefix}{name}/", recursive, ctx, depth + 1)
+                finally:
+                    os.close(below)
+
+    def text(self, shown: str) -> str:
+        if not self._lines:
+            return f"({shown} is empty)"
+        lines = list(self._lines)
+        if self._unentered:
+            named = ", ".join(self._unentered[:20]) + (" …" if len(self._unentered) > 20 else "")
+            lines.append(f"(not entered: {named})")
+        if self._more:
+            least = "at least " if self._cut else ""
+            lines.append(f"({least}{self._more:,} more entries not shown; raise max_entries or list a subdirectory)")
+        return "\n".join(lines)
+
+
+def _smallest(fd: int, room: int) -> tuple[list[tuple[str, int]], int]:
+    count = 0
+
+    def entries() -> Iterator[tuple[str, int]]:
+        nonlocal count
+        with os.scandir(fd) as found:
+            for entry in found:
+                count += 1
+                kind = 1 if entry.is_symlink() else 0 if entry.is_dir(follow_symlinks=False) else 2
+                yield entry.name, kind
+
+    return heapq.nsmallest(max(room, 0), entries()), count
+
+
+def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers: bool) -> tuple[str, str]:
+    """The lines as text, and a note where bytes did not fit the encoding."""
+    raw = b"\n".join(window.lines)
+    note = ""
+    if not found.plain:
+        text = raw.decode("utf-8", "replace")
+        if "\ufffd" in text:
+            note = f"(some bytes are not valid {found.name}; they are shown as \ufffd)"
+    elif found.name == "utf-8":
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError:
+            text = raw.decode("utf-8", "replace")
+            note = "(some bytes are not valid UTF-8; they are shown as \ufffd)"
+            if not found.given and not found.bom and sample_is_utf8 and raw.isascii() is False and not _has_utf8(raw):
+                other = single_byte(raw)
+                text = raw.decode(other.name)
+                note = f"(not valid UTF-8; shown as {other.name}, which is a guess)"
+    else:
+        text = raw.decode(found.name, "replace")
+        if "\ufffd" in text:
+            note = f"(some bytes are not valid {found.name}; they are shown as \ufffd)"
+    if found.guess:
+        note = f"(not valid UTF-8; shown as {found.name}, which is a guess; pass encoding= if it is another)"
+    lines = text.replace("\r\n", "\n").removesuffix("\r").split("\n") if window.lines else []
+    if line_numbers:
+        lines = [f"{number}| {line}" for number, line in enumerate(lines, window.first)]
+    return "\n".join(lines), note
+
+
+def _has_utf8(raw: bytes) -> bool:
+    """Whether any multi-byte UTF-8 character is in there: then the file is UTF-8 with some bad bytes."""
+    text = raw.decode("utf-8", "ignore")
+    return not text.isascii()
+
+
+def _footer(window: Window) -> str:
+    last = window.first + len(window.lines) - 1
+    if window.next is None:
+        return f"(End of file - {window.total:,} lines in all.)"
+    line, into = window.next
+    if into and line == window.first:
+        shown = f"bytes {window.skipped:,}-{into:,} of line {line}, which is longer than one page"
+        return f"(Showing {shown}. Use offset={line} byte_offset={into} to continue.)"
+    return f"(Showing lines {window.first}-{last}. Use offset={line} to continue.)"
+
+
+def _document(sample: bytes, shown: str) -> str | None:
+    if sample.startswith(b"%PDF-"):
+        return "a PDF document"
+    if sample.startswith(b"PK\x03\x04"):
+        return _DOCUMENTS.get(os.path.splitext(shown)[1].lower())
+    if sample.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        return "an old Office document"
+    return None

@@ -1,0 +1,171 @@
+"""Finds a window of lines in a file of any size: constant memory, and as fast as the bytes can be counted."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+CHUNK = 256 * 1024
+
+Fill = Callable[[bytearray], int]
+"""Fills a buffer from a source and says with how many bytes; 0 at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some lines of a file, without their line ends.
+
+    `first` is the number of the first (from 1), `skipped` how many bytes of it come before what is here. `next` is
+    where to go on, (line, bytes into it), None at the end of the file; `total` is known only there. `position` is
+    the byte in the source at which line `next[0]` begins.
+    """
+
+    lines: list[bytes]
+    first: int
+    skipped: int
+    next: tuple[int, int] | None
+    total: int | None
+    position: int | None
+
+
+class PastEnd(Exception):
+    """The window begins after the end: of the file (`lines`: how many it has), or of the line (`size` bytes)."""
+
+    def __init__(self, lines: int | None = None, size: int | None = None) -> None:
+        super().__init__(f"past the end: {lines} lines, {size} bytes")
+        self.lines = lines
+        self.size = size
+
+
+def from_descriptor(fd: int) -> Fill:
+    """Read a descriptor from where it stands."""
+    return lambda buffer: os.readv(fd, [buffer])
+
+
+def recoded(fd: int, encoding: str) -> Fill:
+    """Read a descriptor as UTF-8, whatever it is encoded in; what cannot be decoded becomes U+FFFD."""
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    ready = bytearray()
+    ended = False
+
+    def fill(buffer: bytearray) -> int:
+        nonlocal ended
+        while not ready and not ended:
+            raw = os.read(fd, CHUNK // 4)
+            ended = not raw
+            ready.extend(decoder.decode(raw, final=ended).encode("utf-8", "replace"))
+        size = min(len(ready), len(buffer))
+        buffer[:size] = ready[:size]
+        del ready[:size]
+        return size
+
+    return fill
+
+
+def read_window(
+    fill: Fill,
+    offset: int,
+    limit: int,
+    *,
+    max_bytes: int,
+    byte_offset: int = 0,
+    start: tuple[int, int] = (1, 0),
+) -> Window:
+    """At most `limit` whole lines from line `offset`, and at most `max_bytes`; a longer first line is cut.
+
+    `start` says which line the source stands at, and at which byte of the file. Raises PastEnd.
+    """
+    buffer = bytearray(CHUNK)
+    view = memoryview(buffer)
+    line, consumed = start  # consumed: bytes of the file before `data`
+    at_start = True  # whether the file has ended right after a line end
+    data = b""
+    # Skip lines: count line ends in C, a chunk at a time.
+    wanted = offset - line
+    while wanted > 0:
+        size = fill(buffer)
+        if size == 0:
+            raise PastEnd(lines=line - (1 if at_start else 0))
+        ends = buffer.count(b"\n", 0, size)
+        if ends < wanted:
+            wanted -= ends
+            line += ends
+            consumed += size
+            at_start = buffer[size - 1] == 10
+            continue
+        position = -1
+        for _ in range(wanted):
+            position = buffer.find(b"\n", position + 1, size)
+        data = bytes(view[position + 1 : size])
+        consumed += position + 1
+        line, wanted = offset, 0
+    # Skip bytes inside the line.
+    left = byte_offset
+    while left > 0:
+        end = data.find(b"\n", 0, left)
+        if end >= 0:
+            raise PastEnd(size=byte_offset - left + end)
+        if len(data) > left:
+            data, left, consumed = data[left:], 0, consumed + left
+            break
+        left -= len(data)
+        consumed += len(data)
+        size = fill(buffer)
+        if size == 0:
+            if left == 0:
+                break
+            raise PastEnd(size=byte_offset - left)
+        data = bytes(view[:size])
+    return _collect(fill, buffer, data, offset, byte_offset, limit, max_bytes, consumed)
+
+
+def _collect(
+    fill: Fill, buffer: bytearray, data: bytes, offset: int, skipped: int, limit: int, max_bytes: int, consumed: int
+) -> Window:
+    lines: list[bytes] = []
+    used = position = 0  # position: in data, where the next line begins
+    ended = False
+    while len(lines) < limit:
+        end = data.find(b"\n", position)
+        if end < 0 and not ended and len(data) - position <= max_bytes:
+            size = fill(buffer)
+            ended = size == 0
+            consumed += position
+            data, position = data[position:] + bytes(memoryview(buffer)[:size]), 0
+            continue
+        if end < 0:
+            end = len(data)
+            if ended and position == end:  # the file ends with a line end: no further line
+                break
+        cost = end - position + len(str(offset + len(lines))) + 3
+        if used + cost > max_bytes:
+            number = offset + len(lines)
+            if lines:
+                return Window(lines, offset, skipped, (number, 0), None, consumed + position)
+            size = _whole_characters(data, position, max_bytes - (cost - (end - position)))
+            before = skipped + size
+            return Window([data[position : position + size]], offset, skipped, (number, before), None, None)
+        lines.append(data[position:end])
+        used += cost
+        position = min(end + 1, len(data))
+        if ended and end == len(data):
+            break
+    if not ended and position == len(data):
+        ended = fill(buffer) == 0
+    if ended and position == len(data):
+        total = offset + max(len(lines), 1 if skipped else 0) - 1
+        if not lines and not skipped and offset > 1:
+            raise PastEnd(lines=total)
+        return Window(lines, offset, skipped, None, total, None)
+    return Window(lines, offset, skipped, (offset + len(lines), 0), None, consumed + position)
+
+
+def _whole_characters(data: bytes, position: int, size: int) -> int:
+    """As many bytes as fit without cutting a UTF-8 character; at least one."""
+    cut = max(1, size)
+    for back in range(min(4, cut)):
+        if position + cut - back < len(data) and data[position + cut - back] & 0xC0 != 0x80:
+            return max(1, cut - back)
+    return cut
