@@ -45,8 +45,8 @@ async def serve_http(
 
     `token` is what clients send as `Authorization: Bearer …`; None takes it from TOOLCRIB_HTTP_TOKEN or makes one up
     and prints it to stderr; "" means none, which only a loopback address may have. `allow_hosts` are further names
-    (`host` or `host:port`) under which clients may address the server. `port` 0 picks a free one. `started` gets the URL.
-    Raises ConfigError for settings that would leave the server open.
+    (`host` or `host:port`) under which clients may address the server. `port` 0 picks a free one; `started` gets the
+    URL. Raises ConfigError for settings that would leave the server open.
     """
     from .http import serve
 

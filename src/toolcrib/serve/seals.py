@@ -1,0 +1,146 @@
+"""The `requestState` of the 2026-07-28 protocol: signed, and bound to one tool, its arguments, session and expiry.
+
+The client carries it from a question to the retry with the answer, so it is treated as hostile. What it may be used
+for only once is kept elsewhere: the approval in the record, the waiting call in memory; a state names one of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import stat
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ..core.errors import ConfigError
+
+PREFIX = "tc1"
+KEY_BYTES = 32
+KEY_FILE = "request-state.key"
+MAX_STATE = 4096
+
+Kind = Literal["approval", "question"]
+
+
+class StateRefused(Exception):
+    """A request state is not one of ours, not for this call, or too late. The text may go to the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a state says: which approval or waiting question it answers."""
+
+    kind: Kind
+    id: str
+
+
+class Seals:
+    """Makes and checks request states under one key."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) < KEY_BYTES:
+            raise ValueError(f"a key for request states needs {KEY_BYTES} bytes")
+        self._key = key
+
+    @classmethod
+    def of_folder(cls, folder: Path | None) -> Seals:
+        """Seals under the folder's own key, so that a state outlives the process; without a folder it does not."""
+        return cls(secrets.token_bytes(KEY_BYTES) if folder is None else load_key(folder / KEY_FILE))
+
+    def seal(
+        self, kind: Kind, ident: str, *, tool: str, arguments: Mapping[str, Any], session: str, expires: float
+    ) -> str:
+        """The state for a question about this call; `expires` in Unix seconds."""
+        claims = {
+            "k": kind,
+            "i": ident,
+            "n": secrets.token_hex(8),
+            "e": expires,
+            "b": self._binding(tool, arguments, session),
+        }
+        payload = _encode(json.dumps(claims, separators=(",", ":")).encode())
+        return f"{PREFIX}.{payload}.{_encode(self._sign(payload))}"
+
+    def open(self, state: str, *, tool: str, arguments: Mapping[str, Any], session: str) -> Claims:
+        """What the state stands for. Raises StateRefused."""
+        parts = state.split(".") if len(state) <= MAX_STATE else []
+        if len(parts) != 3 or parts[0] != PREFIX:
+            raise StateRefused("it was not made by this server")
+        if not hmac.compare_digest(_encode(self._sign(parts[1])).encode(), parts[2].encode("utf-8", "replace")):
+            raise StateRefused("its signature is wrong")
+        try:
+            claims = cast("dict[str, Any]", json.loads(_decode(parts[1])))
+            kind, ident, expires, binding = claims["k"], claims["i"], float(claims["e"]), claims["b"]
+        except (ValueError, KeyError, TypeError):
+            raise StateRefused("it cannot be read") from None
+        if not hmac.compare_digest(str(binding).encode(), self._binding(tool, arguments, session).encode()):
+            raise StateRefused("it belongs to another tool, other arguments or another session")
+        if not time.time() < expires:
+            raise StateRefused("it has expired; call the tool again")
+        if kind not in ("approval", "question") or not isinstance(ident, str):
+            raise StateRefused("it cannot be read")
+        return Claims(kind, ident)
+
+    def _sign(self, payload: str) -> bytes:
+        return hmac.digest(self._key, f"{PREFIX}.{payload}".encode("utf-8", "replace"), "sha256")
+
+    def _binding(self, tool: str, arguments: Mapping[str, Any], session: str) -> str:
+        # keyed, so that the state tells its bearer nothing about arguments or session
+        text = json.dumps([tool, arguments, session], sort_keys=True, separators=(",", ":"))
+        return hmac.new(self._key, b"binding\0" + text.encode(), hashlib.sha256).hexdigest()
+
+
+def load_key(path: Path) -> bytes:
+    """The key in a file that only this user can read; made if it is not there, by whichever process comes first."""
+    for _ in range(2):
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
+        except FileNotFoundError:
+            _make_key(path)
+            continue
+        except OSError as error:
+            raise ConfigError(f"the key {path} cannot be read: {error}") from None
+        try:
+            info = os.fstat(fd)
+            mine = not hasattr(os, "getuid") or info.st_uid == os.getuid()
+            if not stat.S_ISREG(info.st_mode) or not mine or info.st_mode & 0o077:
+                raise ConfigError(f"the key {path} should be a file that only its owner can read; remove it")
+            key = os.read(fd, KEY_BYTES + 1)
+        finally:
+            os.close(fd)
+        if len(key) != KEY_BYTES:
+            raise ConfigError(f"the key {path} is damaged ({len(key)} bytes instead of {KEY_BYTES}); remove it")
+        return key
+    raise ConfigError(f"the key {path} could not be made")
+
+
+def _make_key(path: Path) -> None:
+    """Write a whole file, then give it its name: nobody ever reads half a key, and two processes agree on one."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+    finally:
+        temporary.unlink()
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
+
+
+def _decode(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
