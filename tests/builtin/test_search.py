@@ -287,7 +287,7 @@ def test_invalid_utf8_is_shown_replaced(tools: SearchTools, root: Path) -> None:
 def test_file_types(root: Path) -> None:
     tools = SearchTools(Workspace(root))
     assert grep(tools, "needle", type="py") == ["a.py", "src/b.py"]
-    with pytest.raises(ToolError, match="close: .*py"):
+    with pytest.raises(ToolError, match=r"close: .*py"):
         grep(tools, "needle", type="pyhton")
     with pytest.raises(ToolError, match="look-around"):
         grep(tools, "a(?=b)")
