@@ -139,9 +139,7 @@ HEAVY = [
 def loaded_after(statement: str) -> set[str]:
     """Top-level modules that a fresh interpreter holds after one statement."""
     code = f"import sys\n{statement}\nprint(*sorted({{m.partition('.')[0] for m in sys.modules}}))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     return set(done.stdout.split())
 
 
