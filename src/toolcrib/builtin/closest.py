@@ -1,0 +1,75 @@
+"""The passage of a file that comes closest to one that was not found: fast enough to be shown every time."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+_MIN_LINE = 60.0  # similarity of the best line, of 100: below this a hint misleads
+_SURE_LINE = 80.0  # above this one line is anchor enough, and a second search is saved
+_MIN_PASSAGE = 45.0
+_MAX_SHOWN = 60
+_MAX_LINES = 400_000
+_SHIFTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Lines of the file, the first of which is number `first`, and how similar they are (0 to 100)."""
+
+    first: int
+    lines: list[str]
+    score: float
+
+
+def closest_passage(text: str, wanted: str) -> Passage | None:
+    """The most similar passage: first the lines most like the two longest wanted ones, then windows around them."""
+    from rapidfuzz import fuzz, process
+
+    lines = text.splitlines()[:_MAX_LINES]
+    target = wanted.splitlines()
+    if not lines or not wanted.strip():
+        return None
+    by_length = sorted(range(len(target)), key=lambda n: -len(target[n].strip()))
+    anchors: list[tuple[int, int]] = []  # (index in target, index in lines)
+    for n in by_length[:8]:  # a line that is there as it is, once, needs no fuzzy search
+        stripped = target[n].strip()
+        if len(stripped) >= 8 and text.count(stripped) == 1:
+            anchors.append((n, text.count("\n", 0, text.find(stripped))))
+            break
+    if not anchors:
+        for n in by_length[:2]:
+            best = process.extractOne(target[n], lines, scorer=fuzz.ratio, score_cutoff=_MIN_LINE)
+            if best is not None:
+                anchors.append((n, best[2]))
+                if best[1] >= _SURE_LINE:
+                    break
+    size = len(target)
+    whole = "\n".join(target)
+    found: Passage | None = None
+    for n, at in anchors:
+        for shift in range(-_SHIFTS, _SHIFTS + 1):
+            begin = min(max(0, at - n + shift), max(0, len(lines) - 1))
+            window = lines[begin : begin + size]
+            score = fuzz.ratio(whole, "\n".join(window))
+            if found is None or score > found.score:
+                found = Passage(begin + 1, window, score)
+    return found if found is not None and found.score >= _MIN_PASSAGE else None
+
+
+def miss_hint(text: str, wanted: str, path: str) -> str:
+    """The closest passage as a diff from what was looked for to what is there; "" if nothing is close."""
+    passage = closest_passage(text, wanted)
+    if passage is None:
+        return ""
+    last = passage.first + len(passage.lines) - 1
+    diff = difflib.unified_diff(
+        wanted.splitlines()[:_MAX_SHOWN],
+        passage.lines[:_MAX_SHOWN],
+        "old_text (not found)",
+        f"{path}, lines {passage.first}-{last}",
+        n=2,
+        lineterm="",
+    )
+    shown = "\n".join(line[:300] for line in list(diff)[:_MAX_SHOWN])
+    return f"The closest passage is at lines {passage.first}-{last}, {passage.score:.0f} % alike:\n{shown}"

@@ -1,0 +1,250 @@
+"""The tool that replaces a passage of a file by another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ..boundary.workspace import Identity, Workspace, identity
+from ..core.context import ToolContext
+from ..core.errors import ToolError
+from ..core.tool import Tool, tool
+from ..core.verdict import Judgement
+from ..record.journal import Journal
+from .closest import miss_hint
+from .diffs import bounded_diff
+from .encoding import SAMPLE, UTF8, Encoding, detect, named_encoding, single_byte
+from .files import MAX_EDIT, call_id_of, explained
+from .matching import Match, Matches, apply_matches, find_matches
+from .seen import Seen
+
+_NAMED = 10  # so many line numbers are named in an answer
+
+ALIASES = {
+    "file_path": "path",
+    "filename": "path",
+    "old_string": "old_text",
+    "oldText": "old_text",
+    "oldStr": "old_text",
+    "old_str": "old_text",
+    "new_string": "new_text",
+    "newText": "new_text",
+    "newStr": "new_text",
+    "new_str": "new_text",
+    "replaceAll": "replace_all",
+    "expectedReplacements": "expected_replacements",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A text file in memory: its text, how to write it back, and the file it was read from."""
+
+    text: str
+    encoding: Encoding
+    identity: Identity
+    size: int
+
+
+def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
+    """Read a whole text file so that it can be written back byte for byte."""
+    fd = ws.open_read(path)
+    try:
+        st = os.fstat(fd)
+        if st.st_size > MAX_EDIT:
+            raise ToolError(f"{ws.relative(path)} has {st.st_size:,} bytes; at most {MAX_EDIT:,} can be edited")
+        parts: list[bytes] = []
+        while chunk := os.read(fd, st.st_size + 1):
+            parts.append(chunk)
+    finally:
+        os.close(fd)
+    data = b"".join(parts)
+    sample = data[:SAMPLE]
+    found = named_encoding(encoding, sample) if encoding else detect(sample)
+    if found is None:
+        raise ToolError(f"{ws.relative(path)} is a binary file; it cannot be edited as text")
+    if found.name == "utf-8" and not found.given and not found.bom and sample.isascii() and not data.isascii():
+        try:  # the sample was plain ASCII: what comes later decides
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            found = single_byte(data)
+    elif found.name == "cp1252" and found.guess:
+        found = single_byte(data)
+    return Loaded(found.decode(data), found, identity(st), len(data))
+
+
+class EditTools:
+    """edit_file over one workspace and its journal."""
+
+    def __init__(self, workspace: Workspace, journal: Journal, seen: Seen | None = None) -> None:
+        self.ws = workspace
+        self.journal = journal
+        self.seen = seen or Seen()
+
+    def tools(self) -> list[Tool]:
+        """The tool, ready to register."""
+        return [
+            tool(
+                self.edit_file,
+                category="filesystem_write",
+                aliases=ALIASES,
+                judge=self._judge,
+                preview=self._preview,
+            )
+        ]
+
+    def edit_file(
+        self,
+        path: str,
+        old_text: str,
+        new_text: str,
+        replace_all: bool = False,
+        occurrence: Annotated[int | None, Field(ge=1)] = None,
+        expected_replacements: Annotated[int | None, Field(ge=1)] = None,
+        *,
+        ctx: ToolContext,
+    ) -> str:
+        """Replace a passage of a text file. `old_text` must be in the file exactly once, unless said otherwise.
+
+        Args:
+            path: File to edit, relative to the workspace.
+            old_text: The passage to replace, with enough lines around it to be the only one. Empty: create the file.
+            new_text: What to put there.
+            replace_all: Whether to replace every occurrence.
+            occurrence: Which occurrence to replace, counted from 1.
+            expected_replacements: Replace all occurrences, but only if there are exactly so many.
+        """
+        shown = self.ws.relative(path)
+        with explained(self.ws, path):
+            if not old_text:
+                return self._create(path, shown, new_text, ctx)
+            loaded = load(self.ws, path)
+            changed = self.seen.changed(ctx.session_id, shown, loaded.identity)
+            matches, chosen = _choose(
+                loaded.text, shown, old_text, new_text, replace_all, occurrence, expected_replacements, changed
+            )
+            data = loaded.encoding.encode(apply_matches(loaded.text, chosen))
+            written = self.journal.write(
+                path,
+                data,
+                call_id=call_id_of(ctx),
+                tool="edit_file",
+                session_id=ctx.session_id,
+                expect=loaded.identity,
+            )
+        self.seen.note(ctx.session_id, shown, written.identity)
+        return _answer(loaded.text, shown, matches, chosen, changed)
+
+    def _create(self, path: str, shown: str, new_text: str, ctx: ToolContext) -> str:
+        if not new_text:
+            raise ToolError("old_text and new_text are both empty; there is nothing to do")
+        try:
+            st = self.ws.lstat(path)
+        except FileNotFoundError:
+            expect = None
+        else:
+            if st.st_size:
+                raise ToolError(f"old_text is empty, but {shown} exists and is not; name the passage to replace")
+            expect = identity(st)
+        data = UTF8.encode(new_text)
+        written = self.journal.write(
+            path,
+            data,
+            call_id=call_id_of(ctx),
+            tool="edit_file",
+            session_id=ctx.session_id,
+            expect=expect,
+            must_be_new=expect is None,
+        )
+        self.seen.note(ctx.session_id, shown, written.identity)
+        return f"Successfully wrote {len(data)} bytes to {shown}"
+
+    def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        # Reading too: the answer to a miss shows what is in the file.
+        return self.ws.judge_path(str(args["path"]), read=True, write=True)
+
+    def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        path, shown = str(args["path"]), self.ws.relative(str(args["path"]))
+        old, new = str(args["old_text"]), str(args["new_text"])
+        try:
+            with explained(self.ws, path):
+                if not old:
+                    return bounded_diff(None, new, shown)
+                text = load(self.ws, path).text
+            options = (args.get("replace_all") is True, args.get("occurrence"), args.get("expected_replacements"))
+            _, chosen = _choose(text, shown, old, new, *options, False)
+        except ToolError as error:
+            return f"edit {shown} will fail: {error}"
+        return bounded_diff(text, apply_matches(text, chosen), shown)
+
+
+def _choose(
+    text: str,
+    shown: str,
+    old: str,
+    new: str,
+    replace_all: bool,
+    occurrence: int | None,
+    expected: int | None,
+    changed: bool,
+) -> tuple[Matches, list[Match]]:
+    if sum((replace_all, occurrence is not None, expected is not None)) > 1:
+        raise ToolError("give only one of replace_all, occurrence and expected_replacements")
+    if old == new:
+        raise ToolError("old_text and new_text are the same; that would change nothing")
+    matches = find_matches(text, old, new)
+    count = len(matches.found)
+    if not count:
+        told = f"old_text was not found in {shown}."
+        if changed:
+            told += " The file was changed by somebody else since it was last read here; read it again."
+        hint = miss_hint(text, old, shown)
+        raise ToolError(f"{told} {hint}" if hint else f"{told} Nothing in it comes close; read the file again.")
+    lines = _lines(text, matches.found)
+    if expected is not None:
+        if count != expected:
+            raise ToolError(f"old_text is in {shown} {_times(count)} (lines {lines}), not {_times(expected)}")
+        chosen = matches.found
+    elif occurrence is not None:
+        if occurrence > count:
+            raise ToolError(f"old_text is in {shown} only {_times(count)} (lines {lines})")
+        chosen = [matches.found[occurrence - 1]]
+    elif replace_all or count == 1:
+        chosen = matches.found
+    else:
+        raise ToolError(
+            f"old_text is in {shown} {_times(count)}, at lines {lines}. Add lines around it until it is the only one, "
+            "or pass occurrence=N for one of them or replace_all=true for all"
+        )
+    if all(text[m.start : m.end] == m.new for m in chosen):
+        raise ToolError(f"{shown} has new_text there already; nothing was changed")
+    return matches, chosen
+
+
+def _answer(text: str, shown: str, matches: Matches, chosen: list[Match], changed: bool) -> str:
+    count = len(chosen)
+    noun = "occurrence" if count == 1 else "occurrences"
+    tier = f"; matched with {matches.tier}" if matches.tier else ""
+    where = f"line {_lines(text, chosen)}" if count == 1 else f"lines {_lines(text, chosen)}"
+    answer = f"Successfully replaced {count} {noun} in {shown} ({where}{tier})"
+    if changed:
+        answer += "\nNote: the file had been changed by somebody else since it was last read here; read it again"
+    return answer
+
+
+def _lines(text: str, found: list[Match]) -> str:
+    numbers: list[str] = []
+    line, position = 1, 0
+    for match in found[:_NAMED]:
+        line += text.count("\n", position, match.start)
+        position = match.start
+        numbers.append(str(line))
+    return ", ".join(numbers) + (" …" if len(found) > _NAMED else "")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -1,0 +1,265 @@
+"""Finds the passage that a model means by `old_text`: exactly, or else by rules that forgive ever more.
+
+Each tier brings text and passage into one form, line by line, and searches there; a hit is carried back to the
+characters of the original. A later tier is tried only if the earlier ones found nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+_QUOTES = {
+    **dict.fromkeys(map(ord, "“”„‟″"), '"'),
+    **dict.fromkeys(map(ord, "‘’‚‛′"), "'"),
+    **dict.fromkeys(map(ord, "‐‑‒–—―−"), "-"),
+    **dict.fromkeys((0x09, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x3000), " "),
+}  # fmt: skip
+_RUNS = re.compile(" {2,}")
+_EDGES = re.compile("(?m)^ | $")
+# Pieces that every tier leaves as they are: ASCII but blanks, quotes and dashes. One before a non-ASCII character
+# loses its last letter, which a mark may join.
+_HARD = re.compile(r"[!#-&(-,.-~]+(?![^\x00-\x7f])")
+# What the bounding of outputs makes of control characters (core/bound.py): a model can only repeat that.
+_ESCAPED = re.compile(r"\\x([01][0-9a-f]|7f|[89][0-9a-f])|\\u(202[a-e]|206[6-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Characters `start` to `end` of the text, and what replaces them."""
+
+    start: int
+    end: int
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """All places that one tier found; `tier` is "" for exact."""
+
+    tier: str
+    found: list[Match]
+
+
+def find_matches(text: str, old: str, new: str) -> Matches:
+    """Where `old` is in `text`, and what `new` becomes there. Line ends of the text are kept."""
+    ends = line_end(text)
+    found = _exact(text, old, new, ends)
+    if found:
+        return Matches("", found)
+    bare = _unescape(old)
+    if bare != old:
+        found = _exact(text, bare, _unescape(new), ends)
+        if found:
+            return Matches("control characters unescaped", found)
+    if not all(piece in text for piece in _hard_pieces(old)):
+        return Matches("", [])  # no tier can find it: the usual miss costs no normalisation of the whole text
+    for tier in _TIERS:
+        found = _tolerant(text, old, new, ends, tier)
+        if found:
+            return Matches(tier.name, found)
+    return Matches("", [])
+
+
+def _hard_pieces(old: str) -> list[str]:
+    return sorted(set(_HARD.findall(old)), key=len, reverse=True)[:40]
+
+
+def line_end(text: str) -> str:
+    """The line end that most lines of a text have."""
+    if "\r" not in text:
+        return "\n"
+    windows = text.count("\r\n")
+    return "\r\n" if windows * 2 > text.count("\n") else "\n"
+
+
+def apply_matches(text: str, matches: list[Match]) -> str:
+    """The text with each match replaced."""
+    parts: list[str] = []
+    position = 0
+    for match in matches:
+        parts += [text[position : match.start], match.new]
+        position = match.end
+    parts.append(text[position:])
+    return "".join(parts)
+
+
+def _with_ends(text: str, ends: str) -> str:
+    plain = text.replace("\r\n", "\n")
+    return plain if ends == "\n" else plain.replace("\n", ends)
+
+
+def _exact(text: str, old: str, new: str, ends: str) -> list[Match]:
+    for spelled in dict.fromkeys((old, _with_ends(old, ends), _with_ends(old, "\n"))):
+        found = [Match(at, at + len(spelled), "") for at in _occurrences(text, spelled)]
+        if found:
+            # Text that was given with this file's line ends, or for one with mixed ends, is meant as it is.
+            meant = new if spelled == old and "\r\n" in old else _with_ends(new, ends)
+            return [Match(m.start, m.end, meant) for m in found]
+    return []
+
+
+def _occurrences(text: str, part: str) -> Iterator[int]:
+    at = text.find(part) if part else -1
+    while at >= 0:
+        yield at
+        at = text.find(part, at + len(part))
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda m: chr(int(m[1] or m[2], 16)), text) if "\\" in text else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Tier:
+    """`whole` brings a text into the tier's form, keeping its lines; `clusters` the same for one line, in pieces."""
+
+    name: str
+    whole: Callable[[str], str]
+    fold: Callable[[str], str]
+    squeeze: bool
+
+    def align(self, line: str) -> tuple[str, list[tuple[int, int]]]:
+        """One line in the tier's form, and for each of its characters the original ones (start, end)."""
+        chars: list[str] = []
+        places: list[tuple[int, int]] = []
+        for start, end in _clusters(line):
+            for char in self.fold(line[start:end]):
+                if self.squeeze and char == " " and (not chars or chars[-1] == " "):
+                    continue
+                chars.append(char)
+                places.append((start, end))
+        if self.squeeze and chars and chars[-1] == " ":
+            chars.pop()
+            places.pop()
+        return "".join(chars), places
+
+
+def _nfc(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _loose(text: str) -> str:
+    return text.replace("\t", " ") if text.isascii() else _nfc(text).translate(_QUOTES)
+
+
+def _whole_nfc(text: str) -> str:
+    return _nfc(text.replace("\r\n", "\n"))
+
+
+def _whole_loose(text: str) -> str:
+    return _EDGES.sub("", _RUNS.sub(" ", _loose(text.replace("\r\n", "\n"))))
+
+
+_TIERS = (
+    _Tier("Unicode-normalised", _whole_nfc, _nfc, False),
+    _Tier("whitespace, indentation and quotes not compared", _whole_loose, _loose, True),
+)
+
+
+def _clusters(line: str) -> Iterator[tuple[int, int]]:
+    """The pieces of a line that normalisation may join: a character with the marks that follow it."""
+    if line.isascii():
+        for at in range(len(line)):
+            yield at, at + 1
+        return
+    start = 0
+    for at in range(1, len(line) + 1):
+        if at == len(line) or not _joins(line[at]):
+            yield start, at
+            start = at
+
+
+@lru_cache(maxsize=1024)
+def _joins(char: str) -> bool:
+    # Combining marks, and the vowels and finals of Hangul, are composed with what precedes them.
+    return unicodedata.combining(char) != 0 or "\u1160" <= char <= "\u11ff" or unicodedata.category(char) == "Mc"
+
+
+def _tolerant(text: str, old: str, new: str, ends: str, tier: _Tier) -> list[Match]:
+    wanted = tier.whole(old)
+    if not wanted.strip():
+        return []
+    form = tier.whole(text)
+    if tier.name.startswith("Unicode") and form == text and wanted == old:
+        return []
+    hits = list(_occurrences(form, wanted))
+    if not hits:
+        return []
+    lines = text.split("\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    found: list[Match] = []
+    for hit in hits:
+        match = _carry_back(form, hit, hit + len(wanted), lines, starts, tier)
+        if match is None:
+            continue
+        first, start, end = match
+        replacement = _with_ends(new, "\n")
+        if tier.squeeze and start == starts[first]:
+            replacement = _reindent(replacement, old, lines[first:])
+        found.append(Match(start, end, _with_ends(replacement, ends)))
+    return found
+
+
+def _carry_back(
+    form: str, begin: int, end: int, lines: list[str], starts: list[int], tier: _Tier
+) -> tuple[int, int, int] | None:
+    """(line, start, end) in the original of characters `begin` to `end` of the form; None if it cannot be told."""
+    first = form.count("\n", 0, begin)
+    last = first + form.count("\n", begin, end)
+    column = begin - (form.rfind("\n", 0, begin) + 1)
+    end_column = end - (form.rfind("\n", 0, end) + 1)
+    norm, places = tier.align(lines[first].removesuffix("\r"))
+    if column > len(norm):
+        return None
+    if column == 0:
+        start = starts[first]
+    elif column < len(places):
+        start = starts[first] + places[column][0]
+        if places[column - 1] == places[column]:
+            return None  # in the middle of one original character
+    else:
+        start = starts[first] + len(lines[first].removesuffix("\r"))
+    if end_column == 0:
+        return first, start, starts[last]
+    line = lines[last].removesuffix("\r")
+    norm, places = tier.align(line)
+    if end_column > len(norm):
+        return None
+    if end_column == len(norm):
+        stop = len(line) if tier.squeeze or not places else places[-1][1]
+    else:
+        stop = places[end_column - 1][1]
+        if places[end_column] == places[end_column - 1]:
+            return None
+    return first, start, starts[last] + stop
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _reindent(new: str, old: str, found: list[str]) -> str:
+    """`new` with the indentation that the file has where the model wrote another."""
+    known: dict[str, str] = {}  # indentation in old → in the file, from the lines that were matched
+    for wrote, has in zip(old.replace("\r\n", "\n").split("\n"), found, strict=False):
+        if wrote.strip():
+            known.setdefault(_indent(wrote), _indent(has))
+    if not known:
+        return new
+    lines: list[str] = []
+    for line in new.split("\n"):
+        own = _indent(line)
+        if not line.strip():
+            lines.append(line)
+        elif own in known:
+            lines.append(known[own] + line[len(own) :])
+        else:
+            base = max((k for k in known if own.startswith(k)), key=len, default=None)
+            lines.append(line if base is None else known[base] + line[len(base) :])
+    return "\n".join(lines)
