@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from . import seccomp
 from .cgroup import CommandGroup, join_group, new_group
 from .guarded import guard
 from .remedies import explain
-from .roots import SYSTEM_FOLDERS, Roots, system_arguments
+from .roots import SYSTEM_FOLDERS, SYSTEM_LINKS, Roots, kernel_arguments, open_system_files, system_arguments
 from .spec import Limits, Profile, SandboxSettings
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
@@ -53,17 +54,21 @@ class Bubblewrap:
         families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
         self._filter = seccomp.build(machine, families if settings.loopback else families[:1])
         self._settings = settings
+        self._lock = threading.Lock()
         self._roots: tuple[float, str, Roots, list[str]] | None = None
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
         home = self._home(env)
-        roots, path = self._visible(env.get("PATH", ""), home)
-        arguments = [self.program, *_ISOLATION, *self._mounts(home, roots, cwd)]
+        roots, path = self._visible(env.get("PATH", ""), cwd)
+        arguments = [self.program, *_ISOLATION, *self._mounts(home, roots)]
         guarded = guard(self.workspace, cwd, self._settings.allow_protected)
         if self.profile == "workspace-write":
             arguments += guarded.arguments()
         arguments += self._hidden()
+        copies = open_system_files()
+        for fd, target in copies:
+            arguments += ["--perms", "0444", "--file", str(fd), target]
         arguments += ["--remount-ro", "/", "--chdir", str(cwd)]
 
         handshake = _Handshake(self._settings.limits, timeout)
@@ -76,7 +81,7 @@ class Bubblewrap:
             argv=[*arguments, "--", *argv],
             cwd="/",
             env=inner,
-            child_fds=(filter_fd, handshake.status, handshake.block),
+            child_fds=(filter_fd, handshake.status, handshake.block, *(fd for fd, _ in copies)),
             handshake=handshake,
             prepare=lambda: join_group(self._settings.limits),
             appeared=guarded.appeared if self.profile == "workspace-write" else list[str],
@@ -85,26 +90,30 @@ class Bubblewrap:
     def _home(self, env: Mapping[str, str]) -> str:
         """The home directory's name inside: the host's, so that tools find themselves, if it can be empty."""
         home = os.path.normpath(env.get("HOME") or "/")
-        inside = (Path(home), *Path(home).parents)
-        if not os.path.isabs(home) or self.workspace in inside or home in _FORBIDDEN_WORKSPACES:
+        above = (home, *(str(p) for p in Path(home).parents))
+        taken = {*_FORBIDDEN_WORKSPACES, *SYSTEM_FOLDERS, *SYSTEM_LINKS, str(self.workspace)} - {"/"}
+        if not os.path.isabs(home) or home == "/" or taken.intersection(above):
             return _OTHER_HOME
         return home
 
-    def _visible(self, path: str, home: str) -> tuple[list[str], list[str]]:
+    def _visible(self, path: str, cwd: Path) -> tuple[list[str], list[str]]:
+        """Bubblewrap's arguments for the tools' folders, and the PATH that remains."""
         now = time.monotonic()
-        if self._roots is None or self._roots[1] != path or now - self._roots[0] > _ROOTS_SECONDS:
-            roots = Roots(Path(os.path.expanduser("~")), self.workspace)
-            self._roots = now, path, roots, roots.add_path(path)
-        _, _, roots, kept = self._roots
-        roots.add_environments([str(self.workspace)])
-        return roots.arguments(), kept
+        with self._lock:
+            if self._roots is None or self._roots[1] != path or now - self._roots[0] > _ROOTS_SECONDS:
+                roots = Roots(Path(os.path.expanduser("~")), self.workspace)
+                self._roots = now, path, roots, roots.add_path(path)
+            _, _, roots, kept = self._roots
+            inside = [str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(self.workspace)]
+            roots.add_environments(inside)
+            return roots.arguments(), kept
 
-    def _mounts(self, home: str, roots: list[str], cwd: Path) -> list[str]:
+    def _mounts(self, home: str, roots: list[str]) -> list[str]:
         size = str(self._settings.limits.tmp)
         workspace = str(self.workspace)
         arguments = [
             *system_arguments(),
-            "--proc", "/proc",
+            "--proc", "/proc", *kernel_arguments(os.geteuid() == 0),
             "--dev", "/dev", "--size", size, "--tmpfs", _SHM, "--remount-ro", "/dev",
             "--size", size, "--tmpfs", _TMP, "--dir", "/run", "--symlink", "../tmp", f"/var{_TMP}",
         ]  # fmt: skip
