@@ -11,6 +11,7 @@ import asyncio
 import base64
 import json
 import sys
+import tempfile
 from typing import Any
 
 from mcp_types import (
@@ -28,6 +29,7 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
 from toolcrib.serve import serve_http
 from toolcrib.serve.peer import FormAnswer, Peer, form_request, peer_of
+from toolcrib.toolbox import Toolbox
 
 # one red pixel, and one sample of silence
 PNG = base64.b64decode(
@@ -104,6 +106,14 @@ async def test_tool_with_progress(ctx: ToolContext) -> str:
         await ctx.progress(done, 100, f"Completed step {done} of 100")
         await asyncio.sleep(0.05)
     return "progress reported"
+
+
+@tool(category="memory", read_only=True)
+async def test_cancellable(ctx: ToolContext) -> str:
+    """Waits for a minute, unless it is cancelled."""
+    await ctx.progress(1, 2, "waiting")
+    await asyncio.sleep(60)
+    return "not cancelled"
 
 
 @tool(category="memory", read_only=True)
@@ -253,6 +263,54 @@ async def test_input_required_result_capabilities(ctx: ToolContext) -> str:
     return f"answered: {', '.join(sorted(await peer.exchange(requests)))}"
 
 
+# --- schemas
+
+_SCHEMA_2020_12 = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+_HEADER_SCHEMA = {
+    "type": "object",
+    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+    "required": ["region"],
+}
+RAW_TOOLS = [
+    Tool.from_schema(
+        "json_schema_2020_12_tool",
+        "A schema with every keyword that a server might lose.",
+        _SCHEMA_2020_12,
+        lambda args: "fits",
+        category="memory",
+    ),
+    Tool.from_schema(
+        "test_custom_headers",
+        "An argument that travels in a header, too.",
+        _HEADER_SCHEMA,
+        lambda region: f"region {region}",
+        category="memory",
+    ),
+]
+
+
 # --- changes
 
 
@@ -265,21 +323,25 @@ def add_trigger(registry: ToolRegistry) -> None:
         """Adds a tool, or removes it again."""
         if "test_extra" in registry:
             registry.unregister("test_extra")
-        else:
-            registry.register(extra)
-        return "changed"
+            return "removed test_extra"
+        registry.register(extra)
+        return "added test_extra"
 
     registry.register(test_trigger_tool_change)
 
 
-def build() -> ToolRegistry:
-    """The registry with every fixture tool."""
-    registry = ToolRegistry(
-        [value for name, value in globals().items() if name.startswith("test_") and isinstance(value, Tool)]
-    )
-    add_trigger(registry)
-    return registry
+def fixture_tools() -> list[Tool]:
+    """Every tool but the trigger, which needs the registry."""
+    made = [value for name, value in globals().items() if name.startswith("test_") and isinstance(value, Tool)]
+    return [*made, *RAW_TOOLS]
+
+
+async def main(port: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        with Toolbox.open(workspace=folder, tools=fixture_tools(), builtin=False) as box:
+            add_trigger(box.registry)
+            await serve_http(box, port=port, token="")
 
 
 if __name__ == "__main__":
-    asyncio.run(serve_http(build(), port=int(sys.argv[1]) if len(sys.argv) > 1 else 0, token=""))
+    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 0))

@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.server.caching import CacheHint
@@ -47,7 +47,7 @@ from .content import offers_structure, result_of
 from .peer import METADATA_KEY, Peer, fits
 from .running import CallEnded, RunningCall
 from .seals import Seals, StateRefused
-from .served import Served, approvals_of, as_served, state_path
+from .served import Served, approvals_of, as_served, context_of, state_path
 
 if TYPE_CHECKING:
     from mcp.server.connection import Connection
@@ -112,6 +112,7 @@ class McpServer:
     def __init__(self, box: Served | ToolRegistry, *, name: str = "toolcrib", instructions: str | None = None) -> None:
         self.box = as_served(box)
         self.registry = self.box.registry
+        self.context = context_of(self.box)
         self.approvals = approvals_of(self.box)
         self.seals = Seals.of_folder(state_path(self.box))
         self.question_seconds = QUESTION_SECONDS
@@ -201,7 +202,8 @@ class McpServer:
     ) -> dict[str, Any] | InputRequiredResult:
         self._note_quiet(run, session)
         can_ask = peer.can("elicitation")
-        ctx = ToolContext(
+        ctx = replace(
+            self.context,
             channel="mcp",
             session_id=session,
             sender_id=peer.name,

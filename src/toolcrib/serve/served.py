@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from ..core.context import ToolContext
+from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 
@@ -21,7 +21,7 @@ class Served(Protocol):
         ...
 
     def call(
-        self, name: str, args: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
+        self, name: str, arguments: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
     ) -> Awaitable[ToolOutput]:
         """Run one call through the pipeline."""
         ...
@@ -48,10 +48,10 @@ class Bare:
         self.registry = registry
 
     def call(
-        self, name: str, args: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
+        self, name: str, arguments: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
     ) -> Awaitable[ToolOutput]:
         """Run one call through the pipeline."""
-        return self.registry.execute(name, args, ctx)
+        return self.registry.execute(name, arguments, ctx)
 
 
 def as_served(box: Served | ToolRegistry) -> Served:
@@ -67,3 +67,8 @@ def approvals_of(box: Served) -> Approvals | None:
 def state_path(box: Served) -> Path | None:
     """The folder of the box's private state; None where it has none."""
     return getattr(getattr(box, "state", None), "path", None)
+
+
+def context_of(box: Served) -> ToolContext:
+    """What every call in this box starts from: its workspace, the host's own things."""
+    return getattr(box, "context", EMPTY_CONTEXT)
