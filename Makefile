@@ -2,7 +2,7 @@
 # make test    check, then the test suite
 # Nothing needs to be installed first but git, make and a Python >= 3.11; see scripts/bootstrap.
 
-.PHONY: demo test check bench venv slow resolution clean help
+.PHONY: demo test check bench venv slow resolution wheel clean help
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 READY := .venv/.ready
@@ -14,6 +14,7 @@ help:
 	@echo "make check       ruff and pyright alone"
 	@echo "make slow        the tests marked slow"
 	@echo "make resolution  uv.lock is current and toolcrib[all] resolves on every Python we support"
+	@echo "make wheel       the built package installs and starts in an environment of its own"
 	@echo "make bench       per-call figures against the floor (peers: benchmarks/README.md)"
 	@echo "make venv        only prepare .venv; clean removes it and every cache"
 
@@ -39,6 +40,9 @@ slow: $(READY)
 
 resolution: $(READY)
 	@scripts/check-resolution
+
+wheel: $(READY)
+	@scripts/check-wheel
 
 bench: $(READY)
 	$(RUN)/python benchmarks/per_call.py
