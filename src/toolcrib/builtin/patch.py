@@ -1,0 +1,364 @@
+"""The tool that applies a patch to several files: all of them or none."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..boundary.workspace import Identity, Workspace, identity
+from ..core.context import ToolContext
+from ..core.errors import ToolError
+from ..core.tool import Tool, tool
+from ..core.verdict import Judgement
+from ..record.journal import Journal
+from .closest import miss_hint
+from .diffs import bounded_diff
+from .edit import MAX_EDIT
+from .encoding import SAMPLE, UTF8, Encoding, detect, single_byte
+from .files import call_id_of, explained
+from .matching import line_end
+from .patch_format import FilePatch, Hunk, parse_patch
+from .seen import Seen
+
+_STRICTEST = {"deny": 0, "ask": 1, "allow": 2}
+
+
+@dataclass(slots=True)
+class _File:
+    """One path while a patch is worked out: how it is on disk and how it will be. None: it does not exist."""
+
+    disk: bytes | None
+    disk_mode: int | None
+    identity: Identity | None
+    data: bytes | None
+    mode: int | None
+
+
+class PatchTools:
+    """apply_patch over one workspace and its journal."""
+
+    def __init__(self, workspace: Workspace, journal: Journal, seen: Seen | None = None) -> None:
+        self.ws = workspace
+        self.journal = journal
+        self.seen = seen or Seen()
+
+    def tools(self) -> list[Tool]:
+        """The tool, ready to register."""
+        return [
+            tool(
+                self.apply_patch,
+                category="filesystem_write",
+                destructive=True,  # a patch can delete files, to the trash
+                aliases={"input": "patch", "diff": "patch", "patch_text": "patch", "patchText": "patch"},
+                judge=self._judge,
+                preview=self._preview,
+            )
+        ]
+
+    def apply_patch(self, patch: str, *, ctx: ToolContext) -> str:
+        """Change several files at once with a patch; either all of it applies or nothing is changed.
+
+        Two formats are understood. `*** Begin Patch`, then for each file `*** Update File: path` (with `@@ line` to
+        say where, and lines that begin with a blank, `-` or `+`), `*** Add File: path` (every line with `+`) or
+        `*** Delete File: path`, then `*** End Patch`. Or a unified diff as git writes it.
+
+        Args:
+            patch: The patch text.
+        """
+        files, notes = self._work_out(parse_patch(patch))
+        changes = {path: f for path, f in files.items() if f.data != f.disk or (f.data is not None and _remode(f))}
+        if not changes:
+            raise ToolError("the patch changes nothing: the files are like that already")
+        changed_by_others = [
+            p for p, f in changes.items() if f.identity and self.seen.changed(ctx.session_id, p, f.identity)
+        ]
+        call = call_id_of(ctx)
+        self._commit(changes, call, ctx)
+        lines = [f"{_letter(f)} {path}" for path, f in changes.items()]
+        lines += notes
+        lines += [
+            f"Note: {path} had been changed by somebody else since it was last read" for path in changed_by_others
+        ]
+        return "\n".join([f"Applied the patch to {len(changes)} file{'s' if len(changes) != 1 else ''}:", *lines])
+
+    def _commit(self, changes: dict[str, _File], call: str, ctx: ToolContext) -> None:
+        begun = False
+        try:
+            # Writing comes first: a rename must not lose the file if the new name cannot be written.
+            for path, file in sorted(changes.items(), key=lambda item: item[1].data is None):
+                with explained(self.ws, path):
+                    begun = True
+                    if file.data is None:
+                        if file.identity is None or identity(self.ws.lstat(path)) != file.identity:
+                            raise ToolError(f"{path} was changed by somebody else; read it again")
+                        self.journal.move_to_trash(
+                            path, call, "apply_patch", tool="apply_patch", session_id=ctx.session_id
+                        )
+                        self.seen.forget(ctx.session_id, path)
+                        continue
+                    written = self.journal.write(
+                        path,
+                        file.data,
+                        call_id=call,
+                        tool="apply_patch",
+                        session_id=ctx.session_id,
+                        mode=file.mode if _remode(file) else None,
+                        expect=file.identity,
+                        must_be_new=file.identity is None,
+                    )
+                    self.seen.note(ctx.session_id, path, written.identity)
+        except BaseException as error:
+            if begun and self.journal.changes(call, limit=1):
+                self.journal.undo(call, force=True)
+            if isinstance(error, ToolError):
+                raise ToolError(f"{error} (nothing of the patch was kept)") from None
+            raise
+
+    # Working out what the patch makes of the files, without touching them
+
+    def _work_out(self, patches: list[FilePatch]) -> tuple[dict[str, _File], list[str]]:
+        files: dict[str, _File] = {}
+        notes: list[str] = []
+        for each in patches:
+            path = self._path_of(each, files)
+            file = self._load(path, files)
+            if each.action == "add":
+                self._add(each, path, file)
+            elif each.action == "delete":
+                self._delete(each, path, file, notes)
+            else:
+                self._update(each, path, file, files, notes)
+        return files, notes
+
+    def _path_of(self, patch: FilePatch, files: dict[str, _File]) -> str:
+        """The file meant: without git's `a/` and `b/`, unless only the name with them exists."""
+        path = self.ws.relative(patch.path)
+        if patch.other is None or patch.other == patch.path or patch.action == "add":
+            return path
+        if path in files or self.ws.exists(path) or not self.ws.exists(patch.other):
+            return path
+        patch.new_path = None
+        return self.ws.relative(patch.other)
+
+    def _load(self, path: str, files: dict[str, _File]) -> _File:
+        if path not in files:
+            with explained(self.ws, path):
+                files[path] = self._from_disk(path)
+        return files[path]
+
+    def _from_disk(self, path: str) -> _File:
+        try:
+            st = self.ws.lstat(path)
+        except FileNotFoundError:
+            return _File(None, None, None, None, None)
+        if stat.S_ISLNK(st.st_mode):
+            raise ToolError(f"{path} is a link; name the file it leads to")
+        fd = self.ws.open_read(path)
+        with open(fd, "rb") as f:
+            st = os.fstat(fd)
+            if st.st_size > MAX_EDIT:
+                raise ToolError(f"{path} has {st.st_size:,} bytes; at most {MAX_EDIT:,} can be patched")
+            data = f.read()
+        mode = stat.S_IMODE(st.st_mode)
+        return _File(data, mode, identity(st), data, mode)
+
+    def _add(self, patch: FilePatch, path: str, file: _File) -> None:
+        if file.data is not None:
+            raise ToolError(f"{path} exists already; change it with '*** Update File', or delete it first")
+        lines, open_end = patch.added_lines()
+        text = "\n".join(lines) + ("" if open_end or not lines else "\n")
+        file.data, file.mode = UTF8.encode(text), patch.mode
+
+    def _delete(self, patch: FilePatch, path: str, file: _File, notes: list[str]) -> None:
+        if file.data is None:
+            raise ToolError(f"{path} cannot be deleted: it does not exist")
+        if patch.hunks:
+            text, encoding = _decode(file.data, path)
+            if encoding.encode(_apply(text, patch.hunks, path, notes)) != encoding.bom:
+                raise ToolError(f"{path} has more in it than the patch deletes; it was left alone")
+        file.data = None
+
+    def _update(self, patch: FilePatch, path: str, file: _File, files: dict[str, _File], notes: list[str]) -> None:
+        if file.data is None:
+            with explained(self.ws, path):
+                raise FileNotFoundError(path)
+        data, mode = file.data, patch.mode if patch.mode is not None else file.mode
+        if patch.hunks:
+            text, encoding = _decode(data, path)
+            data = encoding.encode(_apply(text, patch.hunks, path, notes))
+        if patch.new_path is not None and self.ws.relative(patch.new_path) != path:
+            target_path = self.ws.relative(patch.new_path)
+            target = self._load(target_path, files)
+            if target.data is not None:
+                raise ToolError(f"{path} cannot be moved to {target_path}: that exists already")
+            target.data, target.mode = data, mode
+            if not patch.copy:
+                file.data = None
+            return
+        file.data, file.mode = data, mode
+
+    # Before a call
+
+    def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        try:
+            patches = parse_patch(str(args["patch"]))
+        except ToolError:
+            return None  # it will fail with words of its own, and change nothing
+        found: list[Judgement] = []
+        for patch in patches:
+            for path in (patch.path, patch.new_path, patch.other):
+                if path is not None:
+                    verdict = self.ws.judge_path(path, read=patch.action == "update", write=True)
+                    if verdict is not None and (path != patch.other or verdict.verdict != "deny"):
+                        found.append(verdict)
+        return min(found, key=lambda j: _STRICTEST[j.verdict], default=None)
+
+    def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        try:
+            files, _ = self._work_out(parse_patch(str(args["patch"])))
+        except ToolError as error:
+            return f"the patch will fail: {error}"
+        shown: list[str] = []
+        for path, file in files.items():
+            old = _for_show(file.disk)
+            new = _for_show(file.data)
+            if _remode(file) and file.data is not None and file.mode is not None:
+                shown.append(f"mode of {path}: {file.mode:o}")
+            if file.data is None and file.disk is not None:
+                shown.append(f"delete {path} ({len(file.disk):,} bytes)")
+            elif (old is None and file.disk is not None) or new is None:
+                shown.append(f"write {path} ({len(file.data or b''):,} bytes, not text)")
+            else:
+                shown.append(bounded_diff(old, new, path))
+        return "\n".join(part for part in shown if part)
+
+
+def _remode(file: _File) -> bool:
+    return file.mode is not None and file.mode != file.disk_mode
+
+
+def _letter(file: _File) -> str:
+    return "A" if file.disk is None else "D" if file.data is None else "M"
+
+
+def _for_show(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    found = detect(data[:SAMPLE])
+    try:
+        return found.decode(data) if found else None
+    except ToolError:
+        return None
+
+
+def _decode(data: bytes, path: str) -> tuple[str, Encoding]:
+    found = detect(data[:SAMPLE])
+    if found is None:
+        raise ToolError(f"{path} is a binary file; hunks cannot be applied to it")
+    if found.guess and found.plain:
+        found = single_byte(data)
+    return found.decode(data), found
+
+
+# Applying hunks to one text
+
+_Form = Callable[[str], str]
+# From exact to forgiving; context lines keep the bytes that the file has.
+_FORMS: tuple[tuple[str, _Form], ...] = (
+    ("", lambda line: line),
+    ("trailing blanks", str.rstrip),
+    ("blanks", lambda line: " ".join(line.split())),
+)
+
+
+def _apply(text: str, hunks: list[Hunk], path: str, notes: list[str]) -> str:
+    ends = line_end(text)
+    closed = text.endswith("\n") or not text
+    lines = text.removesuffix("\n").split("\n") if text else []
+    bare = [line.removesuffix("\r") for line in lines]
+    if ends == "\r\n" and not closed:
+        lines[-1] += "\r"  # in case lines are added after it
+    out: list[str] = []
+    position = drift = 0
+    for number, hunk in enumerate(hunks, 1):
+        at, form = _find(bare, hunk, position, drift, f"hunk {number} for {path}", text, path)
+        if form:
+            notes.append(f"Hunk {number} for {path} applied without comparing {form}")
+        if hunk.line is not None:
+            drift = at - (hunk.line - 1)
+        out += lines[position:at]
+        position = at
+        for line in hunk.lines:
+            if line[0] == "+":
+                out.append(line[1:] + ("\r" if ends == "\r\n" else ""))
+                continue
+            if line[0] == " ":
+                out.append(lines[position])
+            position += 1
+        if position == len(lines) and (hunk.old_open or hunk.new_open):
+            closed = not hunk.new_open
+    out += lines[position:]
+    if not out:
+        return ""
+    result = "\n".join(out)
+    return result + "\n" if closed else result.removesuffix("\r")
+
+
+def _find(lines: list[str], hunk: Hunk, start: int, drift: int, what: str, text: str, path: str) -> tuple[int, str]:
+    """Where the hunk's old lines begin, and what was not compared to find them."""
+    begin = start
+    for anchor in hunk.anchors:
+        begin = _after_anchor(lines, anchor, begin, start, what)
+    old = hunk.old
+    if not old:
+        if hunk.line is not None:
+            return min(max(hunk.line - 1 + drift, begin), len(lines)), ""
+        return (begin if hunk.anchors and not hunk.at_end else len(lines)), ""
+    for name, form in _FORMS:
+        wanted = [form(line) for line in old]
+        formed = [form(line) for line in lines] if name else lines
+        found = _places(formed, wanted, begin)
+        if not found and hunk.anchors and begin > start:
+            found = _places(formed, wanted, begin - 1)[:1]  # the anchor repeated as the first line of context
+        if hunk.at_end:
+            found = [at for at in found if at + len(old) == len(lines)] or found
+        if not found:
+            continue
+        if hunk.line is not None:
+            expected = hunk.line - 1 + drift
+            return min(found, key=lambda at: abs(at - expected)), name
+        if len(found) > 1 and not hunk.anchors and not (hunk.at_end and found[0] + len(old) == len(lines)):
+            named = ", ".join(str(at + 1) for at in found[:10])
+            raise ToolError(
+                f"{what} fits {len(found)} places (lines {named}); say which with '@@ a line above it' or more context"
+            )
+        return found[0], name
+    hint = miss_hint(text, "\n".join(old), path)
+    raise ToolError(f"{what} was not found. {hint}" if hint else f"{what} was not found; read the file again")
+
+
+def _after_anchor(lines: list[str], anchor: str, begin: int, start: int, what: str) -> int:
+    for form in (str, str.strip):
+        for at in range(begin, len(lines)):
+            if form(lines[at]) == form(anchor):
+                return at + 1
+    raise ToolError(f"{what}: no line {anchor!r} from line {start + 1} on; copy the anchor exactly, or leave it out")
+
+
+def _places(lines: list[str], wanted: list[str], begin: int) -> list[int]:
+    found: list[int] = []
+    first, size = wanted[0], len(wanted)
+    at = begin
+    last = len(lines) - size
+    while at <= last:
+        try:
+            at = lines.index(first, at, last + 1)
+        except ValueError:
+            break
+        if lines[at : at + size] == wanted:
+            found.append(at)
+        at += 1
+    return found

@@ -1,0 +1,21 @@
+"""The six file tools of one workspace, sharing what each session has seen."""
+
+from __future__ import annotations
+
+from ..boundary.workspace import Workspace
+from ..core.tool import Tool
+from ..record.journal import Journal
+from .edit import EditTools
+from .files import FileTools, ListStyle
+from .patch import PatchTools
+from .seen import Seen
+
+
+def file_tools(workspace: Workspace, journal: Journal, *, list_style: ListStyle = "plain") -> list[Tool]:
+    """read_file, write_file, edit_file, apply_patch, list_dir and delete_file."""
+    seen = Seen()
+    return [
+        *FileTools(workspace, journal, seen, list_style=list_style).tools(),
+        *EditTools(workspace, journal, seen).tools(),
+        *PatchTools(workspace, journal, seen).tools(),
+    ]
