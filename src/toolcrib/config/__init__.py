@@ -1,0 +1,30 @@
+"""Settings: from defaults, files, environment and flags to one checked result, and whom to believe."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .load import load_settings
+    from .schema import config_schema
+    from .settings import Settings, sandbox_settings
+    from .trust import TrustStore
+
+_HOMES = {
+    "load_settings": "load",
+    "config_schema": "schema",
+    "Settings": "settings",
+    "sandbox_settings": "settings",
+    "TrustStore": "trust",
+}
+
+__all__ = ["Settings", "TrustStore", "config_schema", "load_settings", "sandbox_settings"]
+
+
+def __getattr__(name: str) -> Any:  # settings need pydantic, which `import toolcrib.config` must not load
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value

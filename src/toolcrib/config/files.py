@@ -1,0 +1,145 @@
+"""One configuration file: read once, parsed, and where in it a key stands."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import stat
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ..core.errors import ConfigError
+
+MAX_BYTES = 1 << 20  # a thousand times a long configuration; keeps a wrong path from filling memory
+MAX_DEPTH = 40  # far above anything meant; below where recursion hurts
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """What a file held when it was read. `digest` is of those very bytes, so what is trusted is what is used."""
+
+    path: Path
+    text: str
+    digest: str
+    values: dict[str, Any]
+
+    def line(self, keys: tuple[str, ...]) -> int | None:
+        """The line on which a key stands, as it is spelled in the file. None where that cannot be told."""
+        find = _toml_line if self.path.suffix == ".toml" else _json_line
+        return find(self.text, keys)
+
+    def at(self, keys: tuple[str, ...]) -> str:
+        """`path:line`, or the path alone."""
+        line = self.line(keys)
+        return f"{self.path}:{line}" if line else str(self.path)
+
+
+def read_config_file(path: Path) -> ConfigFile:
+    """Read and parse a .toml or .json file. Raises ConfigError, also where it is missing."""
+    raw = _read(path)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    if path.suffix not in (".toml", ".json"):
+        raise ConfigError(f"{path}: a configuration file is called something.toml or something.json")
+    try:
+        values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text or "{}", parse_constant=_refuse)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(
+            f"{path}:{error.lineno}: not valid JSON: {error.msg} at line {error.lineno} column {error.colno}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f'{path}: should be an object of settings, like {{"mode": "assistant"}}')
+    return ConfigFile(path, text, hashlib.sha256(raw).hexdigest(), cast("dict[str, Any]", values))
+
+
+def check_depth(value: Any, where: str, most: int = MAX_DEPTH) -> None:
+    """Refuse values nested deeper than anybody means."""
+    level: list[Any] = [value]
+    for _ in range(most):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item))
+        ]
+        if not level:
+            return
+    raise ConfigError(f"{where}: nested deeper than {most} levels")
+
+
+def exists(path: Path) -> bool:
+    """Whether something is there, a broken link included: what cannot be read must not pass for absent."""
+    return os.path.lexists(path)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        # O_NONBLOCK: a FIFO of that name must not hang us.
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOENT:
+            raise ConfigError(f"{path}: there is no such file") from None
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{path}: cannot be read: {reason}") from None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ConfigError(f"{path}: not a regular file")
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise ConfigError(f"{path}: larger than {MAX_BYTES:,} bytes; that is no configuration")
+    return raw
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
+_HEADER = re.compile(rf"\s*\[{{1,2}}\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]{{1,2}}")
+_PAIR = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
+
+
+def _toml_line(text: str, keys: tuple[str, ...]) -> int | None:
+    """The line whose table and key together spell the longest part of `keys`. Good enough to find it by eye."""
+    best, best_length = None, 0
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > 10_000:
+            continue
+        if header := _HEADER.match(line):
+            table = here = _split(header[1])
+        elif pair := _PAIR.match(line):
+            here = (*table, *_split(pair[1]))
+        else:
+            continue
+        if len(here) > best_length and keys[: len(here)] == here:
+            best, best_length = number, len(here)
+    return best
+
+
+def _split(dotted: str) -> tuple[str, ...]:
+    return tuple(part.strip("\"'") for part in re.findall(_KEY, dotted))
+
+
+def _json_line(text: str, keys: tuple[str, ...]) -> int | None:
+    """The line of the last of `keys`, each looked for after the one above it."""
+    place = 0
+    for key in keys:
+        if key.isdigit():
+            continue
+        found = re.compile(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:").search(text, place)
+        if found is None:
+            break
+        place = found.start()
+    return text.count("\n", 0, place) + 1 if place else None

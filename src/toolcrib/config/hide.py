@@ -1,0 +1,62 @@
+"""Settings as they may be shown: everything that is, or may be, a secret is masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+MASK = "***"
+
+_NAME = re.compile(r"key(?!word)|token|secret|passw|passphrase|credential|cookie|authorization|bearer", re.IGNORECASE)
+# Limits and lists that are named after secrets but hold none.
+_HARMLESS = {"max_tokens"}
+# Maps whose values a person put there for a program: an environment, request headers.
+_MAPS = {"env", "headers", "environment"}
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_QUERY = re.compile(r"(?<=[?&])([^=&\s]*(?:key|token|secret|passw|sig)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
+_ARGUMENT = re.compile(r"(-{1,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
+_ASSIGNED = re.compile(r"((?:^|[\s;\"'-])[\w-]*(?:key|token|secret|passw|auth)[\w-]*[=:]\s*)[^\s\"';]+", re.IGNORECASE)
+_SCHEME = re.compile(r"\b(Bearer|Basic|Token)\s+\S+", re.IGNORECASE)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether something of this name is likely a secret."""
+    return bool(_NAME.search(name)) and name.lower() not in _HARMLESS
+
+
+def hidden(value: Any, name: str = "") -> Any:
+    """A copy with the secrets masked. `name` is what the value is called."""
+    if isinstance(value, Mapping):
+        items = cast("Mapping[str, Any]", value).items()
+        if name.lower() in _MAPS:
+            return {key: MASK for key, _ in items}
+        return {key: hidden(inner, str(key)) for key, inner in items}
+    if isinstance(value, list):
+        # `sandbox.env` is a list of names, not of values, and shows as it is.
+        return _arguments([hidden(item, name) for item in cast("list[Any]", value)])
+    if isinstance(value, Path):
+        return str(value)
+    if value not in (None, "") and not isinstance(value, bool) and is_secret_name(name):
+        return MASK
+    return hidden_text(value) if isinstance(value, str) else value
+
+
+def hidden_text(text: str) -> str:
+    """A text with logins in URLs, secret query parameters, `TOKEN=…` and authorization values masked."""
+    text = _USERINFO.sub(MASK, text)
+    text = _QUERY.sub(rf"\1{MASK}", text)
+    text = _SCHEME.sub(rf"\1 {MASK}", text)
+    return _ASSIGNED.sub(rf"\1{MASK}", text)
+
+
+def _arguments(items: list[Any]) -> list[Any]:
+    """Arguments of a command: what follows `--token` is masked, too."""
+    shown: list[Any] = []
+    follows = False
+    for item in items:
+        found = _ARGUMENT.match(item) if isinstance(item, str) else None
+        shown.append(MASK if follows else f"{found[1]}={MASK}" if found and found[2] else item)
+        follows = found is not None and not found[2]
+    return shown

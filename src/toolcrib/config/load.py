@@ -1,0 +1,184 @@
+"""Settings from all their sources, later ones winning: defaults, user file, project file, TOOLCRIB_*, flags.
+
+The user's file is `$XDG_CONFIG_HOME/toolcrib/config.toml` (or .json). The project's is `toolcrib.toml` (or .json)
+in the workspace root itself, never in a directory above: a file further up may be anybody's. A file named by
+`config` (or TOOLCRIB_CONFIG) takes the project file's place and is trusted. A project file that was found counts
+in full only after `toolcrib trust`; till then it can only tighten.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import ConfigError
+from .files import ConfigFile, exists, read_config_file
+from .layers import Layer, PathLike, absolute, check, env_layer, file_layer, flag_layer
+from .merge import Ignored, Merged
+from .settings import Origin, Settings
+from .shapes import Shaped
+from .trust import Status, TrustStore
+
+# Keys that are accepted and kept, but that nothing reads yet. Saying so is the least for those that would tighten.
+NOT_YET: tuple[str, ...] = (
+    "rules", "sandbox.allowed_domains", "tools.exec", "tools.http_request",
+    "web", "mcp_servers", "custom_tools", "plugins", "hooks", "agent", "channels", "jobs",
+)  # fmt: skip
+
+
+def load_settings(
+    workspace: PathLike | None = None,
+    config: PathLike | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    trust: TrustStore | None = None,
+) -> Settings:
+    """Merge every source. Raises ConfigError that names the source and key.
+
+    Args:
+        workspace: The folder to work in, as a flag would give it.
+        config: A file to trust; no project file is looked for then.
+        flags: What the command line said, by dotted key: `{"mode": "observer"}`. None values count as not said.
+        environ: Environment to read TOOLCRIB_*, XDG_* and HOME from; default this process's.
+        trust: The list of trusted files; default this user's.
+    """
+    env = os.environ if environ is None else environ
+    said = {key: value for key, value in (flags or {}).items() if value is not None}
+    if workspace is not None:
+        said["workspace"] = os.fspath(workspace)
+    named = config or env.get("TOOLCRIB_CONFIG") or None
+
+    from_flags = flag_layer(said)
+    from_env = env_layer(env)
+    user = _first_file(_config_home(env), "config")
+    layers = [file_layer(user)] if user else []
+    warnings: list[str] = []
+    chosen = file_layer(read_config_file(absolute(named, Path.cwd(), "config"))) if named else None
+
+    root = _workspace_of([*layers, *([chosen] if chosen else []), from_env, from_flags])
+    project: Layer | None = None
+    status: Status = "trusted"
+    if chosen is None:
+        found = _first_file(root, "toolcrib")
+        if found is not None:
+            project = file_layer(found)
+            _leave_workspace(project, root, warnings)
+            status = _status(found, trust or TrustStore(_trust_path(env)), root)
+    if user is not None:
+        _must_be_outside(user.path, root)
+
+    result = Merged(Settings().model_dump())
+    for layer in layers:
+        result.add(layer)
+    if chosen is not None:
+        result.add(chosen)
+        layers.append(chosen)
+    if project is not None:
+        layers.append(project)
+        result.add(project) if status == "trusted" else result.tighten(project)
+    for layer in (from_env, from_flags):
+        result.add(layer)
+    result.values["workspace"] = root
+
+    settings = check(result.values, "the merged settings", Shaped(), None)
+    warnings += _foreign([*layers, from_env])
+    if result.ignored and project is not None:
+        warnings.append(_untrusted(project, status, result.ignored))
+    warnings += _not_yet(result.sources)
+    files = tuple(layer.file.path for layer in layers if layer.file)
+    return settings.with_origin(Origin(result.sources, warnings, tuple(result.ignored), status == "trusted", files))
+
+
+def config_home(environ: Mapping[str, str] | None = None) -> Path:
+    """`$XDG_CONFIG_HOME/toolcrib`, or `~/.config/toolcrib`: where the user's file is."""
+    return _config_home(os.environ if environ is None else environ)
+
+
+def project_file(root: Path) -> ConfigFile | None:
+    """The project file of a workspace, read; None if there is none."""
+    return _first_file(root, "toolcrib")
+
+
+def _config_home(env: Mapping[str, str]) -> Path:
+    return _xdg(env, "XDG_CONFIG_HOME", ".config")
+
+
+def _trust_path(env: Mapping[str, str]) -> Path:
+    return _xdg(env, "XDG_STATE_HOME", ".local/state") / "trust.json"
+
+
+def _xdg(env: Mapping[str, str], name: str, below_home: str) -> Path:
+    given = env.get(name, "")  # a relative one counts as unset, by the XDG specification
+    base = Path(given) if os.path.isabs(given) else Path(env.get("HOME") or os.path.expanduser("~")) / below_home
+    return base / "toolcrib"
+
+
+def _first_file(folder: Path, stem: str) -> ConfigFile | None:
+    paths = [path for suffix in (".toml", ".json") if exists(path := folder / f"{stem}{suffix}")]
+    if len(paths) > 1:
+        raise ConfigError(f"{paths[0]} and {paths[1]} are both there; keep one, so that it is plain which one counts")
+    return read_config_file(paths[0]) if paths else None
+
+
+def _workspace_of(layers: list[Layer]) -> Path:
+    root = Path.cwd()
+    for layer in layers:
+        root = layer.values.get("workspace", root)
+    return Path(os.path.abspath(root))
+
+
+def _leave_workspace(project: Layer, root: Path, warnings: list[str]) -> None:
+    given = project.values.pop("workspace", None)
+    if given is not None and os.path.realpath(given) != os.path.realpath(root):
+        warnings.append(
+            f"{project.origin(('workspace',))}: `workspace` is ignored: this file was found in the workspace {root} "
+            "and cannot move it. Use --workspace, or name the file with --config."
+        )
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    real, above = os.path.realpath(path), os.path.realpath(root)
+    return real == above or real.startswith(above.rstrip(os.sep) + os.sep)
+
+
+def _must_be_outside(path: Path, root: Path) -> None:
+    if _is_inside(path, root):
+        raise ConfigError(
+            f"{path}: your own configuration lies inside the workspace {root}, where tools could change it. "
+            "Choose a smaller workspace, or set XDG_CONFIG_HOME to a folder outside."
+        )
+
+
+def _status(file: ConfigFile, store: TrustStore, root: Path) -> Status:
+    if _is_inside(store.path, root):
+        return "unknown"  # whoever may write in the workspace could have put it there
+    return store.status(file)
+
+
+def _untrusted(project: Layer, status: Status, ignored: list[Ignored]) -> str:
+    why = "has changed since it was trusted" if status == "changed" else "is not trusted"
+    listed = "; ".join(map(str, ignored))
+    assert project.file is not None
+    return (
+        f"{project.file.path} {why}, so only what tightens counts. Ignored: {listed}. "
+        "Look at it, then run `toolcrib trust` to accept it as it is."
+    )
+
+
+def _foreign(layers: list[Layer]) -> list[str]:
+    found: list[str] = []
+    for layer in layers:
+        keys = [".".join(path) for path in layer.shaped.foreign]
+        if keys:
+            shown = ", ".join(keys[:10]) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
+            found.append(f"{layer.name}: not settings of Toolcrib, and ignored: {shown}")
+    return found
+
+
+def _not_yet(sources: Mapping[str, str]) -> list[str]:
+    keys = [key for key in sources if any(key == name or key.startswith(f"{name}.") for name in NOT_YET)]
+    if not keys:
+        return []
+    return [f"accepted, but without effect in this version: {', '.join(sorted(keys))}"]

@@ -1,0 +1,327 @@
+"""Every setting there is: its name, type, default, and what an untrusted file may do to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
+
+from ..boundary.sandbox.cgroup import most_memory
+from ..boundary.sandbox.spec import Limits, SandboxSettings
+from .tighten import Fewer, More, Only, Rank, Smaller
+
+if TYPE_CHECKING:
+    from .merge import Ignored
+
+Mode = Literal["observer", "assistant", "autonomous"]
+ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
+Backend = Literal["auto", "bubblewrap", "landlock", "docker", "external", "none"]
+
+AnyPath = Annotated[Path, Field(strict=False)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=2**62)]
+Json = dict[str, Any]
+_LIMITS = Limits()
+
+# 0 in the designs' `auto_approve_timeout_secs` meant "never"; ours expires to a refusal, after this long.
+APPROVAL_SECONDS = 300.0
+
+
+class Section(BaseModel):
+    """A group of settings. `spellings` are other names of its keys, taken from the designs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+    spellings: ClassVar[Mapping[str, str]] = {}
+    foreign: ClassVar[frozenset[str] | None] = None
+    """Set where unknown keys may belong to another program: they warn unless they look like a slip, these never."""
+
+
+class Approval(Section):
+    """Who is asked, and when."""
+
+    spellings = {"timeout_secs": "timeout", "auto_approve_timeout_secs": "timeout"}
+
+    enabled: Annotated[bool, Only(True)] = True
+    """false: what would ask is allowed. A refusal stays a refusal."""
+    policy: Annotated[
+        ApprovalPolicy, Rank(("always_allow", "require_for_tools", "require_for_dangerous", "always_require"))
+    ] = "require_for_dangerous"
+    """require_for_dangerous asks as the mode's table says."""
+    require_for: Annotated[list[str], More()] = []
+    """Tools that always ask."""
+    dangerous_tools: Annotated[list[str], More()] = []
+    """The same, under the designs' name."""
+    timeout: Annotated[Seconds, Smaller(), BeforeValidator(lambda v: APPROVAL_SECONDS if v == 0 else v)] = (
+        APPROVAL_SECONDS
+    )
+    """Seconds until an unanswered question is a refusal. 0, the designs' "no auto-approval", is the default."""
+
+
+class Rules(Section):
+    """Calls that are allowed, asked about or denied whatever the mode says: `Bash(git diff *)`, `Read(src/**)`."""
+
+    allow: list[str] = []
+    ask: Annotated[list[str], More()] = []
+    deny: Annotated[list[str], More()] = []
+
+
+class SandboxLimits(Section):
+    """What one command may use: bytes, and counts."""
+
+    address_space: Annotated[Count, Smaller()] = _LIMITS.address_space
+    memory: Annotated[Count | None, Smaller(most_memory)] = None
+    """Of all processes of a command together. Unset: three quarters of this machine's."""
+    file_size: Annotated[Count, Smaller()] = _LIMITS.file_size
+    open_files: Annotated[Count, Smaller()] = _LIMITS.open_files
+    processes: Annotated[Count, Smaller()] = _LIMITS.processes
+    tmp: Annotated[Count, Smaller()] = _LIMITS.tmp
+    cores: Annotated[Count | None, Smaller(lambda: os.cpu_count() or 1)] = None
+    """CPU time is the timeout times this. Unset: this machine's."""
+
+
+class Sandbox(Section):
+    """The walls around commands, and the directories that tools may reach."""
+
+    backend: Annotated[Backend, Rank(("none", "auto"))] = "auto"
+    """auto is the platform's: bubblewrap on Linux. none runs commands without walls; it is never chosen for you."""
+    profile: Annotated[
+        Literal["read-only", "workspace-write", "unrestricted"] | None,
+        Rank(("unrestricted", "workspace-write", "read-only")),
+    ] = None
+    """Unset: workspace-write. unrestricted is backend none."""
+    network: Annotated[Literal["off", "proxy"], Rank(("proxy", "off"))] = "off"
+    allowed_domains: Annotated[list[str], Fewer()] = []
+    """Domains that commands may reach through the filtering proxy."""
+    effects: Annotated[Literal["direct", "review", "journal"], Rank(("direct", "journal", "review"))] = "direct"
+    env: Annotated[list[str], Fewer()] = []
+    """Names of environment variables that commands get beside the harmless ones. This is how a secret is granted."""
+    allow_protected: Annotated[list[str], Fewer()] = []
+    """Protected names (`.git/config`) that commands may change; `*` for all."""
+    read_roots: Annotated[list[AnyPath], Fewer()] = []
+    """Further directories that file tools and commands may read."""
+    write_roots: Annotated[list[AnyPath], Fewer()] = []
+    """Further directories that file tools and commands may change."""
+    hidden: Annotated[list[AnyPath], More()] = []
+    """Paths that commands do not see, even inside the workspace."""
+    loopback: Annotated[bool, Only(False)] = False
+    """TCP and UDP between the processes of one command."""
+    limits: SandboxLimits = SandboxLimits()
+
+
+class Exec(Section):
+    """The tool `exec`."""
+
+    spellings = {
+        "timeout_secs": "timeout",
+        "default_timeout": "timeout",
+        "additional_denied_patterns": "deny_patterns",
+        "denied_patterns": "deny_patterns",
+    }
+
+    timeout: Annotated[Seconds | None, Smaller(lambda: 60.0)] = None
+    """Seconds a command gets that asks for none."""
+    deny_patterns: Annotated[list[str], More()] = []
+    """Regular expressions of commands to refuse."""
+    allow_patterns: list[str] = []
+    """Regular expressions of commands; where there are any, no other command runs."""
+    restrict_to_workspace: Annotated[bool, Only(True)] = False
+    """Refuse commands that name a path outside the workspace."""
+
+
+class HttpRequest(Section):
+    """The tool `http_request`, which is refused for every domain not named here."""
+
+    spellings = {"timeout_secs": "timeout"}
+
+    allowed_domains: Annotated[list[str], Fewer()] = []
+    timeout: Annotated[Seconds | None, Smaller(lambda: 30.0)] = None
+    max_response_bytes: Annotated[Count | None, Smaller(lambda: 524_288)] = None
+
+
+class Tools(Section):
+    """Our own tools."""
+
+    disabled: Annotated[list[str], More()] = []
+    """These tools do not exist."""
+    ripgrep: str | None = None
+    """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""
+    exec: Exec = Exec()
+    http_request: HttpRequest = HttpRequest()
+
+
+class WebSearch(Section):
+    """The tool `web_search`."""
+
+    spellings = {"count": "max_results"}
+
+    provider: str | None = None
+    api_key: str | None = None
+    base_url: str | None = None
+    max_results: Annotated[Count | None, Smaller()] = None
+
+
+class WebFetch(Section):
+    """The tool `web_fetch`."""
+
+    max_chars: Annotated[Count | None, Smaller(lambda: 50_000)] = None
+
+
+class Web(Section):
+    """What requests may leave this machine, and for where."""
+
+    allowed_domains: Annotated[list[str], Fewer()] = []
+    allow_private: Annotated[list[str], Fewer()] = []
+    """Private targets that may be dialled: CIDR ranges or host names."""
+    ports: Annotated[list[Count], Fewer()] = []
+    """Ports beside 80, 443 and 8000-9999."""
+    proxy: str | None = None
+    proxy_ca: AnyPath | None = None
+    search: WebSearch = WebSearch()
+    fetch: WebFetch = WebFetch()
+
+
+class McpServer(Section):
+    """An MCP server whose tools become ours: `command` for a local one, `url` for a remote one."""
+
+    spellings = {
+        "tool_timeout": "timeout",
+        "timeout_secs": "timeout",
+        "type": "transport",
+        "enabled_tools": "tools",
+    }
+    foreign = frozenset({"always_allow", "auto_approve", "description", "icon", "name"})
+
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    transport: str | None = None
+    timeout: Seconds | None = None
+    disabled: bool = False
+    tools: list[str] | None = None
+    disabled_tools: list[str] = []
+    trust: Literal["none", "hints"] = "none"
+    category: str | None = None
+    sandbox: str | None = None
+    prefix: str | None = None
+
+
+class CustomTool(Section):
+    """A tool that is a command: `{{name}}` in it is replaced by the argument of that name."""
+
+    spellings = {"timeout_secs": "timeout"}
+
+    name: str
+    description: str
+    command: str
+    parameters: Json = {}
+    working_dir: str | None = None
+    timeout: Seconds | None = None
+    env: dict[str, str] = {}
+    category: str | None = None
+    read: list[str] = []
+
+
+class Plugins(Section):
+    """Folders with a `plugin.json`."""
+
+    enabled: Annotated[bool, Only(False)] = False
+    plugin_dirs: list[AnyPath] = []
+    allowed_plugins: list[str] = []
+    """Empty: all that are not blocked."""
+    blocked_plugins: Annotated[list[str], More()] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where merged settings came from, and what was noticed on the way."""
+
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    warnings: list[str] = field(default_factory=list[str])
+    ignored: tuple[Ignored, ...] = ()
+    trusted: bool = True
+    files: tuple[Path, ...] = ()
+
+
+class Settings(Section):
+    """Everything that can be set. `toolcrib config` shows the result and where each value came from."""
+
+    spellings = {"default_mode": "mode", "agent_mode": "mode"}
+    # Top-level keys of the designs' own files and of others people share one with.
+    foreign = frozenset({"agents", "model", "models", "node", "project", "providers", "session", "tool"})
+
+    mode: Annotated[Mode, Rank(("autonomous", "assistant", "observer"))] = "assistant"
+    """observer reads; assistant asks before commands and other risky calls; autonomous does not ask."""
+    workspace: AnyPath = Path()
+    """The directory that tools work in. Unset: the current one."""
+    dry_run: Annotated[bool, Only(True)] = False
+    """Describe what calls would do instead of doing it."""
+    approval: Approval = Approval()
+    rules: Rules = Rules()
+    sandbox: Sandbox = Sandbox()
+    web: Web = Web()
+    tools: Tools = Tools()
+    mcp_servers: dict[str, McpServer] = {}
+    custom_tools: list[CustomTool] = []
+    plugins: Plugins = Plugins()
+    hooks: list[Json] = []
+    agent: Json = {}
+    channels: Json = {}
+    jobs: Json = {}
+
+    _origin: Origin = PrivateAttr(default_factory=Origin)
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Where each value that is not a default came from, by dotted key."""
+        return self._origin.sources
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a person should be told once."""
+        return self._origin.warnings
+
+    @property
+    def ignored(self) -> tuple[Ignored, ...]:
+        """What an untrusted project file asked for and did not get."""
+        return self._origin.ignored
+
+    @property
+    def trusted(self) -> bool:
+        """Whether everything that was read is trusted."""
+        return self._origin.trusted
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that were read, the weakest first."""
+        return self._origin.files
+
+    def with_origin(self, origin: Origin) -> Settings:
+        """The same settings, knowing where they came from."""
+        self._origin = origin
+        return self
+
+
+def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
+    """The `sandbox` section as the sandbox itself takes it; `hidden` are further paths that no command may see."""
+    box = settings.sandbox
+    return SandboxSettings(
+        backend=None if box.backend == "auto" else box.backend,
+        profile=box.profile,
+        network=box.network,
+        effects=box.effects,
+        read=tuple(box.read_roots),
+        write=tuple(box.write_roots),
+        hidden=(*box.hidden, *hidden),
+        env=tuple(box.env),
+        allow_protected=frozenset(box.allow_protected),
+        loopback=box.loopback,
+        limits=Limits(**box.limits.model_dump()),
+    )

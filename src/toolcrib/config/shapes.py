@@ -1,0 +1,229 @@
+"""From the spellings and shapes that people have to ours: key case, the designs' places, lists of servers.
+
+Our own keys may be written snake_case, camelCase or PascalCase. Keys of maps (server names, variables, headers)
+are what somebody called something, and are never touched.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union, cast, get_args, get_origin
+
+from ..core.errors import ConfigError
+from .settings import McpServer, Section, Settings
+
+Path_ = tuple[str, ...]
+
+# Where the designs put a setting, and where it is here.
+MOVED: dict[Path_, Path_] = {
+    ("tools", "mcp_servers"): ("mcp_servers",),
+    ("mcp", "servers"): ("mcp_servers",),
+    ("tools", "custom_tools"): ("custom_tools",),
+    ("tools", "web"): ("web",),
+    ("tools", "shell"): ("tools", "exec"),
+    ("exec",): ("tools", "exec"),
+    ("restrict_to_workspace",): ("tools", "exec", "restrict_to_workspace"),
+    ("tools", "restrict_to_workspace"): ("tools", "exec", "restrict_to_workspace"),
+    ("http_request",): ("tools", "http_request"),
+    ("permissions", "allow"): ("rules", "allow"),
+    ("permissions", "ask"): ("rules", "ask"),
+    ("permissions", "deny"): ("rules", "deny"),
+}
+SERVERS = ("mcp_servers",)
+SILENT = {"$schema"}
+CLOSE = 80  # rapidfuzz ratio above which an unknown key is a slip, not another program's
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def snake(key: str) -> str:
+    """`requireFor`, `RequireFor` and `require_for` as `require_for`."""
+    return _WORDS.sub("_", key).lower()
+
+
+@dataclass(slots=True)
+class Shaped:
+    """One source's values in our shape. `spelling` maps our paths to those in the source."""
+
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    spelling: dict[Path_, Path_] = field(default_factory=dict[Path_, Path_])
+    foreign: list[Path_] = field(default_factory=list[Path_])
+
+    def original(self, path: Path_) -> Path_:
+        """How the source spells a path."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.spelling:
+                return (*self.spelling[path[:length]], *path[length:])
+        return path
+
+
+def shape(raw: Mapping[str, Any]) -> Shaped:
+    """Bring parsed values into our shape. Raises ConfigError (key and reason, without the file)."""
+    shaped = Shaped()
+    _section(raw, Settings, (), (), shaped)
+    return shaped
+
+
+class ShapeError(ConfigError):
+    """A key is wrong; `spelled` is its path in the source."""
+
+    def __init__(self, spelled: Path_, text: str) -> None:
+        super().__init__(text)
+        self.spelled = spelled
+
+
+def suggestion(key: str, known: list[str]) -> str:
+    """The known key that is meant, if one is close."""
+    from rapidfuzz import fuzz, process
+
+    found = process.extractOne(snake(key)[:100], known, scorer=fuzz.ratio, score_cutoff=CLOSE - 15)
+    return found[0] if found else ""
+
+
+def _is_slip(key: str, known: list[str]) -> bool:
+    """One letter wrong, missing, added or swapped with its neighbour, or much alike."""
+    from rapidfuzz import fuzz
+    from rapidfuzz.distance import OSA
+
+    name = snake(key)[:100]
+    return any(fuzz.ratio(name, other) >= CLOSE or OSA.distance(name, other) <= 1 for other in known)
+
+
+def _section(raw: Mapping[str, Any], model: type[Section], path: Path_, spelled: Path_, out: Shaped) -> None:
+    for key, value in raw.items():
+        name = snake(key)
+        here = (*spelled, key)
+        name = model.spellings.get(name, name)
+        if (*path, name) in MOVED:
+            target = MOVED[*path, name]
+            _value(value, _annotation(target), target, here, out)
+        elif name in model.model_fields:
+            _value(value, model.model_fields[name].annotation, (*path, name), here, out)
+        elif any(moved[: len(path) + 1] == (*path, name) for moved in MOVED):
+            _container(value, (*path, name), here, out)
+        elif key not in SILENT:
+            _unknown(key, model, here, out)
+
+
+def _container(value: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
+    """A section that is not ours but holds settings that are."""
+    if not isinstance(value, Mapping):
+        out.foreign.append(spelled)
+        return
+    for key, inner in cast("Mapping[str, Any]", value).items():
+        target = MOVED.get((*path, snake(key)))
+        if target is None:
+            out.foreign.append((*spelled, key))
+        else:
+            _value(inner, _annotation(target), target, (*spelled, key), out)
+
+
+def _unknown(key: str, model: type[Section], spelled: Path_, out: Shaped) -> None:
+    known = [*model.model_fields, *model.spellings, *(m[-1] for m in MOVED if len(m) == 1 and model is Settings)]
+    if model.foreign is not None and (snake(key) in model.foreign or not _is_slip(key, known)):
+        out.foreign.append(spelled)
+        return
+    meant = suggestion(key, known)
+    hint = f"did you mean {meant!r}?" if meant else f"known here: {', '.join(sorted(model.model_fields))}"
+    raise ShapeError(spelled, f"{'.'.join(spelled)}: there is no such setting; {hint}")
+
+
+def _value(value: Any, annotation: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
+    if path == SERVERS:
+        value = _servers(value, spelled)
+    model, of = _inner(annotation)
+    if model is None or (of is None and not isinstance(value, Mapping)):
+        _put(value, path, spelled, out)
+    elif of is None:
+        out.spelling.setdefault(path, spelled)
+        _make(path, out)
+        _section(cast("Mapping[str, Any]", value), model, path, spelled, out)
+    elif of is dict and isinstance(value, Mapping):
+        _make(path, out)
+        out.spelling.setdefault(path, spelled)
+        for key, inner in cast("Mapping[str, Any]", value).items():
+            if (*path, key) in out.spelling:
+                raise _twice((*path, key), (*spelled, key), out)
+            _value(inner, model, (*path, key), (*spelled, key), out)
+    elif of is list and isinstance(value, list):
+        items: list[Any] = []
+        for number, inner in enumerate(cast("list[Any]", value)):
+            part = Shaped()
+            if isinstance(inner, Mapping):
+                _section(cast("Mapping[str, Any]", inner), model, (), (*spelled, str(number)), part)
+            items.append(part.values if isinstance(inner, Mapping) else inner)
+            out.foreign += part.foreign
+            for inner_path, inner_spelled in part.spelling.items():
+                out.spelling[*path, str(number), *inner_path] = inner_spelled
+        _put(items, path, spelled, out)
+    else:
+        _put(value, path, spelled, out)
+
+
+def _servers(value: Any, spelled: Path_) -> Any:
+    """The designs write servers as a map or as a list of objects with a name."""
+    if not isinstance(value, list):
+        return value
+    found: dict[str, Any] = {}
+    for number, item in enumerate(cast("list[Any]", value)):
+        where = (*spelled, str(number))
+        if not isinstance(item, Mapping):
+            raise ShapeError(where, f"{'.'.join(where)}: should be an object with a name and a command or url")
+        entry = dict(cast("Mapping[str, Any]", item))
+        name = next((entry.pop(key) for key in list(entry) if snake(key) == "name"), None)
+        if not isinstance(name, str) or not name:
+            raise ShapeError(where, f"{'.'.join(where)}: a server in a list needs a name")
+        if name in found:
+            raise ShapeError(where, f"{'.'.join(where)}: there is a server called {name!r} already")
+        found[name] = entry
+    return found
+
+
+def _put(value: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
+    if path in out.spelling:
+        raise _twice(path, spelled, out)
+    out.spelling[path] = spelled
+    _make(path[:-1], out)[path[-1]] = value
+
+
+def _twice(path: Path_, spelled: Path_, out: Shaped) -> ShapeError:
+    first = ".".join(out.spelling[path])
+    return ShapeError(spelled, f"{'.'.join(spelled)}: the same setting is given as {first}; keep one")
+
+
+def _make(path: Path_, out: Shaped) -> dict[str, Any]:
+    place = out.values
+    for done, key in enumerate(path, 1):
+        inner = place.setdefault(key, {})
+        if not isinstance(inner, dict):  # a section given as a plain value first, as an object later
+            raise _twice(path[:done], path[:done], out)
+        place = cast("dict[str, Any]", inner)
+    return place
+
+
+def _annotation(path: Path_) -> Any:
+    found: Any = Settings
+    for key in path:
+        found = found.model_fields[key].annotation
+    return found
+
+
+def _inner(annotation: Any) -> tuple[type[Section] | None, type | None]:
+    """The section that an annotation holds, and whether in a dict or a list: `dict[str, McpServer]` → both."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation, None
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin in (dict, list) and isinstance(args[-1], type) and issubclass(args[-1], Section):
+        return args[-1], origin
+    if origin in (Union, types.UnionType):
+        for arg in args:
+            model, of = _inner(arg)
+            if model is not None:
+                return model, of
+    return None, None
+
+
+__all__ = ["MOVED", "McpServer", "ShapeError", "Shaped", "shape", "snake", "suggestion"]

@@ -1,0 +1,102 @@
+"""Which project files this user trusts: a path and the hash of what was in it, kept outside every workspace."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ..core.errors import ConfigError
+from ..record.state import private_folder, state_home
+from .files import ConfigFile
+
+Status = Literal["trusted", "changed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """One file that was trusted: where, the SHA-256 of its bytes, and when (seconds since the epoch)."""
+
+    path: str
+    digest: str
+    when: float
+
+
+class TrustStore:
+    """The list of trusted files, in one file that only this user can read or write."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or state_home() / "trust.json"
+
+    def status(self, file: ConfigFile) -> Status:
+        """Whether what was read is what was trusted."""
+        known = self._read().get(_key(file.path))
+        if known is None:
+            return "unknown"
+        return "trusted" if known.digest == file.digest else "changed"
+
+    def trust(self, file: ConfigFile) -> None:
+        """Trust exactly what was read."""
+        entries = self._read()
+        key = _key(file.path)
+        entries[key] = Trusted(key, file.digest, time.time())
+        self._write(entries)
+
+    def revoke(self, path: Path) -> bool:
+        """Trust a file no longer. False if it was not trusted."""
+        entries = self._read()
+        if entries.pop(_key(path), None) is None:
+            return False
+        self._write(entries)
+        return True
+
+    def entries(self) -> list[Trusted]:
+        """Every trusted file, by path."""
+        return sorted(self._read().values(), key=lambda t: t.path)
+
+    def _read(self) -> dict[str, Trusted]:
+        try:
+            st = self.path.lstat()
+            text = self.path.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{self.path}: the list of trusted files cannot be read: {error}") from None
+        if hasattr(os, "getuid") and (st.st_uid not in (os.getuid(), 0) or st.st_mode & 0o022):
+            raise ConfigError(f"{self.path}: others may write this list of trusted files; make it yours and mode 0600")
+        try:
+            files = json.loads(text)["files"]
+            return {
+                path: Trusted(path, str(entry["sha256"]), float(entry["when"]))
+                for path, entry in cast("Mapping[str, Any]", files).items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ConfigError(
+                f"{self.path}: not a list of trusted files; remove it and run `toolcrib trust` again"
+            ) from None
+
+    def _write(self, entries: Mapping[str, Trusted]) -> None:
+        files = {e.path: {"sha256": e.digest, "when": e.when} for e in entries.values()}
+        private_folder(self.path.parent)
+        fd, temp = tempfile.mkstemp(dir=self.path.parent, prefix=".trust-")  # mkstemp makes it 0600
+        try:
+            with os.fdopen(fd, "w", encoding="utf-8") as out:
+                json.dump({"version": 1, "files": files}, out, indent=1)
+                out.flush()
+                os.fsync(fd)
+            os.replace(temp, self.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temp)
+            raise
+
+
+def _key(path: Path) -> str:
+    """The file's name in its real folder: a link in the folder's path is no second file, a linked file is its own."""
+    return os.path.join(os.path.realpath(path.parent), path.name)
