@@ -23,8 +23,8 @@ def test_the_first_tool_is_called_well_and_badly_and_shown_in_every_dialect(tmp_
     assert "Paris: 21 °C for 3 day(s)" in out
     for complaint in ("missing required city", "days should be an integer", "unit must be one of", "parameter town"):
         assert complaint in out
-    for dialect in ("openai {", "openai [", "anthropic [", "gemini [", "mcp ["):
-        assert dialect in out or dialect == "openai {"
+    for dialect in ("openai", "openai-responses", "anthropic", "gemini", "mcp"):
+        assert f"\n{dialect} [{{" in out
 
 
 def test_a_person_is_asked_before_each_deletion(tmp_path):

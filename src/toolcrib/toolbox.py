@@ -183,13 +183,17 @@ class Toolbox:
             return self._sandbox
 
     def _walled(self) -> bool:
-        """Whether commands run in an active sandbox without network."""
-        from .core.errors import SandboxUnavailable
+        """Whether commands run in an active sandbox without network. Raises SandboxUnavailable."""
+        return self.sandbox().active
+
+    def _choose_sandbox(self) -> None:
+        """Probe for the sandbox ahead of the first command; what is wrong is said when it is asked for."""
+        from .core.errors import ToolcribError
 
         try:
-            return self.sandbox().active
-        except SandboxUnavailable:
-            return False
+            self.sandbox()
+        except ToolcribError:
+            pass
 
     async def aclose(self) -> None:
         """End background sessions, write the record, let go of everything. Safe to call twice."""
@@ -341,6 +345,8 @@ class Opening:
     async def _open(self) -> Toolbox:
         box = self.now()
         box.watch()
+        if self.builtin:  # the probe runs commands: not on the loop, and not in the way of opening
+            threading.Thread(target=box._choose_sandbox, name="toolcrib-probe", daemon=True).start()  # pyright: ignore[reportPrivateUsage]
         return box
 
     def __await__(self) -> Generator[Any, Any, Toolbox]:

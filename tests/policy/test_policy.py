@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, SandboxUnavailable
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import FunctionTool, ToolCategory, tool
 from toolcrib.core.verdict import Judgement
@@ -105,6 +105,14 @@ def test_only_an_unknown_ask_is_allowed_behind_walls():
     assert Policy(walled=lambda: True).check(unknown, {}).verdict == "allow"
     assert Policy(walled=lambda: False).check(unknown, {}).verdict == "ask"
     assert Policy(walled=lambda: True).check(known, {}).verdict == "ask"
+
+
+def test_a_missing_sandbox_refuses_and_does_not_ask_for_nothing():
+    def walled():
+        raise SandboxUnavailable("install bubblewrap")
+
+    check = Policy(walled=walled).check(made("shell", Judgement("ask", "cannot be known", unknown=True)), {})
+    assert (check.verdict, check.reason) == ("deny", "install bubblewrap")
 
 
 def test_a_shell_tool_that_judges_a_command_harmless_does_not_ask():

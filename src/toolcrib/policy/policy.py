@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..core.authorize import CallRequest, Grant
 from ..core.context import EMPTY_CONTEXT, ToolContext
-from ..core.errors import ConfigError
+from ..core.errors import ConfigError, ToolcribError
 from ..core.output import ToolOutput
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement, Verdict
@@ -49,7 +49,7 @@ class Policy:
 
     `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools
     (with `*`) that always ask; `yes` turns asks into allow. `walled` says whether commands run in an active
-    sandbox without network. Nothing turns a deny.
+    sandbox without network; where it raises, the sandbox is missing and commands are refused. Nothing turns a deny.
     """
 
     def __init__(
@@ -118,8 +118,13 @@ class Policy:
         rule: str | None = f"mode:{self.mode}"
         if judgement is not None and (tool.category == ToolCategory.SHELL or judgement.verdict == "ask"):
             verdict, reason, rule = judgement.verdict, judgement.reason, judgement.rule or rule
-            if verdict == "ask" and judgement.unknown and self.walled():
-                return Check("allow", category, "sandbox", "runs inside the sandbox, without network")
+            if verdict == "ask" and judgement.unknown:
+                try:
+                    walled = self.walled()
+                except ToolcribError as error:  # a person's yes could not make it run
+                    return Check("deny", category, "sandbox:missing", str(error), 1)
+                if walled:
+                    return Check("allow", category, "sandbox", "runs inside the sandbox, without network")
         else:
             verdict = table
             reason = f"{category} tools ask in {self.mode} mode" if table == "ask" else f"{self.mode} mode allows it"
