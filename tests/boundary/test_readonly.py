@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.readonly import ReadOnlyRun, Running, landlock_abi, run_read_only
+from toolcrib.boundary.ripgrep import find_ripgrep
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="works on directory descriptors")
 needs_landlock = pytest.mark.skipif(landlock_abi() == 0, reason="this kernel has no Landlock")
@@ -101,3 +102,21 @@ def test_leaving_early_ends_it(two: Path) -> None:
 def test_a_program_that_is_not_there(two: Path) -> None:
     with pytest.raises(FileNotFoundError):
         run(two, str(two / "nothing"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prlimit")
+def test_its_memory_is_limited(two: Path) -> None:
+    with open(two / "line", "wb") as file:
+        file.writelines(b"a" * (1 << 20) for _ in range(64))
+    ripgrep = find_ripgrep()
+    assert ripgrep is not None
+    command = [ripgrep.path, "--no-config", "--no-mmap", "--threads=1", "--count", "aa", "line"]
+    descriptor = os.open(two, os.O_RDONLY)
+    answers: list[tuple[bytes, str]] = []
+    for memory in (1 << 30, 48 << 20):
+        with run_read_only(ReadOnlyRun(command, descriptor, [descriptor], memory=memory), seconds=10) as running:
+            out = b"".join(running.chunks())
+        answers.append((out, running.said))
+    os.close(descriptor)
+    assert answers[0] == (b"1\n", "")
+    assert "memory allocation" in answers[1][1]

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -36,6 +36,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 # Where a dynamically linked program finds its loader and libraries.
 _LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/etc/ld.so.cache")
+
+MEMORY = 4 << 30  # bytes; ripgrep holds a whole line, and with its threads reserves some 100 MiB
 
 _TICK = 0.05  # seconds between two looks at the clock and at cancellation
 
@@ -122,6 +124,7 @@ class ReadOnlyRun:
 
     `directory` is an open descriptor: the program starts there, wherever its name leads by now.
     `readable` are the descriptors of the directories beneath which it may read, `extra` single files.
+    `memory` bounds its address space in bytes (Linux): a file of one endless line must not fill this machine.
     """
 
     command: Sequence[str]
@@ -132,6 +135,7 @@ class ReadOnlyRun:
     pass_fds: Sequence[int] = ()
     env: Mapping[str, str] | None = None
     confine: bool = True
+    memory: int = MEMORY
 
 
 class Running:
@@ -192,6 +196,11 @@ def run_read_only(
                 pass_fds=tuple(run.pass_fds),
                 bufsize=0,
             )
+            if sys.platform == "linux":
+                import resource
+
+                with suppress(ProcessLookupError):  # it has ended already
+                    resource.prlimit(process.pid, resource.RLIMIT_AS, (run.memory, run.memory))
             return Running(process, confine)
 
         def watch() -> None:

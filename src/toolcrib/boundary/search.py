@@ -137,6 +137,8 @@ def _explain(said: str, query: Query, ripgrep: Ripgrep | None) -> str:
     said = said.removeprefix("rg: ").strip()
     if "unrecognized file type" in said and ripgrep is not None:
         return f"{said}. Known types that are close: {', '.join(file_types(ripgrep, query.type or ''))}. Or use `glob`."
+    if "memory allocation" in said:
+        return "a line was too long to hold in memory; leave its file out with `glob`, such as !name"
     if 'literal "\\n" is not allowed' in said:
         return "the pattern spans lines, but a search looks at one line at a time; search for one of the lines"
     hints: list[str] = []

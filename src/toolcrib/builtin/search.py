@@ -32,6 +32,7 @@ MOST_CHARACTERS = 40_000  # of a page: below the pipeline's bound, so that no pa
 # A search keeps at most this many matches and sorts them afterwards. Where there are more it is run again in the
 # order of paths, on one thread, and stopped at the page's end. So pages are the same whatever the threads did.
 MOST_SORTED = 2_000
+MOST_HELD = 100_000  # names beyond the wanted ones before the oldest are let go
 MOST_BYTES = 16 << 20  # of lines that are held, context included
 
 _MODES: Mapping[OutputMode, Mode] = {"files_with_matches": "files", "content": "lines", "count": "count"}
@@ -270,15 +271,19 @@ class SearchTools:
         self, query: Query, haystack: Haystack, limit: int, ctx: ToolContext
     ) -> tuple[list[str], int, Stop | None]:
         """The newest files' paths, how many there are, and why the search ended early, if it did."""
-        meant = is_meant(query)
+        meant, total = is_meant(query), 0
         found: list[tuple[int, bytes]] = []
         with self._search(query, haystack, ctx) as answer:
             for names in answer.names():
                 if meant is not None:
                     names = [name for name in names if meant(os.fsdecode(name))]
-                found += _ages(names, haystack.directory)
+                ages = _ages(names, haystack.directory)
+                total += len(ages)
+                found += ages
+                if len(found) > limit + MOST_HELD:
+                    found = heapq.nsmallest(limit, found)
         newest = heapq.nsmallest(limit, found) if limit * 8 < len(found) else sorted(found)[:limit]
-        return [os.fsdecode(name) for _, name in newest], len(found), answer.stopped
+        return [os.fsdecode(name) for _, name in newest], total, answer.stopped
 
     def _collect(self, query: Query, haystack: Haystack, path: str, most: int, skip: int, ctx: ToolContext) -> _Found:
         """What is found, up to `most` matches. Files that hold secrets are as if they were not there.
