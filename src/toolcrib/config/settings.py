@@ -90,10 +90,9 @@ class Sandbox(Section):
     backend: Annotated[Backend, Rank(("none", "auto"))] = "auto"
     """auto is the platform's: bubblewrap on Linux. none runs commands without walls; it is never chosen for you."""
     profile: Annotated[
-        Literal["read-only", "workspace-write", "unrestricted"] | None,
-        Rank(("unrestricted", "workspace-write", "read-only")),
-    ] = None
-    """Unset: workspace-write. unrestricted is backend none."""
+        Literal["read-only", "workspace-write", "unrestricted"], Rank(("unrestricted", "workspace-write", "read-only"))
+    ] = "workspace-write"
+    """unrestricted is backend none."""
     network: Annotated[Literal["off", "proxy"], Rank(("proxy", "off"))] = "off"
     allowed_domains: Annotated[list[str], Fewer()] = []
     """Domains that commands may reach through the filtering proxy."""
