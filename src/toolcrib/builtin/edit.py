@@ -17,7 +17,7 @@ from ..core.verdict import Judgement
 from ..record.journal import Journal
 from .closest import miss_hint
 from .diffs import bounded_diff
-from .encoding import SAMPLE, UTF8, Encoding, detect, named_encoding, single_byte
+from .encoding import SAMPLE, UTF8, Encoding, detect, named_encoding, not_quite_utf8, single_byte
 from .files import MAX_EDIT, call_id_of, explained
 from .matching import Match, Matches, apply_matches, find_matches
 from .seen import Seen
@@ -71,7 +71,7 @@ def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
         try:  # the sample was plain ASCII: what comes later decides
             data.decode("utf-8")
         except UnicodeDecodeError:
-            found = single_byte(data)
+            found = not_quite_utf8(data)
     elif found.name == "cp1252" and found.guess:
         found = single_byte(data)
     return Loaded(found.decode(data), found, identity(st), len(data))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 
 from ..core.errors import ToolError
@@ -58,6 +59,7 @@ class Encoding:
 
 
 UTF8 = Encoding("utf-8")
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
 
 
 def named_encoding(name: str, sample: bytes = b"") -> Encoding:
@@ -87,7 +89,15 @@ def detect(sample: bytes) -> Encoding | None:
     controls = sum(sample.count(bytes([c])) for c in (*range(1, 9), *range(14, 27), *range(28, 32)))
     if controls * 20 > len(sample):  # text hardly has any; compressed data has about one byte in ten
         return None
-    return single_byte(sample)
+    return not_quite_utf8(sample)
+
+
+def not_quite_utf8(data: bytes) -> Encoding:
+    """What bytes are that are not valid UTF-8: UTF-8 with some bad bytes, or a single-byte encoding."""
+    replaced = data.decode("utf-8", "replace")
+    bad = replaced.count("\ufffd")
+    good = sum(map(len, _BEYOND_ASCII.findall(replaced))) - bad
+    return UTF8 if good >= bad else single_byte(data)
 
 
 def single_byte(data: bytes) -> Encoding:

@@ -23,7 +23,7 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
 from .diffs import bounded_diff
-from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, single_byte
+from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .images import image_block, image_type
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
 from .seen import Seen
@@ -488,8 +488,8 @@ def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers:
         except UnicodeDecodeError:
             text = raw.decode("utf-8", "replace")
             note = "(some bytes are not valid UTF-8; they are shown as \ufffd)"
-            if not found.given and not found.bom and sample_is_utf8 and raw.isascii() is False and not _has_utf8(raw):
-                other = single_byte(raw)
+            other = not_quite_utf8(raw)
+            if other.name != "utf-8" and sample_is_utf8 and not found.given and not found.bom:
                 text = raw.decode(other.name)
                 note = f"(not valid UTF-8; shown as {other.name}, which is a guess)"
     else:
@@ -502,12 +502,6 @@ def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers:
     if line_numbers:
         lines = [f"{number}| {line}" for number, line in enumerate(lines, window.first)]
     return "\n".join(lines), note
-
-
-def _has_utf8(raw: bytes) -> bool:
-    """Whether any multi-byte UTF-8 character is in there: then the file is UTF-8 with some bad bytes."""
-    text = raw.decode("utf-8", "ignore")
-    return not text.isascii()
 
 
 def _footer(window: Window) -> str:
