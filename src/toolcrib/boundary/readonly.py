@@ -22,6 +22,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal, cast
 
+if sys.platform == "linux":  # not in the function that needs it: there, nothing can be imported any more
+    import resource
+
 # linux/landlock.h; the syscall numbers are the same on every architecture.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _RULE_PATH_BENEATH = 1
@@ -197,8 +200,6 @@ def run_read_only(
                 bufsize=0,
             )
             if sys.platform == "linux":
-                import resource
-
                 with suppress(ProcessLookupError):  # it has ended already
                     resource.prlimit(process.pid, resource.RLIMIT_AS, (run.memory, run.memory))
             return Running(process, confine)
