@@ -108,6 +108,24 @@ def test_glob_takes_absolute_patterns_inside(tools: SearchTools, root: Path) -> 
     assert glob(tools, f"{root}/src/*.py") == ["src/b.py"]
 
 
+def test_outside_is_denied_before_it_runs(tools: SearchTools) -> None:
+    glob_tool, grep_tool = tools.tools()
+    assert glob_tool.judge is not None
+    assert grep_tool.judge is not None
+    for args in (
+        {"pattern": "/etc/*"},
+        {"pattern": "/*"},
+        {"pattern": "*", "path": "/etc"},
+        {"pattern": "*", "path": ".."},
+    ):
+        verdict = glob_tool.judge(args, CTX)
+        assert verdict is not None
+        assert verdict.verdict == "deny"
+    verdict = grep_tool.judge({"pattern": "x", "path": "../x"}, CTX)
+    assert verdict is not None
+    assert verdict.verdict == "deny"
+
+
 @pytest.mark.parametrize("pattern", ["../*", "src/../../*", "{a,b}" * 9, "x" * 3000, "a\nb"])
 def test_glob_refuses_bad_patterns(tools: SearchTools, pattern: str) -> None:
     with pytest.raises(ToolError):

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -200,8 +200,13 @@ def run_read_only(
                 bufsize=0,
             )
             if sys.platform == "linux":
-                with suppress(ProcessLookupError):  # it has ended already
+                try:
                     resource.prlimit(process.pid, resource.RLIMIT_AS, (run.memory, run.memory))
+                except ProcessLookupError:
+                    pass  # it has ended already
+                except BaseException:
+                    process.kill()
+                    raise
             return Running(process, confine)
 
         def watch() -> None:

@@ -116,6 +116,7 @@ class SearchTools:
         with _pattern_errors():
             if pattern.startswith("/"):
                 path, pattern = split_prefix(pattern)
+                path = path or "/"
             prefix, rest = split_prefix(normalize(pattern))
             include = tuple(expand_braces(rest))
         hidden = hidden or any(part.startswith(".") for name in include for part in name.split("/"))
@@ -214,7 +215,9 @@ class SearchTools:
     # Before it runs
 
     def _judge_glob(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        return self.workspace.judge_path(args.get("path", "."), read=False)
+        pattern = args.get("pattern", "")
+        path = split_prefix(pattern)[0] if pattern.startswith("/") else args.get("path", ".")
+        return self.workspace.judge_path(path or "/", read=False)
 
     def _judge_grep(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         return self.workspace.judge_path(args.get("path", "."))  # a secret file that is named is asked about
