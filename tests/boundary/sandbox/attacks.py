@@ -199,7 +199,9 @@ def writable_kernel_files():
 
 @attack
 def kernel_memory():
-    return any(os.path.exists(p) and read(p) for p in ("/proc/kcore", "/proc/kmsg", "/proc/slabinfo", "/proc/kpageflags"))
+    return any(
+        os.path.exists(p) and read(p) for p in ("/proc/kcore", "/proc/kmsg", "/proc/slabinfo", "/proc/kpageflags")
+    )
 
 
 @attack

@@ -38,7 +38,7 @@ def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
             f"Commands cannot be sandboxed on {sys.platform} in this version. To run them without any sandbox, say "
             'so: sandbox.backend = "none".'
         )
-    from .probe import find  # it needs modules that only Linux has
+    from .detect import find  # it needs modules that only Linux has
 
     program = find()
     from .bubblewrap import Bubblewrap
@@ -51,7 +51,7 @@ def probe() -> list[Finding]:
     if sys.platform != "linux":
         remedy = 'sandbox.backend = "none" runs commands without a sandbox'
         return [Finding("sandbox", False, f"not available on {sys.platform} in this version", remedy)]
-    from .probe import findings
+    from .detect import findings
 
     return findings()
 

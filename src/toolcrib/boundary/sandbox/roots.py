@@ -98,7 +98,7 @@ def kernel_arguments(root: bool) -> tuple[str, ...]:
     could set kernel.core_pattern to a program that the kernel then runs outside. bwrap protects /proc/sys only
     where the folder itself is writable, which it is not.
     """
-    arguments: list[str] = ["--ro-bind", "/proc/sys", "/proc/sys"] if root else []
+    arguments: list[str] = ["--ro-bind", "/proc/sys", "/proc/sys"]
     for name in _KERNEL_FOLDERS if root else ("pressure",):
         if os.path.isdir(f"/proc/{name}"):
             arguments += ["--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]

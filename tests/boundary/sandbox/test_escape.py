@@ -1,0 +1,50 @@
+"""Every way out that we know of is tried from inside, with each bubblewrap here, as this user and as another."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toolcrib.boundary.sandbox.detect import candidates
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
+
+ARENA = Path(__file__).with_name("arena.py")
+OTHER_UID = 65534
+PROGRAMS = [pytest.param(c.path, id=f"{c.origin}-{'.'.join(map(str, c.version))}") for c in candidates()]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("uid", [None, OTHER_UID], ids=["own", "other"])
+def test_no_attack_gets_through(program: str, uid: int | None, tmp_path_factory: pytest.TempPathFactory) -> None:
+    if uid is not None and os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    base = tmp_path_factory.mktemp("arena")
+    for folder in (base, *base.parents):
+        if folder.stat().st_uid == os.geteuid() and folder.is_relative_to("/tmp") and folder != Path("/tmp"):
+            folder.chmod(0o755)  # so that the other user gets there
+    before = Path("/proc/sys/kernel/core_pattern").read_bytes()
+    command = [sys.executable, str(ARENA), str(base / "base"), program, *([str(uid)] if uid else [])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    host = report.pop("host")
+    report.pop("seconds")
+    assert len(report) > 80
+    assert not [name for name, outcome in report.items() if outcome == "REACHED"]
+    # A table of system calls that names the wrong ones would stop nothing, and be told so by the kernel.
+    assert {name for name, outcome in report.items() if outcome in ("ENOSYS", "EFAULT", "EBADF")} <= {"clone3"}
+    assert host == {
+        "bystander_lives": True,
+        "daemon_left": False,
+        "outside": ["secret", "socket"],
+        "hooks": [],
+        "home": ["secret"],
+        "protected": ["genuine"] * 4,
+        "leftovers": [],
+        "made": "by the attacker",
+        "uid": os.geteuid() if uid is None else uid,
+    }
+    assert Path("/proc/sys/kernel/core_pattern").read_bytes() == before

@@ -1,0 +1,111 @@
+import errno
+import re
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toolcrib.boundary.sandbox import seccomp
+
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+MACHINES = {"x86_64": seccomp.X86_64, "aarch64": seccomp.AARCH64}
+HEADERS = {"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "/usr/include/asm-generic/unistd.h"}
+
+
+def verdict(program: bytes, arch: int, number: int, *arguments: int) -> int:
+    """What the kernel would make of one system call: an interpreter for the classic BPF that we emit."""
+    padded = [*arguments, 0, 0, 0, 0, 0, 0][:6]
+    data = struct.pack("<IIQ6Q", number, arch, 0, *padded)
+    code = [struct.unpack_from("<HBBI", program, at) for at in range(0, len(program), 8)]
+    accumulator, at = 0, 0
+    while True:
+        op, if_true, if_false, value = code[at]
+        at += 1
+        if op == 0x20:
+            accumulator = struct.unpack_from("<I", data, value)[0]
+        elif op == 0x06:
+            return value
+        else:
+            holds = {0x15: accumulator == value, 0x35: accumulator >= value, 0x45: bool(accumulator & value)}[op]
+            at += if_true if holds else if_false
+
+
+def error(number: int) -> int:
+    return 0x00050000 | number
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_denied_call_is_denied_and_its_neighbours_are_not(name: str) -> None:
+    machine = MACHINES[name]
+    program = seccomp.build(machine)
+    denied = {pair[machine.column] for pair in seccomp.DENIED.values()} - {None}
+    special = {machine.clone, machine.clone3, machine.ioctl, machine.socket, machine.socketpair}
+    assert not denied & special
+    for number in range(500):
+        if number not in special:
+            expected = error(errno.EPERM) if number in denied else ALLOW
+            assert verdict(program, machine.audit, number) == expected, number
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_arguments_decide(name: str) -> None:
+    m = MACHINES[name]
+    program = seccomp.build(m)
+
+    def of(number: int, *arguments: int) -> int:
+        return verdict(program, m.audit, number, *arguments)
+
+    assert of(m.clone3) == error(errno.ENOSYS)
+    assert of(m.clone, 17) == ALLOW  # a fork
+    assert of(m.clone, 0x3D0F00) == ALLOW  # a thread, as glibc makes them
+    for flag in (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
+        assert of(m.clone, flag | 17) == error(errno.EPERM), hex(flag)
+    assert of(m.ioctl, 1, 0x5401) == ALLOW  # TCGETS
+    assert of(m.ioctl, 0, 0x5412) == of(m.ioctl, 0, 0x541C) == error(errno.EPERM)
+    assert of(m.ioctl, 0, 0xDEAD_0000_5412) == error(errno.EPERM)  # the kernel looks at the low half only
+    for call in (m.socket, m.socketpair):
+        assert of(call, 1) == ALLOW
+        assert of(call, 0x1_0000_0001) == ALLOW  # is AF_UNIX to the kernel, too
+        for family in (0, 2, 10, 16, 17, 31, 38, 40, 0x1_0000_0002):
+            assert of(call, family) == error(errno.EAFNOSUPPORT), family
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_families_can_be_allowed(name: str) -> None:
+    m = MACHINES[name]
+    program = seccomp.build(m, (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK))
+    allowed = {f for f in range(60) if verdict(program, m.audit, m.socket, f) == ALLOW}
+    assert allowed == {1, 2, 10, 16}
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_another_architecture_is_killed(arch: int, number: int) -> None:
+    for machine in MACHINES.values():
+        if arch != machine.audit:
+            assert verdict(seccomp.build(machine), arch, number) == KILL
+
+
+def test_x32_is_refused() -> None:
+    program = seccomp.build(seccomp.X86_64)
+    assert verdict(program, seccomp.X86_64.audit, 0x40000000 | 39) == error(errno.EPERM)
+    assert verdict(program, seccomp.X86_64.audit, 39) == ALLOW
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
+    header = Path(HEADERS[name])
+    if not header.exists():
+        pytest.skip(f"{header} is not installed")
+    found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text())
+    numbers = {key: int(value) for key, value in found}
+    machine = MACHINES[name]
+    checked = 0
+    for key, pair in seccomp.DENIED.items():
+        number = pair[machine.column]
+        if number is not None and key in numbers:
+            assert numbers[key] == number, key
+            checked += 1
+    assert checked > 40
+    for key in ("clone", "clone3", "ioctl", "socket", "socketpair"):
+        assert numbers[key] == getattr(machine, key), key
