@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,8 +45,10 @@ class CallRequest:
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 over the tool's name and the canonical arguments, hex: what an approval is bound to."""
+        from hashlib import sha256
+
         text = f"{self.tool.name}\0{self.canonical}"
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -37,7 +38,11 @@ def to_call(value: Any, number: int = 0) -> ToolCall:
 def _getter(value: Any) -> Any:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value).get
-    return lambda key: getattr(value, key, None)
+    return functools.partial(_attribute, value)
+
+
+def _attribute(value: Any, key: str) -> Any:
+    return getattr(value, key, None)
 
 
 async def run_batch(

@@ -23,9 +23,14 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from .errors import InvalidArguments, Violation
-from .schema import Json, compile_schema, kind_of, resolve
+from .schema import WRAPPERS
+from .violations import Json, kind_of, properties_of, resolve
 
-WRAPPERS = ("arguments", "input", "parameters")
+MAX_VISITS = 200_000
+"""Most values looked at in one coercion; the rest stay as they are. 0.3 s."""
+MAX_UNIONS = 3
+"""Unions inside unions in which conversions are tried: the work grows with members to the power of depth."""
+
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
 _KINDS: dict[Any, str] = {
     bool: "boolean", int: "integer", float: "number", str: "string",
@@ -35,59 +40,45 @@ _KINDS: dict[Any, str] = {
 
 def parse_object(text: str | bytes) -> Json:
     """A JSON object from what a model sent as arguments, with lossless repairs. Raises InvalidArguments."""
-    raw = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    try:
+        raw = text.decode() if isinstance(text, bytes) else text
+    except UnicodeDecodeError as error:
+        raise _invalid(f"arguments are not valid UTF-8 ({error.reason} at byte {error.start})") from None
     value: Any = {} if not raw.strip() else _load(raw)
     for _ in range(2):  # arguments encoded twice, seen in the wild from several providers
         if isinstance(value, str) and value.lstrip().startswith("{"):
             value = _load(value)
     if not isinstance(value, dict):
-        raise InvalidArguments(
-            [Violation("", f'arguments should be a JSON object like {{"name": value}}, not {kind_of(value)}')]
-        )
+        raise _invalid(f'arguments should be a JSON object like {{"name": value}}, not {kind_of(value)}')
     return cast("Json", value)
+
+
+def _invalid(text: str) -> InvalidArguments:
+    return InvalidArguments([Violation("", text)])
 
 
 def _load(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_constant)
+    except InvalidArguments:
+        raise
     except json.JSONDecodeError as error:
-        repaired = _repair(text)
+        from .repair import repair
+
+        repaired = repair(text)
         if repaired is not None:
             return repaired
-        where = f"line {error.lineno} column {error.colno}"
-        raise InvalidArguments([Violation("", f"arguments are not valid JSON ({error.msg} at {where})")]) from None
+        raise _invalid(
+            f"arguments are not valid JSON ({error.msg} at line {error.lineno} column {error.colno})"
+        ) from None
     except RecursionError:
-        raise InvalidArguments([Violation("", "arguments are nested too deeply")]) from None
+        raise _invalid("arguments are nested too deeply") from None
+    except ValueError:  # Python reads no integer of more than 4300 digits
+        raise _invalid("a number in the arguments has too many digits") from None
 
 
 def _no_constant(name: str) -> Any:
-    raise InvalidArguments([Violation("", f"numbers must be finite, not {name}")])
-
-
-def _repair(text: str) -> Json | None:
-    """Repaired JSON if the repair kept every word of the text and closed nothing that was cut off."""
-    import json_repair
-
-    stripped = re.sub(r"\A```(?:json)?\s*|\s*```\Z", "", text.strip())
-    if len(stripped) > 200_000 or not stripped.startswith("{") or not stripped.endswith("}"):
-        return None  # an object that is cut off has lost something: never guess the rest
-    try:
-        value: Any = json_repair.loads(stripped, skip_json_loads=True)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict) or _words(stripped) != _words(json.dumps(value, ensure_ascii=False)):
-        return None
-    return cast("Json", value)
-
-
-_WORD = re.compile(r"[^\s\"'{}\[\],:\\]+")
-
-
-def _words(text: str) -> list[str]:
-    """The words of a text in order, with the spellings that Python and JSON have for the same constant joined."""
-    constants = {"True": "true", "False": "false", "None": "null"}
-    plain = re.sub(r"\\[nrt]", " ", text)
-    return [constants.get(str(word), str(word)) for word in _WORD.findall(plain)]
+    raise _invalid(f"numbers must be finite, not {name}")
 
 
 def unwrap(value: Json, schema: Json) -> Json:
@@ -119,68 +110,108 @@ def rename(value: Json, aliases: Mapping[str, str]) -> Json:
     return renamed
 
 
-def coerce(value: Json, schema: Json) -> Json:
-    """Convert what does not fit `schema` and has exactly one lossless reading. Never raises."""
-    return cast("Json", _coerce(value, schema, schema, 0))
+class Coercion:
+    """`coercion(value)` converts what does not fit one schema and has exactly one lossless reading. Never raises."""
+
+    def __init__(self, schema: Json) -> None:
+        self._root = schema
+        self._members: dict[int, Any] = {}  # validators of union members, by the identity of their schemas
+
+    def __call__(self, value: Json) -> Json:
+        return cast("Json", _Pass(self._root, self._members).coerce(value, self._root, 0, 0))
 
 
-def _coerce(value: Any, schema: Any, root: Json, depth: int) -> Any:
-    node = resolve(schema, root)
-    if depth > 64 or not node:
+class _Pass:
+    """One coercion under way."""
+
+    def __init__(self, root: Json, members: dict[int, Any]) -> None:
+        self._root, self._members = root, members
+        self._left = MAX_VISITS
+
+    def coerce(self, value: Any, schema: Any, depth: int, unions: int) -> Any:
+        node = resolve(schema, self._root)
+        self._left -= 1
+        if not node or depth > 128 or self._left < 0:
+            return value
+        for key in ("anyOf", "oneOf"):
+            if key in node:
+                value = self._union(value, node[key], depth, unions)
+        for part in node.get("allOf", ()):
+            value = self.coerce(value, part, depth + 1, unions)
+        value = _coerce_leaf(value, _kinds(node))
+        if isinstance(value, dict):
+            return self._object(cast("Json", value), node, depth, unions)
+        if isinstance(value, list):
+            prefix: list[Any] = node.get("prefixItems", [])
+            rest = node.get("items", {})
+            return [
+                self.coerce(item, prefix[i] if i < len(prefix) else rest, depth + 1, unions)
+                for i, item in enumerate(cast("list[Any]", value))
+            ]
         return value
-    branches = [resolve(b, root) for key in ("anyOf", "oneOf") for b in node.get(key, ())]
-    if branches:
-        return _coerce_union(value, branches, root, depth)
-    for part in node.get("allOf", ()):
-        value = _coerce(value, part, root, depth + 1)
-    value = _coerce_leaf(value, _kinds(node))
-    if isinstance(value, dict):
-        return _coerce_object(cast("Json", value), node, root, depth)
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        prefix: list[Any] = node.get("prefixItems", [])
-        rest = node.get("items", {})
-        return [_coerce(item, prefix[i] if i < len(prefix) else rest, root, depth + 1) for i, item in enumerate(items)]
-    return value
+
+    def _object(self, value: Json, node: Json, depth: int, unions: int) -> Json:
+        properties = properties_of(node)
+        required = node.get("required", ())
+        extra = node.get("additionalProperties", {})
+        out: Json = {}
+        for key, item in value.items():
+            known = properties.get(key)
+            if item is None and known is not None and key not in required and not _accepts_null(known, self._root):
+                continue
+            out[key] = self.coerce(item, known if known is not None else extra, depth + 1, unions)
+        return out
+
+    def _union(self, value: Any, schemas: list[Any], depth: int, unions: int) -> Any:
+        members = [resolve(schema, self._root) for schema in schemas]
+        if len(members) == 2:  # `X | None`: nothing becomes null, so it is X that counts
+            for one, other in (members, members[::-1]):
+                if other.get("type") == "null":
+                    return value if value is None else self.coerce(value, one, depth + 1, unions)
+        if isinstance(value, float) and value.is_integer():  # JSON Schema takes 3.0 for an integer, Python does not
+            kinds = {kind for member in members for kind in _kinds(member)}
+            return value if "number" in kinds or not all(_kinds(m) for m in members) else _coerce_leaf(value, kinds)
+        if unions >= MAX_UNIONS or any(self._fits(value, member) for member in members):
+            return value
+        results: list[Any] = []
+        for member in members:
+            candidate = self.coerce(value, member, depth + 1, unions + 1)
+            if self._fits(candidate, member) and not any(_same(candidate, result) for result in results):
+                results.append(candidate)
+        return results[0] if len(results) == 1 else value
+
+    def _fits(self, value: Any, member: Json) -> bool:
+        self._left -= 1 + (len(cast("list[Any]", value)) if isinstance(value, list | dict) else 0)
+        if self._left < 0:
+            return True  # leave it as it is
+        is_valid = self._members.get(id(member))
+        if is_valid is None:
+            is_valid = self._members[id(member)] = _member_validator(member, self._root)
+        return is_valid(value)
 
 
-def _coerce_object(value: Json, node: Json, root: Json, depth: int) -> Json:
-    properties: Json = node.get("properties", {})
-    required = node.get("required", ())
-    extra = node.get("additionalProperties", {})
-    out: Json = {}
-    for key, item in value.items():
-        known = properties.get(key)
-        if item is None and known is not None and key not in required and not _accepts_null(known, root):
-            continue
-        out[key] = _coerce(item, known if known is not None else extra, root, depth + 1)
-    return out
+def _never(_value: object) -> bool:
+    return False
 
 
-def _coerce_union(value: Any, branches: list[Json], root: Json, depth: int) -> Any:
-    fits = [_fits(value, branch, root) for branch in branches]
-    if any(fits):
-        return value
-    results: list[Any] = []
-    for branch in branches:
-        candidate = _coerce(value, branch, root, depth + 1)
-        if _fits(candidate, branch, root) and not any(_same(candidate, r) for r in results):
-            results.append(candidate)
-    return results[0] if len(results) == 1 else value
+def _member_validator(member: Json, root: Json) -> Any:
+    """Whether a value fits one member of a union; references inside it are to the whole schema."""
+    import jsonschema_rs
+
+    whole = {key: value for key, value in root.items() if key != "$id"}
+    whole["$defs"] = {**whole.get("$defs", {}), "toolcrib-member": member}
+    start: Json = {"$ref": "urn:toolcrib:root#/$defs/toolcrib-member"}
+    if "$schema" in root:
+        start["$schema"] = root["$schema"]
+    try:
+        registry = jsonschema_rs.Registry([("urn:toolcrib:root", whole)])
+        return jsonschema_rs.validator_for(start, registry=registry).is_valid
+    except Exception:  # what cannot be judged alone is not converted
+        return _never
 
 
 def _same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and a == b
-
-
-def _fits(value: Any, schema: Json, root: Json) -> bool:
-    whole: Json = {**schema, **({"$defs": root["$defs"]} if "$defs" in root else {})}
-    if "definitions" in root:
-        whole["definitions"] = root["definitions"]
-    try:
-        return compile_schema(whole, "branch").is_valid(value)
-    except Exception:  # a schema that cannot stand alone decides nothing
-        return False
 
 
 def _kinds(node: Json) -> set[str]:
@@ -197,14 +228,18 @@ def _kinds(node: Json) -> set[str]:
     return set()
 
 
-def _accepts_null(schema: Any, root: Json) -> bool:
+def _accepts_null(schema: Any, root: Json, depth: int = 0) -> bool:
+    """Whether null may fit a schema. Yes where that is hard to say: then it stays, and validation decides."""
     node = resolve(schema, root)
-    if not node:
-        return True  # an untyped parameter takes null as it is
-    if any(_accepts_null(b, root) for key in ("anyOf", "oneOf") for b in node.get(key, ())):
+    if not node or depth > 16:
         return True
     kinds = _kinds(node)
-    return "null" in kinds or not (kinds or "anyOf" in node or "oneOf" in node or "allOf" in node)
+    if kinds and "null" not in kinds:
+        return False
+    for key in ("anyOf", "oneOf"):
+        if key in node and not any(_accepts_null(branch, root, depth + 1) for branch in node[key]):
+            return False
+    return all(_accepts_null(part, root, depth + 1) for part in node.get("allOf", ()))
 
 
 def _coerce_leaf(value: Any, kinds: set[str]) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .empty import EMPTY
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Ask = Callable[[str, Sequence[str]], Awaitable[str]]
 """`await ask(question, options)` puts a question to the person behind this call and returns the answer."""
@@ -45,6 +47,8 @@ class ToolContext:
 
     def with_workspace(self, workspace: str | Path) -> ToolContext:
         """A copy with another workspace."""
+        from pathlib import Path
+
         return replace(self, workspace=Path(workspace))
 
     @property

@@ -13,13 +13,12 @@ Sources: OpenAI "Structured outputs: supported schemas", Gemini API `Schema` ref
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from .schema import Json, resolve
+from .violations import Json, resolve
 
 if TYPE_CHECKING:
     from .tool import Tool
@@ -35,8 +34,13 @@ def legal_name(name: str) -> str:
     """A name within `[A-Za-z0-9_-]{1,64}`; one that had to change ends in a hash of what it was."""
     if len(name) <= MAX_NAME and name and not _ILLEGAL.search(name):
         return name
-    tail = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{_ILLEGAL.sub('_', name)[: MAX_NAME - 9]}_{tail}"
+    return f"{_ILLEGAL.sub('_', name)[: MAX_NAME - 9]}_{_hash(name)}"
+
+
+def _hash(text: str) -> str:
+    from hashlib import sha256
+
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def legal_names(names: Iterable[str]) -> dict[str, str]:
@@ -47,8 +51,7 @@ def legal_names(names: Iterable[str]) -> dict[str, str]:
     for name in [n for n in ordered if legal_name(n) == n] + [n for n in ordered if legal_name(n) != n]:
         legal = legal_name(name)
         while legal in taken:
-            tail = hashlib.sha256(f"{name}\0{legal}".encode("utf-8", "surrogatepass")).hexdigest()[:8]
-            legal = f"{legal[: MAX_NAME - 9]}_{tail}"
+            legal = f"{legal[: MAX_NAME - 9]}_{_hash(f'{name} {legal}')}"
         taken.add(legal)
         result[name] = legal
     return result

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _STYLES = (
-    ("google", re.compile(r"^[ \t]*(Args|Arguments|Parameters|Params|Keyword Args):[ \t]*$", re.MULTILINE)),
-    ("numpy", re.compile(r"^[ \t]*(Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$", re.MULTILINE)),
-    ("sphinx", re.compile(r"^[ \t]*:(param|parameter|arg|argument|key|keyword)\b[^:\n]*:", re.MULTILINE)),
+    ("google", r"^[ \t]*(Args|Arguments|Parameters|Params|Keyword Args):[ \t]*$"),
+    ("numpy", r"^[ \t]*(Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$"),
+    ("sphinx", r"^[ \t]*:(param|parameter|arg|argument|key|keyword)\b[^:\n]*:"),
 )
-_SECTION = re.compile(
+_SECTION = (
     r"^[ \t]*(Args|Arguments|Params|Returns?|Yields?|Raises|Examples?|Note|Notes|Warns):[ \t]*$"
     r"|^[ \t]*(Parameters|Returns|Yields|Raises|Examples|Notes)[ \t]*\n[ \t]*-{3,}[ \t]*$"
-    r"|^[ \t]*:(param|returns?|rtype|raises)\b",
-    re.MULTILINE,
+    r"|^[ \t]*:(param|returns?|rtype|raises)\b"
 )
 
 
@@ -33,9 +32,9 @@ def read_docstring(doc: str | None) -> Docstring:
     if not doc:
         return Docstring()
     clean = inspect.cleandoc(doc)
-    style = next((name for name, pattern in _STYLES if pattern.search(clean)), None)
+    style = next((name for name, pattern in _STYLES if re.search(pattern, clean, re.MULTILINE)), None)
     if style is None:
-        cut = _SECTION.search(clean)
+        cut = re.search(_SECTION, clean, re.MULTILINE)
         return Docstring((clean[: cut.start()] if cut else clean).strip())
     import griffe  # 0.1 s: only where a docstring has a parameter section
 

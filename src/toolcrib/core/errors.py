@@ -18,7 +18,7 @@ Inside the pipeline an error becomes a `ToolOutput` with `is_error=True`; only c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class ToolcribError(Exception):
@@ -44,8 +44,7 @@ class ToolConflictError(ToolcribError):
     """A tool of that name is registered already."""
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(NamedTuple):
     """One way in which arguments do not fit: `path` as in `items[0].name` ("" for the whole), `text` what is wrong."""
 
     path: str
@@ -59,8 +58,11 @@ class InvalidArguments(ToolcribError, ValueError):
     """Arguments do not fit a tool's schema. `violations` has every one of them."""
 
     def __init__(self, violations: list[Violation]) -> None:
-        super().__init__("; ".join(v.text for v in violations))
+        super().__init__(violations)
         self.violations = violations
+
+    def __str__(self) -> str:
+        return "; ".join(v.text for v in self.violations)
 
 
 class ToolError(ToolcribError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -24,6 +23,12 @@ ErrorKind = Literal[
 """Why an output is an error: which stage ended the call. `tool` is an error the tool itself answered."""
 
 
+def _base64(data: bytes) -> str:
+    from base64 import b64encode
+
+    return b64encode(data).decode("ascii")
+
+
 @dataclass(frozen=True, slots=True)
 class TextBlock:
     """Plain text."""
@@ -42,7 +47,7 @@ class ImageBlock:
 
     def base64(self) -> str:
         """The bytes as base64 text, the form that providers and MCP take."""
-        return base64.b64encode(self.data).decode("ascii")
+        return _base64(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class AudioBlock:
 
     def base64(self) -> str:
         """The bytes as base64 text."""
-        return base64.b64encode(self.data).decode("ascii")
+        return _base64(self.data)
 
 
 @dataclass(frozen=True, slots=True)

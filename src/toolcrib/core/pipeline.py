@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from .authorize import Authorizer, CallRequest, Grant
-from .bound import Redact, Spill, bound
+from .bound import Redact, Spill, bound, cut, safe
 from .context import EMPTY_CONTEXT, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
 from .events import CallFinished, CallProgress, CallStarted, EventStream
@@ -419,9 +419,9 @@ class Pipeline:
                 except StopIteration as stop:
                     result: Any = stop.value
                 else:
-                    result = await self._timed(cast("Any", work), pending, timeout)
+                    result = await _drive(cast("Any", work), pending, timeout)
             else:
-                result = await self._timed(*_started(_await(work)), timeout) if _awaitable(work) else work
+                result = await _drive(_await(work), _NOT_STARTED, timeout) if _awaitable(work) else work
             output = result if type(result) is ToolOutput else wrap(result)
         except _TimedOut:
             output = _timed_out(tool, timeout)
@@ -463,18 +463,6 @@ class Pipeline:
         finally:
             ended = True
         return await result if _awaitable(result) else result
-
-    async def _timed(self, work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) -> Any:
-        if timeout is None:
-            return await _resume(work, pending, None)
-        scope = asyncio.timeout(timeout)
-        try:
-            async with asyncio.timeout(timeout + GRACE), scope:
-                return await _resume(work, pending, scope)
-        except TimeoutError:
-            if scope.expired():
-                raise _TimedOut from None
-            raise
 
     @property
     def stuck(self) -> int:
@@ -527,20 +515,49 @@ async def _await(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def _started(work: Coroutine[Any, Any, Any]) -> tuple[Coroutine[Any, Any, Any], Any]:
-    return work, _NOT_STARTED
-
-
 _NOT_STARTED = object()
 
 
-@types.coroutine
-def _resume(work: Coroutine[Any, Any, Any], pending: Any, scope: asyncio.Timeout | None) -> Generator[Any, Any, Any]:
-    """Drive a coroutine that was started by hand on, in this same task.
+class _Clock:
+    """One call's time: cancels its task when it is over, and once more when the time to clean up is over, too.
 
-    One that ignores the cancellation of its timeout is closed after GRACE seconds and never resumed.
+    What `asyncio.timeout` does, at a third of its cost (1000 calls of 10 ms at once: 30 ms with two of those,
+    22 ms with this).
     """
-    thrown = False
+
+    __slots__ = ("_before", "_handle", "_loop", "_task", "cancels")
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._before = self._task.cancelling()
+        self.cancels = 0
+        self._handle = self._loop.call_later(seconds, self._over)
+
+    def _over(self) -> None:
+        self.cancels += 1
+        if self.cancels == 1:
+            self._handle = self._loop.call_later(GRACE, self._over)
+        self._task.cancel()
+
+    def stop(self) -> None:
+        self._handle.cancel()
+
+    def settle(self) -> bool:
+        """Take back our own cancellations; whether somebody else cancelled the task as well."""
+        for _ in range(self.cancels):
+            self._task.uncancel()
+        return self._task.cancelling() > self._before
+
+
+@types.coroutine
+def _drive(work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) -> Generator[Any, Any, Any]:
+    """Drive a coroutine that was started by hand on, in this same task, until it ends or its time is over.
+
+    A tool that ends by itself within GRACE seconds of its cancellation keeps its result; any error it raises then
+    is the timeout's. One that ignores the cancellation is closed and never resumed.
+    """
+    clock = None if timeout is None else _Clock(timeout)
     try:
         if pending is _NOT_STARTED:
             pending = work.send(None)
@@ -551,17 +568,27 @@ def _resume(work: Coroutine[Any, Any, Any], pending: Any, scope: asyncio.Timeout
                 work.close()
                 raise
             except asyncio.CancelledError as error:
-                if thrown and scope is not None and scope.expired():
+                if clock is not None and clock.cancels > 1:
                     _close(work)
                     raise
-                thrown = scope is not None and scope.expired()
                 pending = work.throw(error)
             except BaseException as error:
                 pending = work.throw(error)
             else:
                 pending = work.send(value)
     except StopIteration as stop:
+        if clock is not None and clock.cancels:
+            clock.settle()
         return stop.value
+    except BaseException as error:
+        if clock is None or not clock.cancels or isinstance(error, GeneratorExit):
+            raise
+        if clock.settle():
+            raise asyncio.CancelledError from error
+        raise _TimedOut from error
+    finally:
+        if clock is not None:
+            clock.stop()
 
 
 def _close(work: Coroutine[Any, Any, Any]) -> None:
@@ -630,17 +657,24 @@ def _finish_error(output: ToolOutput) -> ToolOutput:
     return replace(output, for_llm=output.for_llm.rstrip() + HINT)
 
 
+MAX_INVALID = 8_000
+"""Longest text on bad arguments, in characters."""
+
+
 def invalid(tool: Tool, error: InvalidArguments) -> ToolOutput:
-    """The output for arguments that do not fit: every violation, then how to call it."""
-    if len(error.violations) == 1:
-        text = f"Invalid arguments for {tool.name}: {error.violations[0].text}"
+    """The output for arguments that do not fit: every violation, each with its path."""
+    violations = error.violations
+    texts = [v.text if v.text.isprintable() else safe(v.text) for v in violations]
+    if len(texts) == 1:
+        text = f"Invalid arguments for {tool.name}: {texts[0]}"
     else:
-        lines = "\n".join(f"- {v.text}" for v in error.violations[:50])
-        more = f"\n- … and {len(error.violations) - 50} more" if len(error.violations) > 50 else ""
-        text = f"Invalid arguments for {tool.name}:\n{lines}{more}"
-    violations = [{"path": v.path, "text": v.text} for v in error.violations[:50]]
-    output = ToolOutput.error(text, "invalid", meta={"violations": violations})
-    return _finish_error(bound(output, min(tool.max_output, 8000), "call"))
+        said = "\n- ".join(texts)
+        text = f"Invalid arguments for {tool.name}:\n- {said}"
+    limit = min(tool.max_output, MAX_INVALID)
+    if len(text) > limit:
+        text = cut(text, limit, None)
+    meta = {"violations": [{"path": v.path, "text": v.text} for v in violations]}
+    return ToolOutput(text + HINT, None, True, False, False, (), None, meta, "invalid")
 
 
 def _denied(tool: Tool, error: BaseException, lead: str | None = None) -> ToolOutput:

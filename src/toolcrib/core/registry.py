@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from .authorize import Authorizer
-from .context import ToolContext
-from .dialects import definition, legal_name, legal_names
 from .errors import ToolConflictError, ToolDefinitionError, ToolNotFoundError
-from .events import EventStream
-from .output import ToolOutput
-from .pipeline import Hook, Middleware, Pipeline, ToolCall
 from .tool import FunctionTool, Tool
+
+if TYPE_CHECKING:
+    from .authorize import Authorizer
+    from .context import ToolContext
+    from .events import EventStream
+    from .output import ToolOutput
+    from .pipeline import Hook, Middleware
 
 OnConflict = Literal["error", "replace", "keep"]
 PARALLEL_LIMIT = 16
@@ -24,6 +24,8 @@ class ToolRegistry:
     """Tools by name. `execute` runs one through the pipeline; a registry without a policy allows every call."""
 
     def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = (), policy: Authorizer | None = None) -> None:
+        from .pipeline import Pipeline  # asyncio and logging: 25 ms that importing this module need not cost
+
         self.pipeline = Pipeline()
         self.pipeline.authorizer = policy
         self._tools: dict[str, Tool] = {}
@@ -165,6 +167,8 @@ class ToolRegistry:
     def _legal_names(self) -> dict[str, str]:
         """Legal name to name, for those that differ."""
         if self._legal is None:
+            from .dialects import legal_name, legal_names
+
             if all(legal_name(name) == name for name in self._tools):
                 self._legal = {}
             else:
@@ -174,10 +178,12 @@ class ToolRegistry:
     def definitions(
         self, dialect: str = "openai", names: Sequence[str] | None = None, compact: bool = False
     ) -> list[dict[str, Any]]:
-        """All tools as a provider wants them, or those of `names` that exist. Cached until a tool changes: do not edit."""
+        """All tools as a provider wants them, or those of `names` that exist. Cached until a change: do not edit."""
         key = (dialect, compact)
         cached = self._cache.get(key)
         if cached is None:
+            from .dialects import definition
+
             spelled = {name: legal for legal, name in self._legal_names().items()}
             cached = [definition(t, dialect, compact=compact, name=spelled.get(t.name, t.name)) for t in self]
             self._cache[key] = cached
@@ -278,9 +284,16 @@ def _renamed(tool: Tool, name: str) -> Tool:
     return copy
 
 
-default_registry = ToolRegistry()
-"""A registry for those who want a global one. Nothing inside uses it."""
-tool_registry = default_registry
-"""The first design's name for `default_registry`."""
+if TYPE_CHECKING:
+    default_registry: ToolRegistry
+    """A registry for those who want a global one, made when first touched. Nothing inside uses it."""
+    tool_registry: ToolRegistry
+    """The first design's name for `default_registry`."""
 
-__all__ = ["PARALLEL_LIMIT", "ToolCall", "ToolRegistry", "asyncio", "default_registry", "tool_registry"]
+
+def __getattr__(name: str) -> ToolRegistry:
+    if name not in ("default_registry", "tool_registry"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    made = ToolRegistry()
+    globals().update(default_registry=made, tool_registry=made)
+    return made

@@ -8,19 +8,22 @@ only finite numbers. Leniency lives in `coerce`, on the failure path only.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 
 from .context import ToolContext
 from .docstrings import Docstring
 from .errors import InvalidArguments, ToolDefinitionError, Violation
+from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_violations, typed_violations
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails, ValidationError
 
 COMPOSING = (
     "$ref",
@@ -36,6 +39,13 @@ COMPOSING = (
 """Keywords that let a schema compose its properties elsewhere; where one stands, unknown keys cannot be judged."""
 
 
+MANY_ERRORS = 1_000
+"""Beyond so many errors only the first of each array is told: pydantic cannot give the first few of 500,000."""
+
+_MAYBE_INFINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
+"""What stands in every JSON text whose numbers are not all finite."""
+
+
 class Arguments(Protocol):
     """What the pipeline needs to know of a tool's parameters."""
 
@@ -46,8 +56,12 @@ class Arguments(Protocol):
         """Strictly validate JSON text; returns keyword arguments. Raises ValueError of some kind."""
         ...
 
-    def violations(self, text: str | bytes) -> list[Violation]:
-        """All the ways in which JSON text does not fit; empty if it does."""
+    def explain(self, error: ValueError, text: str | bytes) -> list[Violation]:
+        """All that was wrong, after `parse(text)` raised `error`."""
+        ...
+
+    def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
+        """What was wrong, if no repair or coercion can help; else None. Only a shortcut: None is always right."""
         ...
 
 
@@ -105,7 +119,7 @@ class TypedArguments:
     def __init__(self, parameters: Parameters, doc: Docstring, owner: str) -> None:
         from pydantic import ConfigDict, PydanticUserError, TypeAdapter
         from pydantic.errors import PydanticSchemaGenerationError
-        from pydantic_core import SchemaError, SchemaValidator, core_schema
+        from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
 
         def stub(**_: Any) -> None: ...
 
@@ -120,29 +134,87 @@ class TypedArguments:
             validator = SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
         except (PydanticUserError, PydanticSchemaGenerationError, SchemaError) as error:
             raise ToolDefinitionError(f"{owner}: no JSON Schema for its parameters: {error}") from error
+        self._core, self._failure = core, ValidationError
         self._validate = validator.validate_json
         self.closed = not any(p.kind is p.VAR_KEYWORD for p in parameters.visible)
         self._open = _has_untyped(core)  # an untyped value could hold infinity
 
     def parse(self, text: str | bytes) -> dict[str, Any]:
         kwargs: dict[str, Any] = self._validate(text, strict=True)[1]
-        if self._open and not _finite(kwargs):
-            raise InvalidArguments([Violation("", "numbers must be finite")])
+        if text[:1] != "{" and not _is_object(text):  # an array would be positional arguments, perhaps none
+            raise InvalidArguments([Violation("", "arguments should be an object, not an array")])
+        if self._open:
+            check_finite(text)
         return kwargs
 
-    def violations(self, text: str | bytes) -> list[Violation]:
-        from pydantic import ValidationError
-
-        try:
-            self.parse(text)
-        except ValidationError as error:
-            return [
-                _typed_violation(cast("dict[str, Any]", e), self.schema)
-                for e in error.errors(include_url=False, include_context=True)
-            ]
-        except InvalidArguments as error:
+    def explain(self, error: ValueError, text: str | bytes) -> list[Violation]:
+        if isinstance(error, InvalidArguments):
             return error.violations
-        return []
+        if not isinstance(error, self._failure):
+            return [Violation("", str(error)[:500])]
+        return typed_violations(self._errors(error, text), text, self.schema)
+
+    def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
+        if not self.closed or not isinstance(error, self._failure) or error.error_count() > MANY_ERRORS:
+            return None
+        errors = error.errors(include_url=False)
+        for item in errors:
+            kind, value = item["type"], item["input"]
+            if kind in MISSING_KINDS:
+                continue
+            if kind in UNKNOWN_KINDS:
+                key = item["loc"][-1]
+                if len(item["loc"]) == 1 and (key in aliases or key in WRAPPERS):
+                    return None
+            elif kind == "json_invalid" or not _beyond_coercion(value, kind):
+                return None
+        return typed_violations(errors, text, self.schema)
+
+    def _errors(self, error: ValidationError, text: str | bytes) -> list[ErrorDetails]:
+        if error.error_count() > MANY_ERRORS:
+            try:
+                self._fail_fast.validate_json(text, strict=True)
+            except ValueError as fewer:
+                if isinstance(fewer, self._failure):
+                    error = fewer
+        return error.errors(include_url=False)
+
+    @functools.cached_property
+    def _fail_fast(self) -> Any:
+        """The same validator, but the first wrong item of an array ends it."""
+        from pydantic_core import SchemaValidator, core_schema
+
+        return SchemaValidator(_fail_fast(self._core), core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
+
+
+WRAPPERS = ("arguments", "input", "parameters")
+"""Keys that models wrap all arguments in."""
+
+
+def _beyond_coercion(value: Any, kind: str) -> bool:
+    """Whether the table in `coerce` leaves a value that did not fit as it is."""
+    if isinstance(value, str):
+        text = value.strip()
+        return bool(text) and text[0] not in "[{-0123456789" and text.lower() not in ("true", "false")
+    if isinstance(value, float):
+        return not value.is_integer()
+    return isinstance(value, int) or (kind in TYPE_KINDS and isinstance(value, dict | list))
+
+
+def _is_object(text: str | bytes) -> bool:
+    return text.lstrip()[:1] in ("{", b"{")
+
+
+def _fail_fast(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_fail_fast(item) for item in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    source = cast("Json", node)
+    copy = {key: value if key in _OPAQUE else _fail_fast(value) for key, value in source.items()}
+    if copy.get("type") in ("list", "set", "frozenset", "tuple"):
+        copy["fail_fast"] = True
+    return copy
 
 
 def _describe(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter:
@@ -169,6 +241,10 @@ def _arguments_schema(core: Json) -> Any:
     return _closed(core)
 
 
+_OPAQUE = frozenset({"config", "metadata", "serialization", "cls", "default", "expected"})
+"""Keys of a core schema under which no further schema stands."""
+
+
 def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
     """A copy of a core schema in which typed objects that do not say otherwise forbid unknown keys."""
     if isinstance(node, list):
@@ -179,10 +255,7 @@ def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
         return node
     source = cast("Json", node)
     inner = cast("Mapping[str, Any] | None", source.get("config")) or config
-    copy: Json = {
-        key: value if key in ("config", "metadata", "serialization", "cls") else _closed(value, inner)
-        for key, value in source.items()
-    }
+    copy: Json = {key: value if key in _OPAQUE else _closed(value, inner) for key, value in source.items()}
     if copy.get("type") in ("model-fields", "typed-dict", "dataclass-args"):
         stated = (inner or {}).get("extra_fields_behavior")
         if "extra_behavior" not in copy and stated is None:
@@ -199,6 +272,17 @@ def _has_untyped(node: Any) -> bool:
     if schema.get("type") in ("any", "json", "dict", "function-before", "function-wrap", "function-plain"):
         return True
     return any(_has_untyped(v) for k, v in schema.items() if k not in ("metadata", "serialization", "config"))
+
+
+def check_finite(text: str | bytes) -> None:
+    """Raise InvalidArguments if a number in valid JSON text is not finite."""
+    if isinstance(text, bytes):
+        text = text.decode()
+    if _MAYBE_INFINITE.search(text):
+        from pydantic_core import from_json
+
+        if not _finite(from_json(text)):
+            raise InvalidArguments([Violation("", "numbers must be finite")])
 
 
 def _finite(value: Any) -> bool:
@@ -290,198 +374,13 @@ class RawArguments:
 
     def parse(self, text: str | bytes) -> dict[str, Any]:
         value = self._load(text, allow_inf_nan=False)
-        if not self._is_valid(value) or not _finite(value):
-            raise InvalidArguments(self._explain(value))
+        if not self._is_valid(value):
+            raise InvalidArguments(raw_violations(self._validator.iter_errors(value), self.schema))
+        check_finite(text)
         return value
 
-    def violations(self, text: str | bytes) -> list[Violation]:
-        try:
-            value = self._load(text, allow_inf_nan=False)
-        except ValueError as error:
-            return [Violation("", f"not valid JSON: {error}")]
-        if self._is_valid(value) and _finite(value):
-            return []
-        return self._explain(value)
+    def explain(self, error: ValueError, text: str | bytes) -> list[Violation]:
+        return error.violations if isinstance(error, InvalidArguments) else [Violation("", f"not valid JSON: {error}")]
 
-    def _explain(self, value: Any) -> list[Violation]:
-        found = [v for e in self._validator.iter_errors(value) for v in _raw_violations(e, self.schema)]
-        return found or [Violation("", "numbers must be finite")]
-
-
-# --- the texts -------------------------------------------------------------------------------------------
-
-
-def path_text(location: typing.Sequence[str | int]) -> str:
-    """`("items", 0, "name")` as `items[0].name`."""
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else part)
-    return text
-
-
-def show(value: Any, limit: int = 60) -> str:
-    """A value as short JSON-like text for an error message."""
-    from pydantic_core import to_json
-
-    try:
-        text = to_json(value).decode()
-    except Exception:
-        text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-_JSON_NAMES: dict[Any, str] = {
-    bool: "a boolean", int: "an integer", float: "a number", str: "a string",
-    list: "an array", dict: "an object", type(None): "null",
-}  # fmt: skip
-
-
-def kind_of(value: Any) -> str:
-    """What JSON calls a value, with its article."""
-    return _JSON_NAMES.get(type(value), type(value).__name__)
-
-
-_ARTICLES = {"integer": "an integer", "array": "an array", "object": "an object", "null": "null"}
-
-
-def _article(kind: str) -> str:
-    return _ARTICLES.get(kind, f"a {kind}")
-
-
-_TYPED_KINDS = {
-    "string_type": "string", "int_type": "integer", "int_from_float": "integer", "float_type": "number",
-    "bool_type": "boolean", "list_type": "array", "tuple_type": "array", "set_type": "array",
-    "dict_type": "object", "model_type": "object", "dataclass_type": "object", "none_required": "null",
-    "model_attributes_type": "object", "typed_dict_type": "object", "int_parsing": "integer",
-    "float_parsing": "number", "bool_parsing": "boolean", "mapping_type": "object",
-}  # fmt: skip
-
-_TYPED_BOUNDS = {
-    "greater_than_equal": (">=", "ge"), "greater_than": (">", "gt"),
-    "less_than_equal": ("<=", "le"), "less_than": ("<", "lt"),
-}  # fmt: skip
-
-
-def _typed_violation(error: dict[str, Any], schema: Json) -> Violation:
-    kind: str = error["type"]
-    location = [p for p in error["loc"] if isinstance(p, int) or not _is_tag(p)]
-    path = path_text(location)
-    name = path or "arguments"
-    value = error.get("input")
-    context: Json = error.get("ctx") or {}
-    if kind in (
-        "missing",
-        "missing_argument",
-        "missing_keyword_only_argument",
-        "missing_positional_only_argument",
-    ):
-        return Violation(path, f"missing required {name}")
-    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
-        return Violation(path, unknown_key(path, location, schema))
-    if kind == "unexpected_positional_argument" or kind == "arguments_type":
-        return Violation("", f"arguments should be an object, not {kind_of(value)}")
-    if kind == "json_invalid":
-        return Violation("", f"not valid JSON: {context.get('error', error['msg'])}")
-    if kind in _TYPED_KINDS:
-        return Violation(path, f"{name} should be {_article(_TYPED_KINDS[kind])}, got {show(value)}")
-    if kind in _TYPED_BOUNDS:
-        sign, key = _TYPED_BOUNDS[kind]
-        return Violation(path, f"{name} must be {sign} {context.get(key)}, got {show(value)}")
-    if kind in ("literal_error", "enum"):
-        return Violation(path, f"{name} must be one of {context.get('expected')}, got {show(value)}")
-    if kind == "finite_number":
-        return Violation(path, f"{name} must be a finite number")
-    message: str = error["msg"]
-    message = re.sub(r"^(Input should|Value error,|Assertion failed,|Value should)\s*", "", message)
-    lead = "should " if error["msg"].startswith(("Input should", "Value should")) else ""
-    return Violation(path, f"{name} {lead}{message}, got {show(value)}" if lead else f"{name}: {message}")
-
-
-def _is_tag(part: str) -> bool:
-    """Whether a location part is pydantic's label of a union member, not a key."""
-    return bool(re.fullmatch(r"(function-\w+|nullable|lax-or-strict|json-or-python)?\[.*\]|[a-z-]+\[.*\]", part))
-
-
-def _resolve(schema: Any, root: Json) -> Json:
-    seen = 0
-    while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and seen < 16:  # type: ignore[reportUnknownMemberType]
-        ref = cast("Json", schema)["$ref"]
-        node: Any = root
-        if not ref.startswith("#"):
-            return {}
-        for part in ref.lstrip("#/").split("/") if ref != "#" else ():
-            part = part.replace("~1", "/").replace("~0", "~")
-            node = cast("Json", node).get(part) if isinstance(node, dict) else None
-        schema, seen = node, seen + 1
-    return cast("Json", schema) if isinstance(schema, dict) else {}
-
-
-def resolve(schema: Any, root: Json) -> Json:
-    """A sub-schema with its local `$ref`s followed; {} where there is nothing to follow."""
-    return _resolve(schema, root)
-
-
-def known_keys(location: typing.Sequence[str | int], root: Json) -> list[str]:
-    """The property names that a schema knows at a place, through local references and unions."""
-    nodes = [_resolve(root, root)]
-    for part in location:
-        following: list[Json] = []
-        for node in _alternatives(nodes, root):
-            child: Any = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
-            if child is None and not isinstance(part, int):
-                child = node.get("additionalProperties")
-            if isinstance(child, dict):
-                following.append(_resolve(child, root))
-        nodes = following
-    return sorted({key for node in _alternatives(nodes, root) for key in node.get("properties", {})})
-
-
-def _alternatives(nodes: list[Json], root: Json, depth: int = 4) -> list[Json]:
-    found = list(nodes)
-    if depth:
-        for node in nodes:
-            for key in ("anyOf", "oneOf", "allOf"):
-                branches = [_resolve(b, root) for b in node.get(key, ())]
-                found += _alternatives(branches, root, depth - 1)
-    return found
-
-
-def unknown_key(path: str, location: typing.Sequence[str | int], schema: Json) -> str:
-    """The text for a key that the schema does not know, with the closest known one."""
-    from rapidfuzz import process
-
-    key = str(location[-1])
-    keys = known_keys(location[:-1], schema)
-    best = process.extractOne(key, keys, score_cutoff=60)
-    if best is not None:
-        return f"unknown parameter {path}; did you mean {best[0]}?"
-    listed = ", ".join(keys[:20]) + (", …" if len(keys) > 20 else "")
-    return f"unknown parameter {path}; known: {listed}" if keys else f"unknown parameter {path}; none are taken here"
-
-
-_RAW_BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
-
-
-def _raw_violations(error: Any, schema: Json) -> list[Violation]:
-    location = list(error.instance_path)
-    path = path_text(location)
-    name = path or "arguments"
-    value = error.instance
-    kind = error.kind
-    keyword = str(error.schema_path[-1]) if error.schema_path else ""
-    if keyword == "required":
-        missing = path_text([*location, kind.property])
-        return [Violation(missing, f"missing required {missing}")]
-    if keyword in ("additionalProperties", "unevaluatedProperties") and hasattr(kind, "unexpected"):
-        places = [[*location, key] for key in kind.unexpected]
-        return [Violation(path_text(p), unknown_key(path_text(p), p, schema)) for p in places]
-    if keyword == "type":
-        kinds = " or ".join(_article(str(t)) for t in kind.types)
-        return [Violation(path, f"{name} should be {kinds}, got {show(value)}")]
-    if keyword == "enum":
-        options = ", ".join(show(o) for o in kind.options)
-        return [Violation(path, f"{name} must be one of {options}, got {show(value)}")]
-    if keyword in _RAW_BOUNDS:
-        return [Violation(path, f"{name} must be {_RAW_BOUNDS[keyword]} {kind.limit}, got {show(value)}")]
-    message: str = error.message
-    return [Violation(path, f"{name}: {message[:200]}")]
+    def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
+        return None

@@ -6,13 +6,16 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, overload
 
 from .context import ToolContext
 from .docstrings import Docstring, first_sentence, read_docstring
 from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .verdict import Judge, Preview
+
+if TYPE_CHECKING:
+    from .coerce import Coercion
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -127,7 +130,7 @@ class Tool:
         handler: Any = self.handler
         while isinstance(handler, functools.partial):
             handler = cast("Any", handler).func
-        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))
+        return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
     # --- what it says of itself
 
@@ -163,30 +166,32 @@ class Tool:
     def bind(self, arguments: Mapping[str, Any] | str | bytes | None) -> tuple[dict[str, Any], str | bytes]:
         """Validated keyword arguments, and the JSON text they were made from. Raises InvalidArguments."""
         text = arguments if isinstance(arguments, str | bytes) else encode(arguments)
-        arguments_ = self.arguments
-        if arguments_.closed or not self.aliases:  # an open schema would take another spelling for a new key
+        expected = self.arguments
+        if expected.closed or not self.aliases:  # an open schema would take another spelling for a new key
             try:
-                return arguments_.parse(text), text
-            except ValueError:
-                pass
+                return expected.parse(text), text
+            except ValueError as error:
+                wrong = expected.final(error, text, self.aliases)
+            if wrong is not None:
+                raise InvalidArguments(wrong)
         return self._bind_slowly(text)
 
     def _bind_slowly(self, text: str | bytes) -> tuple[dict[str, Any], str]:
-        from .coerce import coerce, parse_object, rename, unwrap
+        from .coerce import parse_object, rename, unwrap
 
-        arguments = self.arguments
-        value = rename(unwrap(parse_object(text), arguments.schema), self.aliases)
-        plain = encode(value)
+        expected = self.arguments
+        value = rename(unwrap(parse_object(text), expected.schema), self.aliases)
+        plain = encode(self._coercion(value))
         try:
-            return arguments.parse(plain), plain
-        except ValueError:
-            pass
-        plain = encode(coerce(value, arguments.schema))
-        try:
-            return arguments.parse(plain), plain
+            return expected.parse(plain), plain
         except ValueError as error:
-            found = arguments.violations(plain)
-            raise InvalidArguments(found or [Violation("", str(error))]) from None
+            raise InvalidArguments(expected.explain(error, plain)) from None
+
+    @functools.cached_property
+    def _coercion(self) -> Coercion:
+        from .coerce import Coercion
+
+        return Coercion(self.schema)
 
     @classmethod
     def from_schema(

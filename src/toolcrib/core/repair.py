@@ -1,0 +1,119 @@
+"""Broken JSON that has one reading, and that reading.
+
+Models send Python dicts, trailing commas, raw newlines inside strings, `\\d` in regular expressions, code fences.
+All of these lose nothing when they are read. An object that is cut off has lost something, and a quote that nobody
+escaped could end a string or belong to it: such text is refused, never completed or guessed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from .violations import Json
+
+MAX_LITERAL = 200_000
+"""Longest text that is tried as a Python literal."""
+MAX_GUESSED = 20_000
+"""Longest text given to json-repair, which takes quadratic time on hostile input (0.5 s for 100,000 characters)."""
+
+_FENCE = re.compile(r"\A```(?:json)?\s*|\s*```\Z")
+_ESCAPE = re.compile(r'(\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})|\\')
+_ODD_ESCAPE = re.compile(r"\\[^'\"\\/bfnrtu]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_WORD = re.compile(r"[^\s\"'{}\[\],:\\]+")
+_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+
+
+def repair(text: str) -> Json | None:
+    """The object that a broken JSON text means, or None if that cannot be said for sure."""
+    plain = _FENCE.sub("", text.strip())
+    if not plain.startswith("{") or not plain.endswith("}"):
+        return None
+    for attempt in (_json, _python, _guess):
+        value = attempt(plain)
+        if isinstance(value, dict):
+            return cast("Json", value)
+    return None
+
+
+def _json(text: str) -> Any:
+    """JSON but for raw control characters in strings and backslashes that escape nothing."""
+    for candidate in (text, _ESCAPE.sub(lambda m: m.group(1) or "\\\\", text)):
+        try:
+            return json.loads(candidate, strict=False, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _python(text: str) -> Any:
+    """A Python literal made of what JSON has, too."""
+    if len(text) > MAX_LITERAL or _ODD_ESCAPE.search(text):
+        return None
+    try:
+        value = ast.literal_eval(text)
+        if not _is_json(value):
+            return None
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    return value if "\\" in text or _words(text) == _words(written) else None
+
+
+def _is_json(value: Any) -> bool:
+    if isinstance(value, dict):
+        items = cast("dict[Any, Any]", value).items()
+        return all(isinstance(key, str) and _is_json(item) for key, item in items)
+    if isinstance(value, list):
+        return all(_is_json(item) for item in cast("list[Any]", value))
+    return value is None or isinstance(value, str | int | float)
+
+
+def _guess(text: str) -> Any:
+    """What json-repair makes of it, if nothing was added, dropped or taken for something else."""
+    if len(text) > MAX_GUESSED or "\\" in text or "'" in text:
+        return None
+    bare = _STRING.sub(" ", text)
+    if '"' in bare:  # a string that does not end, or one that ended early
+        return None
+    import json_repair
+
+    try:
+        value: Any = json_repair.loads(text, skip_json_loads=True)
+        written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    bare_written = _STRING.sub(" ", written)
+    if any(bare.count(sign) != bare_written.count(sign) for sign in "{}[]:"):
+        return None
+    if _words(text) != _words(written):
+        return None
+    strings = _strings(value)
+    quoted = (match.group()[1:-1] for match in _STRING.finditer(text))
+    return value if all(any(string == own for own in strings) for string in quoted) else None
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text in order, with the spellings that Python and JSON have for the same constant joined."""
+    return [_CONSTANTS.get(word, word) for word in cast("list[str]", _WORD.findall(text))]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Every string in a JSON value, keys too, in the order of the text."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in cast("Json", value).items():
+            yield key
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from _strings(item)
