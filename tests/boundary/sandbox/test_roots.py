@@ -3,6 +3,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from toolcrib.boundary.sandbox.roots import Roots
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")

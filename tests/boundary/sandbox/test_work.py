@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import ProcessResult, run
 from toolcrib.boundary.sandbox import Limits, Sandbox, SandboxSettings, select_sandbox
@@ -119,7 +120,8 @@ async def test_text_tools(tmp_path: Path) -> None:
     text = await out(
         tmp_path,
         "seq 3 | awk '{s += $1} END {print s}'; echo b a | tr ' ' '\\n' | sort | paste -sd,; date +%Z >/dev/null;"
-        " whoami; mktemp >/dev/null; echo <(true) >/dev/null; cat <<< here; python3 -c 'import tempfile as t; t.mkdtemp()'",
+        " whoami; mktemp >/dev/null; echo <(true) >/dev/null; cat <<< here;"
+        " python3 -c 'import tempfile as t; t.mkdtemp()'",
     )
     assert text.startswith("6\na,b\n")
     assert "here" in text
