@@ -43,7 +43,9 @@ class Encoding:
         try:
             return body.decode(self.name, "surrogateescape" if self.name == "utf-8" else "strict")
         except UnicodeDecodeError as error:
-            raise ToolError(f"the file is not valid {self.name} (byte {error.start}); pass encoding=") from None
+            raise ToolError(
+                f"the file is not valid {self.name} (byte {error.start}); it cannot be changed as text"
+            ) from None
 
     def encode(self, text: str) -> bytes:
         """Text as this file's bytes. ToolError names a character that the encoding lacks."""
@@ -129,7 +131,7 @@ def _wide(sample: bytes) -> Encoding | None:
         usable = len(sample) - len(sample) % width
         columns = [sample[n:usable:width] for n in range(width)]
         length = usable // width
-        if length == 0:
+        if length < 4 or usable != len(sample):  # too little to tell, or half a character
             continue
         mostly_zero = all(columns[n].count(0) >= 0.7 * length for n in zeros)
         if mostly_zero and all(columns[n].count(0) == 0 for n in range(width) if n not in zeros):

@@ -1,0 +1,93 @@
+"""The file tools themselves under an attacker who swaps a directory with a link to outside without pause."""
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from toolcrib.builtin.edit import EditTools
+from toolcrib.builtin.files import FileTools
+from toolcrib.builtin.patch import PatchTools
+from toolcrib.core.context import ToolContext
+from toolcrib.core.errors import ToolError
+
+ATTACKER = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+print("ready", flush=True)
+while True:
+    libc.renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2)  # RENAME_EXCHANGE
+"""
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "renameat2"), reason="needs renameat2"
+)
+
+PATCH = "*** Begin Patch\n*** Update File: dir/f.txt\n-inside\n+patched\n*** End Patch"
+
+
+@contextlib.contextmanager
+def attacked(room):
+    outside = room.root.parent / "outside"
+    outside.mkdir()
+    (outside / "f.txt").write_text("outside")
+    (room.root / "dir").mkdir()
+    (room.root / "link").symlink_to(outside)
+    argv = [sys.executable, "-c", ATTACKER, str(room.root / "dir"), str(room.root / "link")]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as attacker:
+        assert attacker.stdout is not None and attacker.stdout.readline() == b"ready\n"
+        try:
+            yield outside
+        finally:
+            attacker.kill()
+
+
+def race(room, action: str, seconds: float) -> tuple[int, int]:
+    files, edit = FileTools(room.ws, room.journal), EditTools(room.ws, room.journal)
+    patches = PatchTools(room.ws, room.journal)
+    ctx = ToolContext(call_id="race")
+    actions = {
+        "read": lambda: files.read_file("dir/f.txt", ctx=ctx).for_llm,
+        "write": lambda: files.write_file("dir/f.txt", "inside\n", ctx=ctx),
+        "edit": lambda: edit.edit_file("dir/f.txt", "inside", "edited", ctx=ctx),
+        "patch": lambda: patches.apply_patch(PATCH, ctx=ctx),
+        "delete": lambda: files.delete_file("dir/f.txt", ctx=ctx),
+    }
+    tries = good = 0
+    with attacked(room) as outside:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if action != "write":
+                with contextlib.suppress(ToolError, OSError):
+                    room.ws.write_atomic("dir/f.txt", b"inside\n", sync=False)
+            tries += 1
+            try:
+                answer = actions[action]()
+            except (ToolError, OSError):
+                answer = ""
+            else:
+                good += 1
+            assert "outside" not in answer
+            assert os.listdir(outside) == ["f.txt"] and (outside / "f.txt").read_text() == "outside"
+    return tries, good
+
+
+ACTIONS = ["read", "write", "edit", "patch", "delete"]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_no_escape_in_a_short_race(room, action):
+    tries, good = race(room, action, 0.6)
+    assert good > 0 and tries > good, (tries, good)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", ACTIONS)
+def test_no_escape_in_a_long_race(room, action):
+    tries, good = race(room, action, 5)
+    print(f"{action}: {tries} tries, {good} good, 0 escapes")
+    assert good > 0 and tries > good
