@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ from .sessions import Session, Sessions
 from .transcript import MOST_CHARACTERS, NO_UNDO, appeared, ending, exit_code, streams
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT = 60
 MOST_SECONDS = 600
@@ -37,7 +39,7 @@ _EARLY_SECONDS = 0.25  # a background command that fails at once says so at once
 OpenSpill = Callable[[str, str], SpillWriter]
 """`open_spill(call_id, name)` opens a file for what an output has no room for."""
 
-MoveToTrash = Callable[[str, str | None, str], object]
+MoveToTrash = Callable[[str, str, str], object]
 """`move_to_trash(workspace_path, call_id, reason)` takes a file or folder away so that undo can restore it."""
 
 
@@ -190,12 +192,13 @@ class ShellTools:
         for path in spawn.appeared():
             try:
                 if self._move_to_trash is None:
-                    raise ToolError("there is no trash")
-                self._move_to_trash(path, call_id, "made by a command, and other programs run or trust it")
-            except (OSError, ToolError):
-                failed.append(path)
-            else:
+                    failed.append(path)
+                    continue
+                self._move_to_trash(path, call_id or "exec", "made by a command, and other programs run or trust it")
                 moved.append(path)
+            except Exception:  # whatever is wrong with the journal, the person must hear of the file
+                log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
+                failed.append(path)
         return appeared(moved, failed)
 
     # --- sessions -----------------------------------------------------------------------------------------

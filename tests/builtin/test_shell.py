@@ -1,0 +1,421 @@
+import asyncio
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings, select_sandbox
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.builtin.shell import ShellTools
+from toolcrib.core.context import ToolContext
+from toolcrib.core.errors import SandboxUnavailable
+from toolcrib.core.output import ToolOutput
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import Tool
+from toolcrib.record.spill import Spill
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the default sandbox is for Linux")
+
+CALLER = ToolContext(session_id="one")
+
+
+class Trash:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.moved: list[tuple[str, str]] = []
+
+    def __call__(self, path: str, call_id: str, reason: str) -> None:
+        self.moved.append((path, call_id))
+        source = self.root / path
+        source.rename(self.root.parent / f"trashed-{len(self.moved)}")
+
+
+class Bench:
+    """Shell tools in a workspace, called as a model would."""
+
+    def __init__(self, base: Path, *, sandboxed: bool = True, **options: Any) -> None:
+        self.root = base / "workspace"
+        self.root.mkdir()
+        self.trash = Trash(self.root)
+        self.spill = base / "spill"
+        self.workspace = Workspace(self.root)
+        settings = options.pop("settings", SandboxSettings())
+        self.shell = ShellTools(
+            self.workspace,
+            (lambda: select_sandbox(settings, self.root)) if sandboxed else NoSandbox,
+            open_spill=Spill(self.spill).open,
+            move_to_trash=self.trash,
+            **options,
+        )
+        self.registry = ToolRegistry(self.shell.tools())
+
+    async def __call__(self, name: str, ctx: ToolContext = CALLER, **arguments: Any) -> ToolOutput:
+        return await self.registry.execute(name, arguments, ctx)
+
+    def tool(self, name: str) -> Tool:
+        return self.registry.require(name)
+
+    def close(self) -> None:
+        self.shell.close()
+        self.workspace.close()
+
+
+@pytest.fixture(params=[True, False], ids=["bubblewrap", "none"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path, sandboxed=request.param)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture
+async def boxed(tmp_path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(tmp_path)
+    yield bench
+    bench.close()
+
+
+def alive(marker: str) -> bool:
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if marker.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+NO_UNDO = "(undo does not cover what a command changes)"
+
+
+async def test_output_is_stdout_stderr_and_exit_code(bench: Bench) -> None:
+    output = await bench("exec", command="echo out; echo warning >&2; exit 4")
+    assert output.for_llm == f"out\nSTDERR:\nwarning\nExit code: 4\n{NO_UNDO}"
+    assert not output.is_error  # what the command says is its own business
+    assert output.meta["exit_code"] == 4
+
+
+async def test_silence(bench: Bench) -> None:
+    assert (await bench("exec", command="true")).for_llm == f"Exit code: 0\n{NO_UNDO}"
+
+
+async def test_a_read_only_sandbox_needs_no_word_on_undo(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, settings=SandboxSettings(profile="read-only"))
+    assert (await bench("exec", command="true")).for_llm == "Exit code: 0"
+
+
+async def test_other_names(bench: Bench) -> None:
+    (bench.root / "sub").mkdir()
+    output = await bench("shell", cmd="pwd", workingDir="sub")
+    assert output.for_llm.startswith(f"{bench.root}/sub\n")
+
+
+async def test_timeout_is_an_error_with_what_was_printed(bench: Bench) -> None:
+    output = await bench("exec", command="echo part; sleep 81.5", timeout=1)
+    assert output.is_error
+    assert output.error_kind == "timeout"
+    assert output.for_llm.startswith("part\nTimed out after 1 s")
+    assert not alive("81.5")
+
+
+async def test_the_call_may_take_a_little_longer_than_the_command(bench: Bench) -> None:
+    limit = bench.tool("exec").timeout_for
+    assert limit is not None
+    assert limit({"command": "x", "timeout": 600}) == 605
+    assert limit({"command": "x"}) == 65
+
+
+@pytest.mark.parametrize("timeout", [0, 601, -1, "soon"])
+async def test_timeouts_out_of_range(bench: Bench, timeout: Any) -> None:
+    output = await bench("exec", command="true", timeout=timeout)
+    assert output.error_kind == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("", "command is empty"),
+        (" \n", "command is empty"),
+        ("echo a\0b", "NUL"),
+        ("x" * 140_000, "140,000 bytes"),
+        ("echo \ud800", "surrogate"),
+    ],
+)
+async def test_commands_that_cannot_be_run(bench: Bench, command: str, says: str) -> None:
+    with pytest.raises(Exception, match=says):
+        await bench.shell.exec(command, ctx=CALLER)
+
+
+async def test_a_long_command_runs(bench: Bench) -> None:
+    output = await bench("exec", command="echo " + "x" * 130_000 + " | wc -c")
+    assert output.for_llm.startswith("130001\n")
+
+
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [
+        ("../..", "outside the workspace"), ("/etc", "outside the workspace"), ("link", "outside the workspace"),
+        ("missing", "No such file"), ("file", "Not a directory"), ("a\0b", "NUL"),
+    ],
+)  # fmt: skip
+async def test_working_dir_stays_inside(bench: Bench, folder: str, says: str) -> None:
+    (bench.root / "link").symlink_to("/etc")
+    (bench.root / "file").write_text("")
+    output = await bench("exec", command="pwd", working_dir=folder)
+    assert output.is_error
+    assert says in output.for_llm
+
+
+async def test_missing_sandbox_refuses_the_call(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    marker = tmp_path / "ran"
+
+    def unavailable() -> NoSandbox:
+        raise SandboxUnavailable("There is no bubblewrap. Install it.")
+
+    registry = ToolRegistry(ShellTools(workspace, unavailable).tools())
+    for background in (False, True):
+        output = await registry.execute("exec", {"command": f"touch {marker}", "background": background})
+        assert output.error_kind == "unavailable"
+        assert "Install it" in output.for_llm
+    assert not marker.exists()
+
+
+async def test_long_output_keeps_both_ends_and_spills_the_whole(bench: Bench) -> None:
+    output = await bench("exec", command="seq 100000; seq 50000 >&2; exit 1")
+    text = output.for_llm
+    assert len(text) < 11_000
+    assert text.startswith("1\n2\n")
+    assert "\n50000\nExit code: 1\n" in text
+    spilled = [line.split(" is in ")[1].split(" …")[0] for line in text.splitlines() if " is in " in line]
+    assert [Path(path).read_text().count("\n") for path in spilled] == [100_000, 50_000]
+    assert all(Path(path).is_relative_to(bench.spill) for path in spilled)
+
+
+async def test_medium_streams_share_the_room_and_lose_nothing(bench: Bench) -> None:
+    output = await bench("exec", command="head -c 8000 /dev/zero | tr '\\0' a; head -c 8000 /dev/zero | tr '\\0' b >&2")
+    text = output.for_llm
+    assert len(text) < 10_600
+    assert text.count(" is in ") == 2
+    assert sorted(path.stat().st_size for path in bench.spill.rglob("*.txt")) == [8000, 8000]
+
+
+async def test_half_a_gigabyte_is_bounded(bench: Bench) -> None:
+    began = time.monotonic()
+    output = await bench("exec", command="yes 0123456789 | head -c 200000000")
+    assert time.monotonic() - began < 15
+    assert len(output.for_llm) < 11_000
+    assert "the beginning of the output is in" in output.for_llm
+    assert sum(path.stat().st_size for path in bench.spill.rglob("*.txt")) <= 64 << 20
+
+
+async def test_control_characters_are_escaped(bench: Bench) -> None:
+    output = await bench("exec", command=r"printf 'a\x1b[31mb\0c\xff'")
+    assert output.for_llm.startswith("a\\x1b[31mb\\x00c\ufffd\n")
+
+
+async def test_background_children_do_not_hold_the_answer(bench: Bench) -> None:
+    began = time.monotonic()
+    output = await bench("exec", command="sleep 82.5 & echo x")
+    assert output.for_llm.startswith("x\nExit code: 0")
+    assert time.monotonic() - began < 2
+    await asyncio.sleep(0.02)
+    assert not alive("82.5")
+
+
+async def test_many_processes_end_together(boxed: Bench) -> None:
+    output = await boxed(
+        "exec", command="for i in $(seq 200); do setsid sleep 83.5 >/dev/null 2>&1 & done; echo started"
+    )
+    assert output.for_llm.startswith("started\nExit code: 0")
+    assert not alive("83.5")
+
+
+async def test_reading_stdin_ends_at_once(bench: Bench) -> None:
+    assert (await bench("exec", command="cat; read x || echo none")).for_llm.startswith("none\n")
+
+
+async def test_limits_are_explained(tmp_path: Path) -> None:
+    from toolcrib.boundary.sandbox import Limits
+
+    bench = Bench(tmp_path, settings=SandboxSettings(limits=Limits(file_size=1 << 20)))
+    output = await bench("exec", command="bash -c 'trap - XFSZ; exec head -c 5000000 /dev/zero > big'")
+    assert "Exit code: 153\n[it wrote a file larger" in output.for_llm
+
+
+# --- what a command must not make ---------------------------------------------------------------------------
+
+
+async def test_protected_names_that_appear_go_to_the_trash(boxed: Bench) -> None:
+    output = await boxed(
+        "exec", ToolContext(call_id="call-9"), command="mkdir .vscode; echo '{}' > .mcp.json; echo ok > a"
+    )
+    assert [path for path, _ in boxed.trash.moved] == [".mcp.json", ".vscode"]
+    assert {call for _, call in boxed.trash.moved} == {"call-9"}
+    assert not (boxed.root / ".mcp.json").exists()
+    assert (boxed.root / "a").read_text() == "ok\n"
+    assert "[.mcp.json, .vscode moved to the trash" in output.for_llm
+    assert not output.is_error
+
+
+async def test_they_go_after_a_timeout_and_a_cancellation_too(boxed: Bench) -> None:
+    await boxed("exec", command="echo x > .mcp.json; sleep 9", timeout=1)
+    assert not (boxed.root / ".mcp.json").exists()
+    task = asyncio.create_task(boxed("exec", command="echo x > .mcp.json; touch began; sleep 9"))
+    while not (boxed.root / "began").exists():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not (boxed.root / ".mcp.json").exists()
+
+
+async def test_without_a_trash_the_person_should_know(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    root.mkdir()
+    shell = ShellTools(Workspace(root), lambda: select_sandbox(SandboxSettings(), root))
+    output = await shell.exec("echo x > .mcp.json", ctx=CALLER)
+    assert ".mcp.json should not stay" in output.for_llm
+    assert "Tell the user" in output.for_llm
+
+
+async def test_a_grant(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, settings=SandboxSettings(allow_protected=frozenset({".mcp.json"})))
+    await bench("exec", command="echo x > .mcp.json")
+    assert (bench.root / ".mcp.json").exists()
+
+
+# --- before it runs ------------------------------------------------------------------------------------------
+
+
+def test_judgement_and_preview(boxed: Bench) -> None:
+    tool = boxed.tool("exec")
+    assert tool.judge is not None
+    assert tool.preview is not None
+    unknown = tool.judge({"command": "ls"}, CALLER)
+    assert unknown is not None
+    assert (unknown.verdict, unknown.unknown) == ("ask", True)
+    outside = tool.judge({"command": "ls", "working_dir": "/etc"}, CALLER)
+    assert outside is not None
+    assert (outside.verdict, outside.unknown) == ("deny", False)
+    assert tool.preview({"command": "ls -l", "working_dir": "sub"}, CALLER) == "ls -l\n(in sub)"
+    assert tool.category == "shell"
+    assert tool.names == ("shell",)
+
+
+# --- sessions ------------------------------------------------------------------------------------------------
+
+
+async def begin(bench: Bench, command: str, ctx: ToolContext = CALLER) -> str:
+    output = await bench("exec", ctx, command=command, background=True)
+    assert not output.is_error, output.for_llm
+    return output.meta["session_id"]
+
+
+async def test_a_conversation_with_a_session(bench: Bench) -> None:
+    session = await begin(bench, "while read x; do echo got $x; done; echo end; exit 2")
+    assert session in (await bench("exec_session", action="list")).for_llm
+    output = await bench("exec_session", action="write", session_id=session, input="one\n", wait=5)
+    assert output.for_llm.startswith("got one\n[session")
+    output = await bench("exec_session", action="write", session_id=session, input="two\n", end_input=True, wait=0)
+    rest = output.for_llm
+    while output.meta["running"]:
+        output = await bench("exec_session", action="read", session_id=session, wait=5)
+        rest += output.for_llm
+    assert "got two" in rest
+    assert rest.endswith("end\nExit code: 2") or "Exit code: 2" in rest
+    assert "no session" in (await bench("exec_session", action="read", session_id=session)).for_llm
+    assert (await bench("exec_session", action="list")).for_llm == "No background sessions."
+
+
+async def test_kill_ends_the_tree(bench: Bench) -> None:
+    session = await begin(bench, "echo begun; sleep 84.5 & sleep 84.5")
+    output = await bench("exec_session", action="kill", session_id=session)
+    assert output.for_llm == f"begun\n[session {session} was ended, and everything it had started]"
+    await asyncio.sleep(0.02)
+    assert not alive("84.5")
+
+
+async def test_sessions_belong_to_who_started_them(bench: Bench) -> None:
+    session = await begin(bench, "sleep 85.5")
+    other = ToolContext(session_id="two")
+    for action in ("read", "write", "kill"):
+        output = await bench("exec_session", other, action=action, session_id=session, input="x")
+        assert output.is_error
+        assert "no session" in output.for_llm
+    assert (await bench("exec_session", other, action="list")).for_llm == "No background sessions."
+    assert alive("85.5")
+
+
+async def test_a_background_command_that_fails_at_once_says_so(bench: Bench) -> None:
+    output = await bench("exec", command="echo no; exit 7", background=True)
+    assert output.for_llm == "no\nExit code: 7"
+    assert (await bench("exec_session", action="list")).for_llm == "No background sessions."
+
+
+async def test_the_number_of_sessions_is_limited(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, most_sessions=2)
+    first = await begin(bench, "sleep 1.2; echo done")
+    await begin(bench, "sleep 86.5")
+    output = await bench("exec", command="sleep 86.5", background=True)
+    assert "2 background sessions already" in output.for_llm
+    await begin(bench, "sleep 86.5", ToolContext(session_id="two"))
+    await asyncio.sleep(0.7)
+    await begin(bench, "sleep 86.5")  # one that has ended makes way
+    assert (await bench("exec_session", action="read", session_id=first)).is_error
+    bench.close()
+    await asyncio.sleep(0.02)
+    assert not alive("86.5")
+
+
+async def test_idle_sessions_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.sessions.IDLE_SECONDS", 0.5)
+    session = await begin(bench, "echo x; sleep 87.5")
+    await asyncio.sleep(0.7)
+    assert not alive("87.5")
+    output = await bench("exec_session", action="read", session_id=session)
+    assert "nobody had touched it" in output.for_llm
+
+
+async def test_a_session_that_prints_without_end_is_bounded(bench: Bench) -> None:
+    session = await begin(bench, "yes")
+    await asyncio.sleep(0.2)
+    output = await bench("exec_session", action="read", session_id=session)
+    assert len(output.for_llm) < 11_000
+    assert "bytes omitted" in output.for_llm
+
+
+async def test_protected_names_are_looked_for_when_a_session_ends(boxed: Bench) -> None:
+    session = await begin(boxed, "echo x > .mcp.json; sleep 88.5")
+    output = await boxed("exec_session", action="kill", session_id=session)
+    assert [path for path, _ in boxed.trash.moved] == [".mcp.json"]
+    assert ".mcp.json moved to the trash" in output.for_llm
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"action": "read"}, "needs a session_id"),
+        ({"action": "read", "session_id": "sh-000000"}, "no session"),
+        ({"action": "restart"}, "action"),
+    ],
+)
+async def test_wrong_session_calls(bench: Bench, arguments: dict[str, Any], says: str) -> None:
+    output = await bench("exec_session", **arguments)
+    assert output.is_error
+    assert says in output.for_llm
+
+
+async def test_writing_nothing(bench: Bench) -> None:
+    session = await begin(bench, "sleep 89.5")
+    assert "needs input" in (await bench("exec_session", action="write", session_id=session)).for_llm
+
+
+def test_only_writing_to_a_session_is_unknown(boxed: Bench) -> None:
+    judge = boxed.tool("exec_session").judge
+    assert judge is not None
+    verdicts = {action: judge({"action": action}, CALLER) for action in ("read", "list", "kill", "write")}
+    assert {action for action, found in verdicts.items() if found is not None and found.verdict == "ask"} == {"write"}
