@@ -113,8 +113,9 @@ class Pipeline:
         self.middleware: tuple[Middleware, ...] = ()
         self.hooks: tuple[Hook, ...] = ()
         self.threads: ToolThreads = shared_threads
-        self.running: dict[int, tuple[str, float]] = {}
-        self.watched = False
+        self.running: dict[int, Tool] = {}
+        """Calls under way, by the identity of their contexts; kept only while somebody watches."""
+        self.watchers = 0
         self._cleared: set[Tool] = set()
         self._prefix = f"{os.getpid():x}{time.time_ns() & 0xFFFFFFFF:08x}"
         self._count = itertools.count(1)
@@ -405,9 +406,9 @@ class Pipeline:
         if self.events.listeners:
             self._report_progress(own, tool)
         token = _current.set(own)
-        key = id(own)
-        if self.watched:
-            self.running[key] = (tool.name, time.monotonic())
+        watched = self.watchers
+        if watched:
+            self.running[id(own)] = tool
         try:
             if tool.is_async:
                 work = tool.invoke(kwargs, own)
@@ -443,8 +444,8 @@ class Pipeline:
             output = ToolOutput.error(f"Error executing {tool.name}: {_describe_error(error)}", "exception")
         finally:
             _current.reset(token)
-            if self.watched:
-                self.running.pop(key, None)
+            if watched:
+                self.running.pop(id(own), None)
         try:
             output = bound(output, tool.max_output, call_id or "call", self.spill, self.redact)
         except Exception as error:
