@@ -1,6 +1,6 @@
 """One builtin-tool operation in a fresh process: python f_worker.py COLUMN OP -> JSON {ms, peak_mb, base_mb, head}.  Add a class to COLS for 'ours'."""
 
-import sys, os, time, json, asyncio, subprocess, shutil
+import re, sys, os, time, json, asyncio, subprocess, shutil
 
 HOME = os.environ.get("PEERBENCH_HOME", os.path.expanduser("~/.cache/peerbench"))
 D = f"{HOME}/data"
@@ -439,6 +439,9 @@ async def main(col, op):
     }.get(op)
     if want:
         r["valid"] = want in s
+        if op == "glob" and (said := re.search(r" of ([\d,]+) files", s)):  # a bounded page that counts the rest
+            count = sum(name.endswith(".py") for _, _, names in os.walk(TREE) for name in names)
+            r["valid"] = int(said[1].replace(",", "")) == count
     return r
 
 

@@ -87,6 +87,14 @@ def test_glob_limit_says_how_many_there_are(tools: SearchTools) -> None:
     assert glob(tools, "**/*.py", limit=1) == ["src/b.py", "[1 of 3 files, newest first]"]
 
 
+def test_glob_page_is_bounded_in_characters(tools: SearchTools, root: Path) -> None:
+    for n in range(500):
+        write(root / "long" / f"{n:03d}{'x' * 200}", "")
+    lines = glob(tools, "long/*", limit=500)
+    assert 30_000 < sum(map(len, lines)) < 41_000
+    assert lines[-1] == f"[{len(lines) - 1} of 500 files, newest first]"
+
+
 def test_glob_without_a_hit_says_what_to_try(tools: SearchTools) -> None:
     assert "**/d.py" in glob(tools, "d.py")[0]
     assert glob(tools, "nowhere/*.py")[0].startswith("No files match")

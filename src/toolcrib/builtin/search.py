@@ -7,7 +7,7 @@ import heapq
 import os
 import re
 import stat
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -134,12 +134,12 @@ class SearchTools:
                     haystack = None  # no such directory: nothing matches
             if haystack is not None:
                 newest, total, stopped = self._newest(query, haystack, limit, ctx)
-        notes = [f"{len(newest):,} of {total:,} files, newest first"] if total > len(newest) else []
-        notes += self._why_stopped(stopped)
         if not newest:
-            return ToolOutput(_page([_no_names(pattern, path, hidden, no_ignore)], notes))
+            return ToolOutput(_page([_no_names(pattern, path, hidden, no_ignore)], self._why_stopped(stopped)))
         base = self.workspace.relative(where)
-        return ToolOutput(_page([_shown(base, name) for name in newest], notes))
+        page = _fit(_shown(base, name) for name in newest)
+        notes = [f"{len(page):,} of {total:,} files, newest first"] if total > len(page) else []
+        return ToolOutput(_page(page, [*notes, *self._why_stopped(stopped)]))
 
     def grep(
         self,
@@ -372,15 +372,21 @@ def _by_parts(path: str) -> list[str]:
 
 def _pick_files(found: _Found, base: str, offset: int, limit: int, counts: bool) -> tuple[list[str], int]:
     """The page's lines, one a file, and how many files they show."""
+    names = sorted(found.counts, key=_by_parts)[offset : offset + limit]
+    page = _fit(_shown(base, name) + (f":{found.counts[name]}" if counts else "") for name in names)
+    return page, len(page)
+
+
+def _fit(lines: Iterable[str]) -> list[str]:
+    """As many lines as a page holds, at least one."""
     page: list[str] = []
     size = 0
-    for name in sorted(found.counts, key=_by_parts)[offset : offset + limit]:
-        text = _shown(base, name) + (f":{found.counts[name]}" if counts else "")
-        size += len(text) + 1
+    for line in lines:
+        size += len(line) + 1
         if size > MOST_CHARACTERS and page:
             break
-        page.append(text)
-    return page, len(page)
+        page.append(line)
+    return page
 
 
 def _pick_lines(found: _Found, base: str, offset: int, limit: int, context: int) -> tuple[list[str], int]:
