@@ -1,0 +1,204 @@
+"""The toolbox as a whole, on a real folder: opened in every way, guarded, recorded, closed."""
+
+import asyncio
+import importlib
+import json
+import os
+import threading
+import time
+
+import pytest
+
+from toolcrib import Decision, Toolbox, ToolContext, tool
+from toolcrib.core.errors import ConfigError, SandboxUnavailable, ToolConflictError
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    place = tmp_path / "work"
+    place.mkdir()
+    (place / "notes.txt").write_text("one\ntwo\nthree\n")
+    return place
+
+
+async def yes(request):
+    return Decision(True, approver="test")
+
+
+async def test_the_main_job(folder):
+    async with Toolbox.open(workspace=folder, approve=yes) as box:
+        assert "2| two" in str(await box.call("read_file", {"path": "notes.txt"}))
+        assert "notes.txt:3:three" in str(await box.call("grep", {"pattern": "thr", "output_mode": "content"}))
+        assert not (await box.call("edit_file", {"path": "notes.txt", "old_text": "two", "new_text": "2"})).is_error
+        assert (folder / "notes.txt").read_text() == "one\n2\nthree\n"
+        ran = await box.call("exec", {"command": "cat notes.txt"})
+        assert "2\nthree" in ran.for_llm
+        assert "Exit code: 0" in ran.for_llm
+        assert not (await box.call("delete_file", {"path": "notes.txt"})).is_error
+        assert not (folder / "notes.txt").exists()
+        box.journal.undo()
+        box.journal.undo()
+        assert (folder / "notes.txt").read_text() == "one\ntwo\nthree\n"
+        tools = [row["tool"] for row in box.audit.query()]
+        assert tools == ["delete_file", "exec", "edit_file", "grep", "read_file"]
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "~/x", "link/passwd", "a/../../secret"])
+async def test_nothing_outside_is_read_or_written_and_the_roots_are_named(folder, path):
+    (folder / "link").symlink_to("/etc")
+    (folder.parent / "secret").write_text("s3cret")
+    async with Toolbox.open(workspace=folder, mode="autonomous", yes=True) as box:
+        for name, more in (("read_file", {}), ("write_file", {"content": "x"}), ("delete_file", {})):
+            output = await box.call(name, {"path": path, **more})
+            assert output.is_error
+            assert "s3cret" not in output.for_llm
+            assert "root:" not in output.for_llm
+            if path != "link/passwd":
+                assert str(folder) in output.for_llm
+    assert (folder.parent / "secret").read_text() == "s3cret"
+
+
+async def test_a_deletion_waits_for_another_process_and_then_runs_once(folder):
+    async with Toolbox.open(workspace=folder) as box:
+        output = await box.call("delete_file", {"path": "notes.txt"})
+        assert output.error_kind == "pending"
+    async with Toolbox.open(workspace=folder) as other:
+        assert other.approvals.resolve(output.meta["approval_id"], True, approver="person")
+    async with Toolbox.open(workspace=folder) as box:
+        assert (folder / "notes.txt").exists()
+        assert not (await box.call("delete_file", {"path": "notes.txt"})).is_error
+        assert not (folder / "notes.txt").exists()
+
+
+async def test_observer_looks_and_touches_nothing(folder):
+    async with Toolbox.open(workspace=folder, mode="observer", approve=yes, yes=True) as box:
+        assert not (await box.call("read_file", {"path": "notes.txt"})).is_error
+        for name, arguments in (
+            ("write_file", {"path": "x", "content": "x"}),
+            ("exec", {"command": "touch x"}),
+            ("delete_file", {"path": "notes.txt"}),
+        ):
+            assert (await box.call(name, arguments)).error_kind == "denied"
+    assert sorted(os.listdir(folder)) == ["notes.txt"]
+
+
+async def test_long_output_is_cut_and_the_whole_can_be_read(folder):
+    @tool(category="memory")
+    def long() -> str:
+        """Long."""
+        return "\n".join(f"line {n}" for n in range(40_000))
+
+    async with Toolbox.open(workspace=folder, tools=[long]) as box:
+        output = await box.call("long")
+        assert len(output.for_llm) <= 50_000
+        where = output.for_llm.split("full output: ")[1].split("]")[0]
+        page = await box.call("read_file", {"path": where, "offset": 30_001, "limit": 1})
+        assert "line 30000" in page.for_llm
+
+
+async def test_check_says_what_would_happen_and_nothing_happens(folder):
+    async with Toolbox.open(workspace=folder) as box:
+        assert (await box.check("exec", {"command": "touch x"})).verdict == "allow"
+        assert (await box.check("exec", {"command": "touch x"}, bare=True)).verdict == "ask"
+        assert (await box.check("delete_file", {"path": "notes.txt"})).verdict == "ask"
+        assert (await box.check("read_file", {"path": "/etc/shadow"})).verdict == "deny"
+        assert "offset" in (await box.check("read_file", {"path": "x", "ofset": 1})).reason
+        assert (await box.check("reed_file", {})).verdict == "deny"
+        assert box.audit.query() == []
+    assert sorted(os.listdir(folder)) == ["notes.txt"]
+
+
+async def test_calls_of_a_model_in_both_shapes_answer_in_order(folder):
+    anthropic = {"type": "tool_use", "id": "a", "name": "list_dir", "input": {}}
+    function = {"name": "read_file", "arguments": json.dumps({"path": "notes.txt"})}
+    async with Toolbox.open(workspace=folder) as box:
+        outputs = await box.call_many([anthropic, {"id": "b", "type": "function", "function": function}])
+        assert "notes.txt" in outputs[0].for_llm
+        assert "1| one" in outputs[1].for_llm
+        for dialect in ("openai", "openai-responses", "anthropic", "gemini", "mcp"):
+            assert len(box.definitions(dialect)) == len(box.registry)
+
+
+def test_scripts_need_no_loop(folder):
+    with Toolbox.open(workspace=folder) as box:
+        assert "1| one" in str(box.call_sync("read_file", {"path": "notes.txt"}))
+        assert not box.call_sync("exec", {"command": "echo hi > new"}).is_error
+    assert (folder / "new").read_text() == "hi\n"
+    assert not [t for t in threading.enumerate() if t.name == "toolcrib-loop"]
+
+
+async def test_awaited_instead_of_entered(folder):
+    box = await Toolbox.open(workspace=folder)
+    assert not (await box.call("list_dir", {})).is_error
+    await box.aclose()
+    await box.aclose()
+
+
+async def test_background_sessions_end_with_the_toolbox(folder):
+    async with Toolbox.open(workspace=folder, yes=True) as box:
+        output = await box.call("exec", {"command": "sleep 4711.25", "background": True}, ToolContext(session_id="s"))
+        assert not output.is_error
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline and _running(b"4711.25"):
+        await asyncio.sleep(0.05)
+    assert not _running(b"4711.25")
+
+
+def _running(marker):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if marker in file.read():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize("wrong", [{"mode": "god"}, {"config": "absent.toml"}, {"workspace": "/nowhere/at/all"}])
+async def test_wrong_settings_are_said_at_once(folder, wrong):
+    with pytest.raises(ConfigError):
+        await Toolbox.open(**{"workspace": folder, **wrong})
+
+
+async def test_a_tool_of_ones_own_cannot_take_a_builtin_name(folder):
+    def read_file(path: str) -> str:
+        """Mine."""
+        return path
+
+    with pytest.raises(ToolConflictError, match="read_file"):
+        await Toolbox.open(workspace=folder, tools=[read_file])
+
+
+async def test_dry_run_describes_and_does_nothing(folder):
+    (folder / "toolcrib.toml").write_text("dry_run = true\n")
+    async with Toolbox.open(workspace=folder, config=folder / "toolcrib.toml", yes=True) as box:
+        output = await box.call("write_file", {"path": "x", "content": "hello"})
+        assert "Dry run" in output.for_llm
+        assert "+hello" in output.for_llm
+        assert "1| one" in str(await box.call("read_file", {"path": "notes.txt"}))
+    assert not (folder / "x").exists()
+
+
+async def test_no_sandbox_means_no_command_and_a_remedy(folder, monkeypatch):
+    def absent():
+        raise SandboxUnavailable("bubblewrap is not there; apt-get install bubblewrap")
+
+    monkeypatch.setattr(importlib.import_module("toolcrib.boundary.sandbox.probe"), "find", absent)
+    async with Toolbox.open(workspace=folder, mode="autonomous", yes=True) as box:
+        output = await box.call("exec", {"command": "touch x"})
+        assert output.is_error
+        assert "apt-get install bubblewrap" in output.for_llm
+    assert not (folder / "x").exists()
+
+
+async def test_a_backend_of_a_later_version_is_refused_and_not_replaced(folder):
+    (folder / "toolcrib.toml").write_text('[sandbox]\nbackend = "landlock"\n')
+    async with Toolbox.open(workspace=folder, config=folder / "toolcrib.toml", yes=True) as box:
+        output = await box.call("exec", {"command": "touch x"})
+        assert output.is_error
+        assert "landlock" in output.for_llm
+    assert not (folder / "x").exists()
