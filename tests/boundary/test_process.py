@@ -1,5 +1,6 @@
 import asyncio
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -20,8 +21,13 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX only")
 ENV = {"PATH": "/usr/bin:/bin"}
 
 
+def unique(text: str) -> str:
+    """Sleeps of 7x.5 seconds are this test run's own, so that it can look for them."""
+    return re.sub(r"\b(7\d)\.5\b", rf"\g<1>.{os.getpid()}5", text)
+
+
 def shell(command: str, cwd: Path | str = "/tmp") -> Spawn:
-    return Spawn(["/bin/bash", "-c", command], str(cwd), ENV)
+    return Spawn(["/bin/bash", "-c", unique(command)], str(cwd), ENV)
 
 
 async def sh(command: str, timeout: float = 20) -> ProcessResult:
@@ -37,7 +43,7 @@ def alive(marker: str) -> list[int]:
     found: list[int] = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if marker.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if unique(marker).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                 found.append(int(pid))
         except OSError:
             continue
@@ -241,7 +247,7 @@ async def test_an_error_of_ours_ends_one_command_and_not_the_others() -> None:
             os.close(self.write_end)
 
     handshake = Broken()
-    broken = start(Spawn(["/bin/sleep", "75.5"], "/tmp", ENV, handshake=handshake), timeout=20)
+    broken = start(Spawn(["/bin/sleep", unique("75.5")], "/tmp", ENV, handshake=handshake), timeout=20)
     other = start(shell("sleep 0.2; echo fine"), timeout=20)
     os.write(handshake.write_end, b"news")
     with pytest.raises(RuntimeError, match="cannot confine"):
@@ -263,7 +269,7 @@ def test_commands_end_with_the_process() -> None:
         "from toolcrib.boundary.process import start; from toolcrib.boundary.spawn import Spawn; import time;"
         "start(Spawn(['/bin/sleep', '76.5'], '/tmp', {}), timeout=None); time.sleep(0.3)"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=20)
+    subprocess.run([sys.executable, "-c", unique(script)], check=True, timeout=20)
     assert not alive("76.5")
 
 
@@ -299,7 +305,7 @@ try:
 except ChildProcessError:
     print("no children left")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20)
+    done = subprocess.run([sys.executable, "-c", unique(script)], capture_output=True, text=True, timeout=20)
     assert done.stdout == "no children left\n", done.stderr
     assert not alive("77.5")
 

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +17,9 @@ from toolcrib.core.errors import SandboxUnavailable
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool
+from toolcrib.record.journal import Journal
 from toolcrib.record.spill import Spill
+from toolcrib.record.state import StateFolder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the default sandbox is for Linux")
 
@@ -54,6 +57,8 @@ class Bench:
         self.registry = ToolRegistry(self.shell.tools())
 
     async def __call__(self, name: str, ctx: ToolContext = CALLER, **arguments: Any) -> ToolOutput:
+        if isinstance(arguments.get("command"), str):
+            arguments["command"] = unique(arguments["command"])
         return await self.registry.execute(name, arguments, ctx)
 
     def tool(self, name: str) -> Tool:
@@ -78,10 +83,15 @@ async def boxed(tmp_path: Path) -> AsyncIterator[Bench]:
     bench.close()
 
 
+def unique(text: str) -> str:
+    """Sleeps of 8x.5 seconds are this test run's own, so that it can look for them."""
+    return re.sub(r"\b(8\d)\.5\b", rf"\g<1>.{os.getpid()}5", text)
+
+
 def alive(marker: str) -> bool:
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if marker.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if unique(marker).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                 return True
         except OSError:
             continue
@@ -259,6 +269,26 @@ async def test_protected_names_that_appear_go_to_the_trash(boxed: Bench) -> None
     assert (boxed.root / "a").read_text() == "ok\n"
     assert "[.mcp.json, .vscode moved to the trash" in output.for_llm
     assert not output.is_error
+
+
+async def test_the_journal_brings_them_back(tmp_path: Path) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    workspace = Workspace(root)
+    journal = Journal(StateFolder.for_workspace(root, tmp_path / "state"), workspace)
+    shell = ShellTools(
+        workspace,
+        lambda: select_sandbox(SandboxSettings(), root),
+        move_to_trash=journal.move_to_trash,
+    )
+    output = await shell.exec("git init -q . 2>&1; echo x > .mcp.json", ctx=ToolContext(call_id="call-1"))
+    assert ".mcp.json moved to the trash" in output.for_llm
+    assert not (root / ".git/config").exists()
+    journal.undo("call-1")
+    assert (root / ".mcp.json").read_text() == "x\n"
+    assert (root / ".git/config").exists()
+    journal.close()
+    workspace.close()
 
 
 async def test_they_go_after_a_timeout_and_a_cancellation_too(boxed: Bench) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import SandboxSettings, seccomp
+from toolcrib.boundary.sandbox import SandboxSettings, cgroup, seccomp
 from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
 
 SCRIPT = Path(__file__).with_name("attacks.py")
@@ -113,6 +113,8 @@ def main() -> None:
     base, program = Path(sys.argv[1]), sys.argv[2]
     uid = int(sys.argv[3]) if len(sys.argv) > 3 else None
     build(base, uid)
+    if uid is not None:
+        cgroup.places = cgroup.Places  # the other user could not remove what root has made
     # Everything that is imported late is imported now: another user may not reach this interpreter's files.
     warm_up = Bubblewrap(program, SandboxSettings(), base / "workspace")
     environment = command_environment()

@@ -1,0 +1,64 @@
+import glob
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.sandbox import cgroup
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cgroups are Linux's")
+
+# In a process of its own, so that the groups end with it.
+SCRIPT = """
+import asyncio, sys
+from pathlib import Path
+from toolcrib.boundary.environment import command_environment
+from toolcrib.boundary.process import run
+from toolcrib.boundary.sandbox import Limits, SandboxSettings, select_sandbox
+settings = SandboxSettings(limits=Limits(memory=128 << 20, processes=40))
+sandbox = select_sandbox(settings, Path(sys.argv[1]))
+spawn = sandbox.wrap(["/bin/bash", "-c", sys.argv[2]], cwd=sandbox.workspace, env=command_environment(), timeout=20)
+result = asyncio.run(run(spawn, timeout=20))
+print(result.exit_code, result.stdout.excerpt().text, result.stderr.excerpt().text)
+"""
+
+
+def sandboxed(workspace: Path, command: str) -> str:
+    if not cgroup.places():
+        pytest.skip("no control group can be made here")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(workspace), command], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_memory_of_the_whole_tree_is_limited(tmp_path: Path) -> None:
+    program = "import time; b = bytearray(60 << 20); time.sleep(1)"
+    said = sandboxed(tmp_path, f"for i in 1 2 3 4 5; do python3 -c '{program}' & done; wait; echo survived $?")
+    assert "Killed" in said
+    assert "137" in sandboxed(tmp_path, "exec python3 -c 'bytearray(400 << 20)'")
+
+
+def test_the_number_of_processes_is_limited(tmp_path: Path) -> None:
+    said = sandboxed(tmp_path, "for i in $(seq 80); do sleep 1 & done 2>/dev/null; jobs -r | wc -l; wait")
+    assert "Resource temporarily unavailable" in said or int(said.split()[1]) < 80
+
+
+def test_groups_are_gone_afterwards(tmp_path: Path) -> None:
+    said = sandboxed(tmp_path, "cat /proc/self/cgroup")
+    names = set(re.findall(r"toolcrib-\d+(?:-\d+)?", said))
+    assert names, said
+    for name in names:
+        assert not glob.glob(f"/sys/fs/cgroup/**/{name}", recursive=True)
+
+
+def test_version_2_needs_a_delegated_parent(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    (tmp_path / "cgroup.procs").write_text("")
+    assert cgroup._is_delegated(str(tmp_path))
+    (tmp_path / "cgroup.subtree_control").write_text("cpu\n")
+    assert not cgroup._is_delegated(str(tmp_path))
+    assert not cgroup._is_delegated(str(tmp_path / "missing"))
