@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolcrib.boundary.workspace import Workspace
@@ -280,7 +280,9 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None)
+@example(steps=[("delete", "d"), ("write", "d/a", b"", None), ("delete", "d")], jump=False)
+@example(steps=[("write", "a", b"", 0o444)], jump=False)
 @given(steps=STEPS, jump=st.booleans())
 def test_undo_is_byte_identical_after_any_changes(tmp_path_factory, steps, jump):
     base = tmp_path_factory.mktemp("journal")

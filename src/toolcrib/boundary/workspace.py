@@ -430,19 +430,27 @@ class Workspace:
         return made
 
     def stage(
-        self, path: PathLike, data: bytes, mode: int | None = None, *, sync: bool = True, expect: Identity | None = None
+        self,
+        path: PathLike,
+        data: bytes,
+        mode: int | None = None,
+        *,
+        sync: bool = True,
+        expect: Identity | None = None,
+        override: bool = False,
     ) -> Staged:
         """Write new content beside a file, ready to replace it. Keeps the old file's mode unless one is given.
 
-        `expect` is the identity the old file must still have. `sync` flushes the content to the disk.
+        `expect` is the identity the old file must still have. `sync` flushes the content to the disk. `override`
+        replaces a write-protected file, too.
         """
         parent, name, place = self.open_parent(path)
         try:
             before = _entry(parent, name)
-            self._must_be_replaceable(before, parent, name, place)
+            self._must_be_replaceable(before, parent, name, place, override)
             if expect is not None and (before is None or identity(before) != expect):
                 raise ChangedMeanwhile(f"{place.shown} was changed by somebody else; read it again")
-            temp = f".{name[:60]}.{secrets.token_hex(6)}.tmp"
+            temp = f".{name[:40]}.{secrets.token_hex(6)}.tmp"  # 40 characters are at most 160 bytes of 255
             staged = Staged(parent, name, temp, place, before)
         except BaseException:
             os.close(parent)
@@ -454,7 +462,9 @@ class Workspace:
             raise
         return staged
 
-    def _must_be_replaceable(self, st: os.stat_result | None, parent: int, name: str, place: Place) -> None:
+    def _must_be_replaceable(
+        self, st: os.stat_result | None, parent: int, name: str, place: Place, override: bool
+    ) -> None:
         if st is None:
             return
         if stat.S_ISLNK(st.st_mode):
@@ -462,7 +472,9 @@ class Workspace:
             raise self._link_refused(place, met)
         if not stat.S_ISREG(st.st_mode):
             raise NotRegularFile(f"{place.shown} is {kind_of(st.st_mode)}, not a regular file")
-        if not os.access(name, os.W_OK, dir_fd=parent, effective_ids=os.access in os.supports_effective_ids):
+        if not override and not os.access(
+            name, os.W_OK, dir_fd=parent, effective_ids=os.access in os.supports_effective_ids
+        ):
             raise PermissionError(errno.EACCES, "the file is write-protected", place.shown)
 
     def write_atomic(

@@ -132,7 +132,7 @@ class Journal:
     ) -> Written:
         """Create or replace a file in one step; directories above it are made. `expect`: the file seen before."""
         self.mkdirs(os.path.dirname(self.ws.relative(path)) or ".", call_id=call_id, tool=tool, session_id=session_id)
-        staged = self.ws.stage(path, data, mode, sync=self._sync, expect=expect)
+        staged = self.ws.stage(path, data, mode, sync=self._sync, expect=expect, override=undoes is not None)
         kept: str | None = None
         try:
             if must_be_new and staged.before is not None:
@@ -299,6 +299,8 @@ class Journal:
             return None
         if row["before_kind"] == "absent":
             line = self._reverse_creation(row, shown, now, by)
+        elif row["before_kind"] == "dir" and row["kept"] is None:
+            line = self._make_directory(row, shown, by)
         elif str(row["kept"]).startswith("trash/"):
             line = self._reverse_removal(row, shown, now, by)
         else:
@@ -312,13 +314,27 @@ class Journal:
         if now is None:
             return None
         if row["after_kind"] == "dir" and row["undoes"] is None:  # one that was made, not a tree that came back
-            try:
-                self.ws.rmdir(shown)
-            except OSError:
-                return f"kept {shown}/ (not empty)"
-            return f"removed {shown}/"
+            return self._remove_directory(row, shown, now, by)
         self.move_to_trash(shown, by["call_id"], f"undo of {row['call_id']}", tool="undo", undoes=row["id"])
         return f"removed {shown}"
+
+    def _remove_directory(self, row: dict[str, Any], shown: str, now: os.stat_result, by: dict[str, Any]) -> str:
+        new = self._row(self.ws.locate(shown), by["call_id"], "undo", by["session_id"], None, row["id"])
+        number = self._insert(new | _before(now, None) | {"after_kind": "absent"})
+        try:
+            self.ws.rmdir(shown)
+        except OSError:
+            self._execute("DELETE FROM change WHERE id = ?", number)
+            return f"kept {shown}/ (not empty)"
+        self._done(number, row["id"])
+        return f"removed {shown}/"
+
+    def _make_directory(self, row: dict[str, Any], shown: str, by: dict[str, Any]) -> str | None:
+        self.mkdirs(shown, **by)
+        self.ws.chmod(shown, row["before_mode"])
+        self._same_again(row, _text(_dir_identity(self.ws.lstat(shown))))
+        self._execute("UPDATE change SET status = 'done' WHERE id = ?", row["undoes"])
+        return f"made {shown}/"
 
     def _reverse_change(
         self, row: dict[str, Any], shown: str, now: os.stat_result | None, by: dict[str, Any]
