@@ -115,15 +115,15 @@ def spawner() -> Spawner:
         with _lock:
             if _shared is None:
                 _shared = Spawner()
-                atexit.register(_end_all, _shared, os.getpid())
+                atexit.register(end_all)
     return _shared
 
 
-def _end_all(shared: Spawner, pid: int) -> None:
-    """Commands that still run end with the process. Sandboxed ones would anyway."""
-    if os.getpid() == pid:
+def end_all() -> None:
+    """End every command that still runs. Happens by itself at the end of the process; sandboxed ones end anyway."""
+    if _shared is not None:
         until = time.monotonic() + _EXIT_SECONDS
-        for process in list(shared.running):
+        for process in list(_shared.running):
             process.end(max(0.0, until - time.monotonic()))
 
 

@@ -15,9 +15,11 @@ import glob
 import itertools
 import os
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass
 
+from ..spawner import end_all
 from .spec import Limits
 
 _ROOT = "/sys/fs/cgroup"
@@ -119,11 +121,17 @@ def join_group(limits: Limits) -> None:
 
 
 def _leave(pid: int, thread: int) -> None:
-    if os.getpid() == pid:
-        for _, parent in places().controllers:
-            with contextlib.suppress(OSError):
-                _write(f"{parent}/tasks", str(thread))
-            _remove(f"{parent}/{_PREFIX}{pid}")
+    """At exit: take our thread out and remove the groups, once the commands in them have ended."""
+    if os.getpid() != pid:
+        return
+    end_all()
+    for _, parent in places().controllers:
+        with contextlib.suppress(OSError):
+            _write(f"{parent}/tasks", str(thread))
+        for pause in (0, 0.001, 0.01, 0.05):
+            time.sleep(pause)
+            if _remove(f"{parent}/{_PREFIX}{pid}"):
+                break
 
 
 def _remove_stale(parent: str) -> None:
