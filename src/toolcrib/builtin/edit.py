@@ -18,7 +18,8 @@ from ..record.journal import Journal
 from .closest import miss_hint
 from .diffs import bounded_diff
 from .encoding import SAMPLE, UTF8, Encoding, detect, named_encoding, not_quite_utf8, single_byte
-from .files import MAX_EDIT, call_id_of, explained
+from .explain import call_id_of, explained
+from .files import MAX_EDIT
 from .matching import Match, Matches, apply_matches, find_matches
 from .seen import Seen
 

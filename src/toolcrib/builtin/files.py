@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import errno
-import heapq
 import os
-import secrets
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -24,7 +20,9 @@ from ..core.verdict import Judgement
 from ..record.journal import Journal
 from .diffs import bounded_diff
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
+from .explain import call_id_of, explained
 from .images import image_block, image_type
+from .listing import STYLES, Listing, ListStyle
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
 from .seen import Seen
 
@@ -32,22 +30,6 @@ DEFAULT_LINES = 2000
 MAX_BYTES = 45_000  # of text a page, line numbers included: below the pipeline's bound of 50,000 characters
 MAX_IMAGE = 50 * 2**20  # read in whole before it is scaled down
 MAX_EDIT = 100 * 2**20  # larger files are not taken into memory for editing or previews
-
-# Directories that a recursive listing names but does not enter: large, and made by tools.
-UNENTERED = frozenset(
-    {
-        ".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox", ".mypy_cache",
-        ".ruff_cache", ".pytest_cache", ".idea", ".gradle", ".terraform", ".next", ".cache", "target", "dist", "build",
-    }
-)  # fmt: skip
-_MAX_DEPTH = 64
-
-ListStyle = Literal["plain", "emoji", "tagged"]
-_STYLES: Mapping[ListStyle, tuple[str, str, str]] = {  # directory, link, file
-    "plain": ("{}/", "{}@", "{}"),
-    "emoji": ("📁 {}", "🔗 {}", "📄 {}"),
-    "tagged": ("[DIR] {}/", "[LINK] {}", "[FILE] {}"),
-}
 
 _DOCUMENTS = {".docx": "a Word document", ".xlsx": "an Excel workbook", ".pptx": "a PowerPoint presentation"}
 
@@ -61,7 +43,7 @@ class FileTools:
         self.ws = workspace
         self.journal = journal
         self.seen = seen or Seen()
-        self._style = _STYLES[list_style]
+        self._style = STYLES[list_style]
         self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()
         self._harmless: OrderedDict[str, None] = OrderedDict()
 
@@ -266,7 +248,7 @@ class FileTools:
             fd = self.ws.open_dir(path)
             try:
                 shown = self.ws.relative(path)
-                listing = _Listing(self._style, max_entries)
+                listing = Listing(self._style, max_entries)
                 listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
             finally:
                 os.close(fd)
@@ -332,63 +314,12 @@ class FileTools:
         if stat.S_ISDIR(st.st_mode):
             fd = self.ws.open_dir(shown)
             try:
-                listing = _Listing(_STYLES["plain"], 50)
+                listing = Listing(STYLES["plain"], 50)
                 listing.walk(fd, shown + "/", True, ctx)
             finally:
                 os.close(fd)
             return f"delete {shown}/ and all that is in it:\n{listing.text(shown)}"
         return f"delete {shown} ({st.st_size:,} bytes)"
-
-
-class explained:  # noqa: N801
-    """Turns the system's errors about a path into words for the model: what is wrong and what to try."""
-
-    def __init__(self, ws: Workspace, path: str) -> None:
-        self._ws = ws
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, ToolError) or not isinstance(error, OSError):
-            return
-        shown = self._ws.relative(self._path)
-        if isinstance(error, FileNotFoundError):
-            raise ToolError(f"File not found: {shown}{similar_names(self._ws, shown)}") from None
-        if isinstance(error, IsADirectoryError):
-            raise ToolError(f"{shown} is a directory; list_dir lists it") from None
-        if isinstance(error, NotADirectoryError):
-            raise ToolError(f"{shown} is not a directory, or something above it is a file") from None
-        if isinstance(error, FileExistsError):
-            raise ToolError(f"{shown} exists already") from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise ToolError(f"Permission denied: {shown} ({error.strerror})") from None
-        raise ToolError(f"{shown}: {error.strerror or error}") from None
-
-
-def similar_names(ws: Workspace, shown: str) -> str:
-    """A hint at entries of the same directory with a similar name, or at the first part that does not exist."""
-    folder, name = os.path.split(shown)
-    try:
-        fd = ws.open_dir(folder or ".")
-    except (OSError, ToolError):
-        return f" (there is no directory {folder})" if folder else ""
-    try:
-        with os.scandir(fd) as entries:
-            names = [entry.name for _, entry in zip(range(2000), entries, strict=False)]
-    finally:
-        os.close(fd)
-    folded = {each.casefold(): each for each in names}
-    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
-    if not close:
-        return ""
-    return " Did you mean " + " or ".join(os.path.join(folder, folded[each]) for each in close) + "?"
-
-
-def call_id_of(ctx: ToolContext) -> str:
-    """The id under which the journal keeps this call's changes."""
-    return ctx.call_id or f"direct-{secrets.token_hex(4)}"
 
 
 def preview_change(ws: Workspace, path: str, content: str) -> str:
@@ -410,68 +341,6 @@ def preview_change(ws: Workspace, path: str, content: str) -> str:
         return bounded_diff(found.decode(old), content, shown) or f"{shown}: no change"
     except ToolError:
         return f"replace {shown} ({size:,} bytes, not shown) by {len(content):,} characters"
-
-
-class _Listing:
-    """A sorted listing that stops at its limit, whatever the size of the tree."""
-
-    def __init__(self, style: tuple[str, str, str], limit: int) -> None:
-        self._style = style
-        self._limit = limit
-        self._lines: list[str] = []
-        self._unentered: list[str] = []
-        self._more = 0
-        self._cut = False
-
-    def walk(self, fd: int, prefix: str, recursive: bool, ctx: ToolContext, depth: int = 0) -> None:
-        room = self._limit - len(self._lines)
-        entries, count = _smallest(fd, room)
-        self._more += max(0, count - len(entries))
-        for number, (name, kind) in enumerate(entries):
-            if len(self._lines) >= self._limit:
-                self._more += len(entries) - number
-                self._cut = self._cut or recursive
-                return
-            self._lines.append(self._style[kind].format(prefix + name))
-            if kind != 0 or not recursive:
-                continue
-            if name in UNENTERED or depth >= _MAX_DEPTH:
-                self._unentered.append(prefix + name)
-            elif not ctx.cancelled:
-                try:
-                    below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-                except OSError:
-                    continue  # gone, replaced, or not ours to read
-                try:
-                    self.walk(below, f"{prefix}{name}/", recursive, ctx, depth + 1)
-                finally:
-                    os.close(below)
-
-    def text(self, shown: str) -> str:
-        if not self._lines:
-            return f"({shown} is empty)"
-        lines = list(self._lines)
-        if self._unentered:
-            named = ", ".join(self._unentered[:20]) + (" …" if len(self._unentered) > 20 else "")
-            lines.append(f"(not entered: {named})")
-        if self._more:
-            least = "at least " if self._cut else ""
-            lines.append(f"({least}{self._more:,} more entries not shown; raise max_entries or list a subdirectory)")
-        return "\n".join(lines)
-
-
-def _smallest(fd: int, room: int) -> tuple[list[tuple[str, int]], int]:
-    count = 0
-
-    def entries() -> Iterator[tuple[str, int]]:
-        nonlocal count
-        with os.scandir(fd) as found:
-            for entry in found:
-                count += 1
-                kind = 1 if entry.is_symlink() else 0 if entry.is_dir(follow_symlinks=False) else 2
-                yield entry.name, kind
-
-    return heapq.nsmallest(max(room, 0), entries()), count
 
 
 def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers: bool) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from .closest import miss_hint
 from .diffs import bounded_diff
 from .edit import MAX_EDIT
 from .encoding import SAMPLE, UTF8, Encoding, detect, single_byte
-from .files import call_id_of, explained
+from .explain import call_id_of, explained
 from .matching import line_end
 from .patch_format import FilePatch, Hunk, parse_patch
 from .seen import Seen

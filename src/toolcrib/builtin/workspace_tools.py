@@ -6,7 +6,8 @@ from ..boundary.workspace import Workspace
 from ..core.tool import Tool
 from ..record.journal import Journal
 from .edit import EditTools
-from .files import FileTools, ListStyle
+from .files import FileTools
+from .listing import ListStyle
 from .patch import PatchTools
 from .seen import Seen
 

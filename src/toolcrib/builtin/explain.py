@@ -1,0 +1,63 @@
+"""Says what went wrong with a path in words that help: what is not there, and what may have been meant."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import secrets
+
+from ..boundary.workspace import Workspace
+from ..core.context import ToolContext
+from ..core.errors import ToolError
+
+
+class explained:  # noqa: N801
+    """Turns the system's errors about a path into words for the model: what is wrong and what to try."""
+
+    def __init__(self, ws: Workspace, path: str) -> None:
+        self._ws = ws
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, ToolError) or not isinstance(error, OSError):
+            return
+        shown = self._ws.relative(self._path)
+        if isinstance(error, FileNotFoundError):
+            raise ToolError(f"File not found: {shown}{similar_names(self._ws, shown)}") from None
+        if isinstance(error, IsADirectoryError):
+            raise ToolError(f"{shown} is a directory; list_dir lists it") from None
+        if isinstance(error, NotADirectoryError):
+            raise ToolError(f"{shown} is not a directory, or something above it is a file") from None
+        if isinstance(error, FileExistsError):
+            raise ToolError(f"{shown} exists already") from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise ToolError(f"Permission denied: {shown} ({error.strerror})") from None
+        raise ToolError(f"{shown}: {error.strerror or error}") from None
+
+
+def similar_names(ws: Workspace, shown: str) -> str:
+    """A hint at entries of the same directory with a similar name, or at the first part that does not exist."""
+    folder, name = os.path.split(shown)
+    try:
+        fd = ws.open_dir(folder or ".")
+    except (OSError, ToolError):
+        return f" (there is no directory {folder})" if folder else ""
+    try:
+        with os.scandir(fd) as entries:
+            names = [entry.name for _, entry in zip(range(2000), entries, strict=False)]
+    finally:
+        os.close(fd)
+    folded = {each.casefold(): each for each in names}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    if not close:
+        return ""
+    return " Did you mean " + " or ".join(os.path.join(folder, folded[each]) for each in close) + "?"
+
+
+def call_id_of(ctx: ToolContext) -> str:
+    """The id under which the journal keeps this call's changes."""
+    return ctx.call_id or f"direct-{secrets.token_hex(4)}"
