@@ -59,6 +59,7 @@ def load_settings(
 
     root = _workspace_of([*layers, *([chosen] if chosen else []), from_env, from_flags])
     project: Layer | None = None
+    found: ConfigFile | None = None
     status: Status = "trusted"
     if chosen is None:
         found = _first_file(root, "toolcrib")
@@ -88,7 +89,9 @@ def load_settings(
         warnings.append(_untrusted(project, status, result.ignored))
     warnings += _not_yet(result.sources)
     files = tuple(layer.file.path for layer in layers if layer.file)
-    return settings.with_origin(Origin(result.sources, warnings, tuple(result.ignored), status == "trusted", files))
+    return settings.with_origin(
+        Origin(result.sources, warnings, tuple(result.ignored), status == "trusted", files, found)
+    )
 
 
 def config_home(environ: Mapping[str, str] | None = None) -> Path:

@@ -15,6 +15,7 @@ from ..boundary.sandbox.spec import Limits, SandboxSettings
 from .tighten import Fewer, More, Only, Rank, Smaller
 
 if TYPE_CHECKING:
+    from .files import ConfigFile
     from .merge import Ignored
 
 Mode = Literal["observer", "assistant", "autonomous"]
@@ -247,6 +248,7 @@ class Origin:
     ignored: tuple[Ignored, ...] = ()
     trusted: bool = True
     files: tuple[Path, ...] = ()
+    project: ConfigFile | None = None
 
 
 class Settings(Section):
@@ -301,6 +303,11 @@ class Settings(Section):
     def files(self) -> tuple[Path, ...]:
         """The files that were read, the weakest first."""
         return self._origin.files
+
+    @property
+    def project(self) -> ConfigFile | None:
+        """The project file as it was read, trusted or not; None where there was none."""
+        return self._origin.project
 
     def with_origin(self, origin: Origin) -> Settings:
         """The same settings, knowing where they came from."""

@@ -1,0 +1,23 @@
+"""The command `toolcrib`: doors for people. One file a command, loaded when it is used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit. 0 ok, 1 tool error, 2 usage or arguments, 3 denied or not approved, 130 Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            # File names that are not UTF-8 reach us as surrogates: showing them must not fail.
+            reconfigure(errors="backslashreplace")
+    if argv is None and sys.argv[1:] == ["--version"]:
+        from .. import __version__
+
+        print(f"toolcrib {__version__}")
+        return
+    from .app import app
+
+    app()(args=None if argv is None else list(argv), prog_name="toolcrib")

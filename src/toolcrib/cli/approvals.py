@@ -1,0 +1,188 @@
+"""`toolcrib approvals`: calls that wait for a yes, and the answers, from any terminal."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from . import show
+from .options import FAILED, OK, USAGE, Options, Usage, command
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from ..record.approvals import Approvals
+
+HELP = {"help_option_names": ["-h", "--help"]}
+Id = Annotated[str, typer.Argument(metavar="ID", help="The request, like ap_1a2b3c4d5e.")]
+Reason = Annotated[str, typer.Option("--reason", help="A word for the model.")]
+
+
+def listed(
+    options: Options,
+    everywhere: Annotated[bool, typer.Option("--all", help="Those of all workspaces, answered ones too.")] = False,
+) -> int:
+    """List the calls that wait for an answer."""
+    rows: list[dict[str, Any]] = []
+    if everywhere:
+        for path in _databases():
+            with _opened(path) as approvals:
+                rows += [{**row, "workspace": path.parent.name} for row in approvals.recent()]
+    else:
+        state = options.state()
+        with _opened(state.record_db) as approvals:
+            rows = approvals.pending()
+    if options.json:
+        show.out_json(rows)
+        return OK
+    now = time.time()
+    cells: list[list[str]] = []
+    for row in rows:
+        left = f"{max(0, row['expires'] - now) / 3600:.1f} h left" if row["state"] == "pending" else row["state"]
+        where = [str(row["workspace"])] if everywhere else []
+        cells.append([row["id"], *where, show.clock(row["created"]), left, row["tool"], row["preview"][:200]])
+    show.columns(cells, ("bold",))
+    if not rows:
+        show.say("Nothing waits for approval here." + ("" if everywhere else " (--all looks in every workspace)"))
+    return OK
+
+
+def shown(options: Options, request_id: Id) -> int:
+    """Show one request: what would run, and why it asks."""
+    with _request(options, request_id) as (_, row):
+        if options.json:
+            show.out_json(row)
+            return OK
+        show.out(f"{row['tool']} ({row['category']}), {row['state']}", "bold")
+        facts = {
+            "why it asks": row["reason"],
+            "rule that would allow it": row["rule"],
+            "asked": show.clock(row["created"]),
+            "expires": show.clock(row["expires"]),
+            "session": row["session_id"],
+            "answered by": row.get("approver"),
+        }
+        show.columns([[f"  {key}", str(value)] for key, value in facts.items() if value], ("dim", None))
+        show.out("arguments:")
+        show.out(json.dumps(json.loads(row["arguments"]), indent=2, ensure_ascii=False))
+        show.out("preview:")
+        show.out(row["preview"])
+    return OK
+
+
+def approve(
+    options: Options,
+    request_id: Id,
+    session: Annotated[bool, typer.Option("--session", help="Also what the same rule names, in that session.")] = False,
+    edit: Annotated[
+        str | None, typer.Option("--edit", metavar="JSON", help="Run it with these arguments instead.")
+    ] = None,
+    reason: Reason = "",
+) -> int:
+    """Say yes. The call runs once, when it is repeated (at once, where its caller still waits)."""
+    arguments = _object(edit)
+    with _request(options, request_id) as (approvals, row):
+        if row["state"] == "pending" and approvals.resolve(
+            request_id,
+            True,
+            approver=_who(),
+            reason=reason,
+            arguments=arguments,
+            scope="session" if session else "once",
+        ):
+            show.say(f"Approved {row['tool']} ({request_id}): it runs once, when exactly this call is repeated.")
+            return OK
+        return _too_late(approvals, request_id)
+
+
+def deny(options: Options, request_id: Id, reason: Reason = "") -> int:
+    """Say no."""
+    with _request(options, request_id) as (approvals, row):
+        if row["state"] == "pending" and approvals.resolve(request_id, False, approver=_who(), reason=reason):
+            show.say(f"Denied {row['tool']} ({request_id}).")
+            return OK
+        return _too_late(approvals, request_id)
+
+
+def _too_late(approvals: Approvals, request_id: str) -> int:
+    row = approvals.get(request_id)
+    by = f" by {row['approver']}" if row and row.get("approver") else ""
+    show.error(f"{request_id} is {row['state'] if row else 'gone'}{by}; nothing was changed")
+    return FAILED
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Usage(f"--edit wants the arguments as a JSON object: {error}") from None
+    if not isinstance(value, dict):
+        raise Usage("--edit wants the arguments as a JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def _who() -> str:
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):  # a user without a name
+        return "cli"
+
+
+@contextmanager
+def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, dict[str, Any]]]:
+    """A request, looked for in this workspace first and then in all others: ids are random, and one is enough."""
+    here = options.state().record_db
+    for path in dict.fromkeys([here, *_databases()]):
+        with _opened(path) as approvals:
+            row = approvals.get(request_id)
+            if row is not None:
+                yield approvals, row
+                return
+    show.error(f"there is no approval request {request_id}; `toolcrib approvals --all` lists them")
+    raise typer.Exit(USAGE)
+
+
+def _databases() -> Iterator[Path]:
+    from ..record.state import state_home
+
+    yield from sorted(state_home().glob("*/record.db"))
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[Approvals]:
+    from ..record.approvals import Approvals
+
+    approvals = Approvals(path)
+    try:
+        yield approvals
+    finally:
+        approvals.close()
+
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings=HELP,
+    help="Calls that wait for a yes, and the answers. Alone: list them.",
+    invoke_without_command=True,
+)
+
+
+def _alone(options: Options) -> int:
+    return listed(options)
+
+
+app.callback()(command(_alone, group=True))
+app.command("list", context_settings=HELP)(command(listed))
+app.command("show", context_settings=HELP)(command(shown))
+app.command("approve", context_settings=HELP)(command(approve, without=("json",)))
+app.command("deny", context_settings=HELP)(command(deny, without=("json",)))

@@ -1,0 +1,68 @@
+"""Arguments of a call as people type them: `key=value`, `key=@file`, `key=-`, `key:=JSON`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, cast
+
+from .options import Usage
+
+MAX_INPUT = 64 * 2**20  # the most a call spills; more than any argument is meant to be
+
+_PAIR = re.compile(r"([^=:\s][^=:]*)(:=|=)(.*)", re.DOTALL)
+
+
+def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | str:
+    """The arguments of a call. Values stay text: the tool's schema decides what they are. Raises Usage."""
+    if text is not None:
+        if pairs:
+            raise Usage("arguments come either as key=value or as --json, not both")
+        return _input("--json", text[1:]) if text[:1] == "@" else _input("--json", "-") if text == "-" else text
+    found: dict[str, Any] = {}
+    stdin_used = False
+    for pair in pairs:
+        match = _PAIR.fullmatch(pair)
+        if match is None:
+            raise Usage(f"{pair!r}: arguments are written key=value (key=@file, key=- for stdin, key:=JSON)")
+        key, sign, given = match.groups()
+        value: Any = given
+        if sign == ":=":
+            try:
+                value = json.loads(given)
+            except ValueError as error:
+                raise Usage(f"{key}:= wants JSON: {error}") from None
+        elif given == "-":
+            if stdin_used:
+                raise Usage("only one argument can come from stdin")
+            stdin_used = True
+            value = _input(key, "-")
+        elif given.startswith("@@"):  # a value that begins with @
+            value = given[1:]
+        elif given.startswith("@"):
+            value = _input(key, given[1:])
+        if key in found:  # repeated: a list
+            before = found[key]
+            value = [*cast("list[Any]", before), value] if isinstance(before, list) else [before, value]
+        found[key] = value
+    return found
+
+
+def _input(key: str, name: str) -> str:
+    """The text of a file, or of stdin for `-`."""
+    try:
+        if name == "-":
+            raw = sys.stdin.buffer.read(MAX_INPUT + 1)
+        else:
+            with open(name, "rb") as file:
+                raw = file.read(MAX_INPUT + 1)
+    except OSError as error:
+        raise Usage(f"{key}: {name}: {error.strerror}") from None
+    if len(raw) > MAX_INPUT:
+        raise Usage(f"{key}: more than {MAX_INPUT:,} bytes")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Usage(f"{key}: {'stdin' if name == '-' else name} is not UTF-8 text") from None

@@ -1,0 +1,110 @@
+"""`toolcrib call`: run one tool through the pipeline, and answer with its output."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import show
+from .arguments import read_arguments
+from .options import FAILED, INTERRUPTED, OK, REFUSED, USAGE, Options, Usage, single
+
+if TYPE_CHECKING:
+    from ..core.output import ToolOutput
+
+_CODES = {"not_found": USAGE, "invalid": USAGE, "denied": REFUSED, "pending": REFUSED, "cancelled": INTERRUPTED}
+
+
+def tool_names(incomplete: str) -> list[str]:
+    """Completion: the names of the tools."""
+    with Options().open(Options().settings(quiet=True)) as box:
+        return [name for name in box.registry.names if name.startswith(incomplete)]
+
+
+def call(
+    options: Options,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool.", autocompletion=tool_names)],
+    pairs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="Arguments; key=@file reads a file, key=- stdin, key:=JSON takes JSON; repeated, a key is a list.",
+        ),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--json", metavar="JSON", help="All arguments as JSON; @file or - read it.")
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="text|json", help="How to print the result.")
+    ] = "text",
+) -> int:
+    """Call a tool. Its output goes to stdout; what went wrong, and questions, to stderr.
+
+    Exit code 0 if the tool ran, 1 if it failed, 2 for an unknown tool or bad arguments, 3 if it was denied or waits
+    for approval. Without a terminal nobody is asked: approve with `toolcrib approvals`, then repeat the call.
+    """
+    from .running import run
+
+    if output not in ("text", "json"):
+        raise Usage(f"--output {output}: it can be text or json")
+    arguments = read_arguments(pairs or [], text)
+    result = run(_call(options, name, arguments))
+    if output == "json":
+        show.out_json(as_json(name, result))
+    elif result.is_error:
+        show.error(result.user_text or result.for_llm)
+    else:
+        show.out(result.user_text or result.for_llm)
+    return exit_code(result)
+
+
+async def _call(options: Options, name: str, arguments: dict[str, Any] | str) -> ToolOutput:
+    from .door import terminal_door
+    from .progress import Progress
+
+    box = await options.open()
+    progress = Progress(box.events)
+    try:
+        box.approver.door = terminal_door(progress.pause)
+        ctx = replace(box.context, channel="cli", session_id=f"cli-{secrets.token_hex(4)}")
+        return await box.call(name, arguments, ctx)
+    finally:
+        progress.close()
+        await box.aclose()
+
+
+def exit_code(output: ToolOutput) -> int:
+    """The exit code that says what became of a call."""
+    return _CODES.get(output.error_kind or "", FAILED) if output.is_error else OK
+
+
+def as_json(name: str, output: ToolOutput) -> dict[str, Any]:
+    """An output as plain data; bytes as base64."""
+    return {
+        "tool": name,
+        "is_error": output.is_error,
+        "error_kind": output.error_kind,
+        "text": output.for_llm,
+        "for_user": output.for_user,
+        "data": output.data,
+        "content": [_block(block) for block in output.content],
+        "meta": dict(output.meta),
+        "is_async": output.is_async,
+        "pause_for_input": output.pause_for_input,
+    }
+
+
+def _block(block: Any) -> dict[str, Any]:
+    import base64
+    import dataclasses
+
+    plain = {field.name: getattr(block, field.name) for field in dataclasses.fields(block)}
+    if isinstance(plain.get("data"), bytes):
+        plain["data"] = base64.b64encode(plain["data"]).decode("ascii")
+    return {key: value for key, value in plain.items() if value is not None}
+
+
+app = single("call", call, without=("json",))

@@ -1,0 +1,49 @@
+"""`toolcrib clean`: remove what the state folder keeps longer than it must."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import show
+from .options import OK, REFUSED, Options, single
+
+
+def clean(
+    options: Options,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would go.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All spilled outputs, undo history and trash, whatever their age.")
+    ] = False,
+) -> int:
+    """Remove spilled outputs and undo history that are too old or too large. The record of calls stays.
+
+    Spilled outputs are kept 7 days and 2 GiB, undo history and trash 30 days and 2 GiB. --all asks first.
+    """
+    state = options.state()
+    if everything and not dry_run and not options.yes:
+        sizes = state.sizes()
+        kept = sum(size for part, size in sizes.items() if part != "record")
+        if not show.confirm(f"Remove {show.size(kept)} in {state.path}? Nothing can be undone afterwards."):
+            show.error("nothing was removed (say yes at a terminal, or use --yes)")
+            return REFUSED
+    if everything:
+        report = state.clean(spill_quota=0, spill_age=0, journal_quota=0, journal_age=0, dry_run=dry_run)
+    else:
+        report = state.clean(dry_run=dry_run)
+    if options.json:
+        show.out_json({
+            "folder": str(state.path), "sizes": report.sizes, "freed": report.freed, "dry_run": report.dry_run,
+            "removed": [{"part": r.part, "name": r.name, "size": r.size, "age": r.age} for r in report.removed],
+        })  # fmt: skip
+        return OK
+    for removal in report.removed:
+        show.out(f"{removal.part}/{removal.name}  {show.size(removal.size)}  {removal.age / 86400:.1f} days old")
+    verb = "would be freed" if dry_run else "freed"
+    held = ", ".join(f"{part} {show.size(size)}" for part, size in report.sizes.items())
+    show.say(f"{show.size(report.freed)} {verb} in {state.path} (held before: {held})")
+    return OK
+
+
+app = single("clean", clean)

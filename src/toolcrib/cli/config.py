@@ -1,0 +1,71 @@
+"""`toolcrib config`: the merged settings and where each came from, without the secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, cast
+
+import typer
+
+from . import show
+from .options import Options, single
+
+
+def config(
+    options: Options,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a configuration file.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only what is not a default.")] = False,
+) -> None:
+    """Show the settings that count here, and where each value came from. Secrets are hidden."""
+    if schema:
+        from ..config.schema import schema_text
+
+        print(schema_text(), end="")
+        return
+    from ..config.hide import hidden
+
+    settings = options.settings(quiet=options.json)
+    values = hidden(settings.model_dump())
+    if options.json:
+        show.out_json({
+            "settings": values,
+            "sources": dict(settings.sources),
+            "files": [str(path) for path in settings.files],
+            "trusted": settings.trusted,
+            "ignored": [str(item) for item in settings.ignored],
+            "warnings": settings.warnings,
+        })  # fmt: skip
+        return
+    rows: list[list[str]] = []
+    for key, value in _flat(values):
+        source = _source(key, settings.sources)
+        if not changed or source:
+            rows.append([key, f"= {_written(value)}", f"# {source or 'default'}"])
+    show.columns(rows, ("cyan", None, "dim"))
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        dotted = f"{above}{key}"
+        if isinstance(value, dict) and value:
+            yield from _flat(cast("dict[str, Any]", value), f"{dotted}.")
+        else:
+            yield dotted, value
+
+
+def _source(key: str, sources: Mapping[str, str]) -> str | None:
+    """Where a value, or the entry of a map that it is in, came from."""
+    while key:
+        if key in sources:
+            return sources[key]
+        key = key.rpartition(".")[0]
+    return None
+
+
+def _written(value: Any) -> str:
+    import json
+
+    return "(unset)" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+app = single("config", config)

@@ -1,0 +1,306 @@
+"""`toolcrib demo`: an MCP client uses guarded tools on real files. No key, no service.
+
+It starts our own server as any MCP client would, over stdio, in a fresh workspace with a state folder of its own,
+and fails if anything is not as it should be.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from socket import create_connection, create_server
+from typing import TYPE_CHECKING, Any
+
+from . import show
+from .install import own_command
+from .options import FAILED, OK, Options, Usage, single
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp_types import CallToolResult, ElicitResult
+
+SHOP = '''"""Prices of a small shop."""
+
+TAX = 0.19
+
+
+def price(net: float) -> float:
+    """The price with tax, in cents."""
+    return round(net * (1 + TAX) * 100)
+
+
+def total(nets: list[float]) -> float:
+    return sum(price(net) for net in nets)
+'''
+FILES = {
+    "README.md": "# Shop\n\nRun `python3 shop.py`. The tax rate is in `shop.py`.\n",
+    "shop.py": SHOP,
+    "notes/todo.txt": "- tax is 0.25 from now on\n- remove old.csv\n",
+    "old.csv": "item;net\nlamp;10\n",
+}
+SECRET = "the launch code is 0000"  # noqa: S105
+
+
+class Failed(Exception):
+    """A step did not do what it should."""
+
+
+def demo(options: Options) -> int:
+    """Watch an MCP client use the tools: read, search, edit, run, be refused, be asked, undo.
+
+    Everything happens in a temporary folder. Exit code 1 if any step does not do what it should.
+    """
+    if options.workspace or options.config or options.mode:
+        raise Usage("the demo has a workspace and settings of its own; leave --workspace, --config and --mode out")
+    from .running import run
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="toolcrib-demo-") as folder, Listener() as listener:
+            run(Demo(Path(folder).resolve(), listener).play())
+    except Failed as error:
+        show.error(f"the demo failed: {error}")
+        show.say("`toolcrib doctor` says what is missing on this machine.")
+        return FAILED
+    show.say("\nEverything above really happened, and nothing of it is left. Next: toolcrib install claude", "green")
+    return OK
+
+
+class Demo:
+    """The story, step by step. Each step checks what it shows."""
+
+    def __init__(self, base: Path, listener: Listener) -> None:
+        self.base, self.listener = base, listener
+        self.work, self.outside = base / "workspace", base / "outside"
+        self.asked: list[str] = []
+        self.answer = "deny"
+        self.number = 0
+
+    async def play(self) -> None:
+        """All of it."""
+        from mcp import Client, StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        for name, text in FILES.items():
+            path = self.work / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        self.outside.mkdir()
+        (self.outside / "secret.txt").write_text(SECRET, encoding="utf-8")
+        program, *first = own_command()
+        self.say(f"A workspace with {len(FILES)} files: {self.work}")
+        self.say(f"Starting `toolcrib serve --workspace {self.work}` and connecting an MCP client over stdio …")
+        server = StdioServerParameters(
+            command=program, args=[*first, "serve", "--workspace", str(self.work)], env=self.environment()
+        )
+        async with Client(stdio_client(server), elicitation_callback=self.person) as client:
+            await self.look(client)
+            await self.change(client)
+            await self.walls(client)
+            await self.approval(client)
+            await self.spill(client)
+        self.undo()
+        self.record()
+
+    def environment(self) -> dict[str, str]:
+        """The server's and our commands' environment: this one, with a state folder and settings of their own."""
+        env = {key: value for key, value in os.environ.items() if not key.startswith("TOOLCRIB_")}
+        return {**env, "XDG_STATE_HOME": str(self.base / "state"), "XDG_CONFIG_HOME": str(self.base / "config")}
+
+    async def look(self, client: Client) -> None:
+        """List, read, search."""
+        self.step("What tools are there?")
+        tools = (await client.list_tools()).tools
+        names = sorted(tool.name for tool in tools)
+        for tool in sorted(tools, key=lambda t: t.name):
+            kind = "reads only" if tool.annotations and tool.annotations.read_only_hint else "has effects"
+            self.line(f"{tool.name:<14} {kind}")
+        self.must({"read_file", "grep", "edit_file", "exec", "delete_file"} <= set(names), "a tool is missing")
+
+        self.step("Read a file, and search all of them")
+        text = await self.call(client, "read_file", {"path": "notes/todo.txt"})
+        self.must("0.25" in text, "read_file did not show the file")
+        text = await self.call(client, "grep", {"pattern": r"TAX\s*=", "output_mode": "content"})
+        self.must("shop.py" in text and "0.19" in text, "grep did not find the line")
+
+    async def change(self, client: Client) -> None:
+        """Edit; a bad call first."""
+        self.step("A call with a mistake in it: the model is told what to do instead")
+        text = await self.call(
+            client, "edit_file", {"path": "shop.py", "old": "TAX = 0.19", "new_text": "x"}, fails=True
+        )
+        self.must("old_text" in text, "the answer did not name the right parameter")
+
+        self.step("The same, done right (journaled, so it can be undone)")
+        await self.call(client, "edit_file", {"path": "shop.py", "old_text": "TAX = 0.19", "new_text": "TAX = 0.25"})
+        self.must("TAX = 0.25" in self.read("shop.py"), "the edit is not in the file")
+
+    async def walls(self, client: Client) -> None:
+        """What the sandbox lets through and what not."""
+        self.step("Run a command: in a sandbox it needs no approval")
+        text = await self.call(client, "exec", {"command": "python3 -c 'import shop; print(shop.total([10, 20]))'"})
+        self.must("3750" in text, "the command did not run, or not on the edited file")
+
+        self.step("A command that wants out: the network, a file beside the workspace")
+        command = (
+            f"cat {self.outside}/secret.txt; echo broken > {self.outside}/secret.txt; "
+            f"(echo > /dev/tcp/127.0.0.1/{self.listener.port}) && echo CONNECTED; ls -a ~ | head -5"
+        )
+        text = await self.call(client, "exec", {"command": command})
+        self.must(SECRET not in text, "the command read a file outside the workspace")
+        self.must("CONNECTED" not in text and self.listener.heard == 0, "the command reached the network")
+        self.must((self.outside / "secret.txt").read_text() == SECRET, "the command changed a file outside")
+        self.listener.knock()  # it does listen: from here it can be reached
+        self.must(self.listener.heard == 1, "the listener on this machine does not work, so this step shows nothing")
+        self.say("The file outside is untouched, and the listener on this machine heard nothing.")
+
+        self.step("A file tool that wants out")
+        text = await self.call(client, "write_file", {"path": "../outside/secret.txt", "content": "broken"}, fails=True)
+        self.must("outside the workspace" in text, "the refusal does not say why")
+        self.must((self.outside / "secret.txt").read_text() == SECRET, "write_file left the workspace")
+
+    async def approval(self, client: Client) -> None:
+        """A destructive call: no, then yes."""
+        self.step("A destructive call: the client asks its person, who says no")
+        self.answer = "deny"
+        await self.call(client, "delete_file", {"path": "old.csv"}, fails=True)
+        self.must(len(self.asked) == 1, "the person was not asked")
+        self.must((self.work / "old.csv").exists(), "the file was deleted without a yes")
+
+        self.step("Asked again, the person says yes")
+        self.answer = "approve"
+        await self.call(client, "delete_file", {"path": "old.csv"})
+        self.must(len(self.asked) == 2, "the person was not asked again")
+        self.must(not (self.work / "old.csv").exists(), "the file is still there after the yes")
+
+    async def spill(self, client: Client) -> None:
+        """More output than a model should read."""
+        self.step("A command that prints 6.9 MB: the model gets head and tail, the rest is kept in a file it can read")
+        text = await self.call(client, "exec", {"command": "seq 1 1000000"}, most=3)
+        self.must(len(text) < 20_000, f"the model got {len(text):,} characters")
+        place = next((word.strip("[]().,;") for word in text.split() if "/spill/" in word), "")
+        self.must(bool(place), "the output does not say where the rest is")
+        text = await self.call(client, "read_file", {"path": place, "offset": 777_777, "limit": 1})
+        self.must("777777" in text, "the kept output cannot be read")
+
+    def undo(self) -> None:
+        """Take back what the file tools did, from another process."""
+        self.step("`toolcrib undo`, twice: the deleted file and the edit come back")
+        for _ in range(2):
+            self.command("undo")
+        self.must(self.read("shop.py") == SHOP, "the edit was not undone")
+        self.must(self.read("old.csv") == FILES["old.csv"], "the deleted file did not come back")
+
+    def record(self) -> None:
+        """Everything is in the record."""
+        self.step("`toolcrib log`: all of it is on record")
+        text = self.command("log")
+        self.must("exec" in text and "denied" in text, "the record is not complete")
+
+    # --- the actors
+
+    async def person(self, context: Any, params: Any) -> ElicitResult:
+        """The person at the client, who is shown the server's question."""
+        from mcp_types import ElicitResult
+
+        self.asked.append(params.message)
+        for line in params.message.splitlines():
+            self.line(f"? {line}", "yellow")
+        self.line(f"? {self.answer}", "bold")
+        return ElicitResult(action="accept", content={"decision": self.answer})
+
+    async def call(
+        self, client: Client, name: str, arguments: Mapping[str, Any], *, fails: bool = False, most: int = 8
+    ) -> str:
+        """Call a tool, show the call and the answer, and make sure that it failed or did not, as it should."""
+        shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        self.line(f"{name}({shown})", "cyan")
+        text = _text(await client.call_tool(name, dict(arguments)), fails)
+        lines = text.splitlines()
+        for line in lines[:most]:
+            self.line(f"  {line[:160]}", "dim")
+        if len(lines) > most:
+            self.line(f"  … {len(lines) - most} more lines", "dim")
+        return text
+
+    def command(self, *words: str) -> str:
+        """Run our own command line, as a person at another terminal would."""
+        done = subprocess.run(
+            [*own_command(), *words, "--workspace", str(self.work)],
+            capture_output=True, text=True, timeout=60, env=self.environment(), stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        for line in done.stdout.splitlines():
+            self.line(f"  {line[:160]}", "dim")
+        self.must(done.returncode == 0, f"`toolcrib {' '.join(words)}` ended with {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    # --- the telling
+
+    def step(self, title: str) -> None:
+        """Begin a step."""
+        self.number += 1
+        show.out()
+        show.out(f"{self.number}. {title}", "bold")
+
+    def say(self, text: str) -> None:
+        """A sentence."""
+        self.line(text)
+
+    def line(self, text: str, style: str | None = None) -> None:
+        """An indented line."""
+        show.out(f"   {text}", style)
+        sys.stdout.flush()
+
+    def must(self, true: bool, otherwise: str) -> None:
+        """Go on only if it is so."""
+        if not true:
+            raise Failed(f"step {self.number}: {otherwise}")
+
+    def read(self, name: str) -> str:
+        """A file of the workspace as it is on the disk."""
+        return (self.work / name).read_text(encoding="utf-8")
+
+
+def _text(result: CallToolResult, fails: bool) -> str:
+    text = "\n".join(getattr(block, "text", "") for block in result.content)
+    if bool(result.is_error) != fails:
+        raise Failed(f"a call {'ran that should have been refused' if fails else 'failed'}: {text[:1000]}")
+    return text
+
+
+class Listener:
+    """A real listener on this machine, which no sandboxed command may reach. Counts who came."""
+
+    def __init__(self) -> None:
+        self.heard = 0
+        self._server = create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    def __enter__(self) -> Listener:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    def knock(self) -> None:
+        """Connect from here, and wait until that was heard."""
+        with create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            connection.recv(1)  # the other side closes once it has counted
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                return
+            self.heard += 1
+            connection.close()
+
+
+app = single("demo", demo, without=("json",))

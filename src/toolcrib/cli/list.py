@@ -1,0 +1,79 @@
+"""`toolcrib list`: the tools there are, and what happens when one is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import show
+from .options import Options, single
+
+if TYPE_CHECKING:
+    from ..core.tool import Tool
+    from ..policy.policy import Policy
+
+
+def list_tools(
+    options: Options,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these tools, in full.")] = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option(help="Print definitions for openai, openai-responses, anthropic, gemini or mcp as JSON."),
+    ] = None,
+    compact: Annotated[bool, typer.Option("--compact", help="Short descriptions in definitions.")] = False,
+) -> int | None:
+    """List the tools: name, category, what its mode says by default, description."""
+    with options.open() as box:
+        tools = list(box.registry)
+        if names:
+            tools = [box.registry.require(name) for name in names]
+        if dialect:
+            show.out_json(box.definitions(dialect, [tool.name for tool in tools], compact))
+            return
+        if options.json:
+            show.out_json([_as_json(tool, box.policy) for tool in tools])
+        elif names:
+            for tool in tools:
+                _in_full(tool, box.policy)
+        else:
+            rows = [[tool.name, str(tool.category), by_default(tool, box.policy), tool.summary] for tool in tools]
+            show.columns(rows, ("bold", "dim", "verdict", None))
+        for name, why in box.missing:
+            show.say(f"not there: {name} ({why})", "dim")
+
+
+def by_default(tool: Tool, policy: Policy) -> str:
+    """What the mode says of a tool before its arguments are known."""
+    from ..policy.modes import MODES
+
+    verdict = MODES[policy.mode][tool.category]
+    return "allow" if verdict == "ask" and policy.quiet else verdict
+
+
+def _as_json(tool: Tool, policy: Policy) -> dict[str, object]:
+    return {
+        "name": tool.name,
+        "category": str(tool.category),
+        "verdict": by_default(tool, policy),
+        "read_only": tool.is_read_only,
+        "description": tool.description,
+        "parameters": tool.schema,
+    }
+
+
+def _in_full(tool: Tool, policy: Policy) -> None:
+    show.out(tool.name, "bold")
+    show.out(f"{tool.category}; {by_default(tool, policy)} by default\n\n{tool.description}\n")
+    properties = tool.schema.get("properties", {})
+    required = set(tool.schema.get("required", ()))
+    rows: list[list[str]] = []
+    for name, schema in properties.items():
+        kind = schema.get("type") or "/".join(str(part.get("type", "?")) for part in schema.get("anyOf", ())) or "any"
+        default = f" (default {schema['default']})" if schema.get("default") is not None else ""
+        must = "required" if name in required else ""
+        rows.append([f"  {name}", str(kind), must, f"{schema.get('description', '')}{default}"])
+    show.columns(rows, ("cyan", "dim", None, None))
+
+
+app = single("list", list_tools)

@@ -1,0 +1,95 @@
+"""Shows on a terminal that a call is at work, once it has taken a while. Silent everywhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..core.bound import safe
+from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted
+from . import show
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.status import Status
+
+    from ..core.events import EventStream
+
+QUIET_SECONDS = 0.5  # what ends before that needs no display
+
+
+class Progress:
+    """A line on stderr with the running calls. Listens to events, which may come from any thread."""
+
+    def __init__(self, events: EventStream) -> None:
+        self._running: dict[str, str] = {}
+        self._status: Status | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused = False
+        self._stop: Callable[[], None] = lambda: None
+        self._loop = asyncio.get_running_loop()
+        if sys.stderr.isatty() and show.coloured(sys.stderr):
+            self._stop = events.subscribe(self._hear)
+
+    def pause(self) -> None:
+        """Take the display away until an approval is resolved."""
+        self._paused = True
+        self._hide()
+
+    def close(self) -> None:
+        """Take the display away for good."""
+        self._stop()
+        self._running.clear()
+        self._hide()
+
+    def _hear(self, event: Any) -> None:
+        self._loop.call_soon_threadsafe(self._on, event)
+
+    def _on(self, event: Any) -> None:
+        match event:
+            case CallStarted():
+                self._running[event.call_id] = event.tool
+            case CallProgress():
+                part = f" {event.done:g}/{event.total:g}" if event.total else f" {event.done:g}"
+                self._running[event.call_id] = f"{event.tool}{part} {safe(event.message or '')[:60]}".rstrip()
+            case CallFinished():
+                self._running.pop(event.call_id, None)
+            case ApprovalRequested():
+                self._paused = True
+            case ApprovalResolved():
+                self._paused = False
+            case _:
+                return
+        self._show()
+
+    def _show(self) -> None:
+        if not self._running or self._paused:
+            self._hide()
+        elif self._status is not None:
+            self._status.update(self._text())
+        elif self._timer is None:
+            self._timer = self._loop.call_later(QUIET_SECONDS, self._appear)
+
+    def _appear(self) -> None:
+        self._timer = None
+        if self._running and not self._paused and self._status is None:
+            from rich.console import Console
+            from rich.status import Status
+
+            self._status = Status(self._text(), console=Console(stderr=True), spinner="dots")
+            self._status.start()
+
+    def _text(self) -> Any:
+        from rich.text import Text
+
+        return Text(", ".join(self._running.values()).replace("\n", " "))
+
+    def _hide(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._status is not None:
+            self._status.stop()
+            self._status = None

@@ -1,0 +1,70 @@
+"""`toolcrib serve`: the tools as an MCP server, over stdio or HTTP."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from . import show
+from .options import Options, Usage, single
+
+
+def serve(
+    options: Options,
+    http: Annotated[
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp instead of stdio."),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN", help="The bearer token for HTTP; better in TOOLCRIB_HTTP_TOKEN. Default: a new one."
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="A further name that HTTP clients may call this server by."),
+    ] = None,
+) -> None:
+    """Serve the tools to MCP clients. `toolcrib install` sets one up."""
+    import asyncio
+
+    if http is None and (token or allow_host):
+        raise Usage("--token and --allow-host are for --http")
+    host, port = _address(http) if http is not None else ("", 0)
+    if http is None and sys.stdin.isatty():
+        show.say("Speaking MCP on stdin and stdout; a client starts this. End with Ctrl-D.", "dim")
+
+    async def work() -> None:
+        from ..boundary.orphans import become_subreaper
+        from ..serve import serve_http, serve_stdio
+
+        become_subreaper()
+        async with options.open() as box:
+            if http is None:
+                await serve_stdio(box)
+            else:
+                await serve_http(
+                    box, host, port, token=token, allow_hosts=allow_host or (),
+                    started=lambda url: show.say(f"Serving MCP at {url}"),
+                )  # fmt: skip
+
+    asyncio.run(work())  # the server has its own way with signals
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, found, port = text.rpartition(":")
+    if not found and text.isdigit():
+        host, port = "127.0.0.1", text
+    elif not found:
+        from ..serve import DEFAULT_PORT
+
+        host, port = text, str(DEFAULT_PORT)
+    if not port.isdigit() or int(port) > 65535:
+        raise Usage(f"--http {text}: should be HOST:PORT, like 127.0.0.1:8808")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+app = single("serve", serve, without=("json",))

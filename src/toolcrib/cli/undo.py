@@ -1,0 +1,84 @@
+"""`toolcrib undo`: take back what the file tools changed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import show
+from .options import FAILED, OK, Options, single
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from ..record.journal import Journal
+
+
+def undo(
+    options: Options,
+    call_id: Annotated[
+        str | None, typer.Argument(metavar="[CALL-ID]", help="The call to take back; default the last.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", "-l", help="List what can be taken back.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if something changed since; what is there now goes to the trash.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many changes to list.")] = 50,
+) -> int:
+    """Take back all changes of a call: content, mode, and what was not there before. An undo can be undone."""
+    from ..record.journal import UndoConflict
+
+    with _journal(options) as journal:
+        if listed:
+            return _list(journal, call_id, limit, options.json)
+        try:
+            done = journal.undo(call_id, force=force)
+        except UndoConflict as error:
+            for line in error.conflicts:
+                show.error(line)
+            show.error("nothing was undone; --force undoes it all the same, and keeps what is there now in the trash")
+            return FAILED
+        if options.json:
+            show.out_json({"call_id": done.call_id, "undo_id": done.undo_id, "lines": done.lines})
+        else:
+            for line in done.lines:
+                show.out(line)
+            show.say(f"Call {done.call_id} is undone. `toolcrib undo {done.undo_id}` brings it back.", "dim")
+        return OK
+
+
+@contextmanager
+def _journal(options: Options) -> Generator[Journal]:
+    from ..boundary.workspace import Workspace
+    from ..record.journal import Journal
+    from ..record.state import StateFolder
+
+    settings = options.settings(quiet=True)
+    workspace = Workspace(settings.workspace, write_roots=settings.sandbox.write_roots)
+    journal = Journal(StateFolder.for_workspace(settings.workspace), workspace)
+    try:
+        yield journal
+    finally:
+        journal.close()
+        workspace.close()
+
+
+def _list(journal: Journal, call_id: str | None, limit: int, as_json: bool) -> int:
+    changes = journal.changes(call_id, limit)
+    if as_json:
+        show.out_json([
+            {"call_id": c.call_id, "time": c.at, "tool": c.tool, "action": c.action, "path": c.path,
+             "status": c.status, "session_id": c.session_id}
+            for c in changes
+        ])  # fmt: skip
+        return OK
+    rows = [[c.call_id, show.clock(c.at), c.tool, c.action, c.status, c.path] for c in changes]
+    show.columns(rows, ("bold", "dim", None, None, "dim", None))
+    if not changes:
+        show.say("No changes are remembered here.")
+    return OK
+
+
+app = single("undo", undo)
