@@ -186,13 +186,20 @@ class Toolbox:
         """Whether commands run in an active sandbox without network. Raises SandboxUnavailable."""
         return self.sandbox().active
 
-    def _choose_sandbox(self) -> None:
-        """Probe for the sandbox ahead of the first command; what is wrong is said when it is asked for."""
+    def warm_up(self) -> None:
+        """Do in a thread what the first command and the first edit would wait for: probe, import, open the journal."""
+        thread = threading.Thread(target=self._warm_up, name="toolcrib-warm-up", daemon=True)
+        thread.start()
+        self._closers.append(thread.join)
+
+    def _warm_up(self) -> None:
+        from .builtin.workspace_tools import warm
         from .core.errors import ToolcribError
 
+        warm(self.journal)
         try:
             self.sandbox()
-        except ToolcribError:
+        except ToolcribError:  # said when a command asks for it
             pass
 
     async def aclose(self) -> None:
@@ -296,21 +303,17 @@ def default_tools(
     closers: list[Callable[[], object]] | None = None,
 ) -> list[Tool]:
     """The built-in tools over a workspace: files, search, shell. `closers` gets what ends background sessions."""
-    from .builtin.edit import EditTools
-    from .builtin.files import FileTools
-    from .builtin.patch import PatchTools
     from .builtin.search import SearchTools
     from .builtin.shell import ShellTools
+    from .builtin.workspace_tools import file_tools
 
-    files = FileTools(workspace, journal)
     shell = ShellTools(
         workspace, sandbox, env=env, open_spill=spill.open if spill else None, move_to_trash=journal.move_to_trash
     )
     if closers is not None:
         closers.append(shell.close)
     return [
-        *files.tools(), *EditTools(workspace, journal).tools(), *PatchTools(workspace, journal).tools(),
-        *SearchTools(workspace, ripgrep=ripgrep).tools(), *shell.tools(),
+        *file_tools(workspace, journal), *SearchTools(workspace, ripgrep=ripgrep).tools(), *shell.tools(),
     ]  # fmt: skip
 
 
@@ -345,8 +348,8 @@ class Opening:
     async def _open(self) -> Toolbox:
         box = self.now()
         box.watch()
-        if self.builtin:  # the probe runs commands: not on the loop, and not in the way of opening
-            threading.Thread(target=box._choose_sandbox, name="toolcrib-probe", daemon=True).start()  # pyright: ignore[reportPrivateUsage]
+        if self.builtin:
+            box.warm_up()
         return box
 
     def __await__(self) -> Generator[Any, Any, Toolbox]:
