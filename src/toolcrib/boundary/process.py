@@ -25,6 +25,8 @@ from .spawner import BUFFER_BYTES, spawner
 
 REAP_SECONDS = 5.0  # how long a killed command may take to vanish before we answer without it
 _DRAIN_BYTES = 4 << 20  # what is still read after the command has ended
+_CHATTY_BYTES = 1 << 20  # a command that printed more than this is read in larger pieces
+_BREATH_SECONDS = 0.0002  # a pipe of 1 MiB takes longer to fill, so the command does not wait
 _STDIN_BYTES = 1 << 20  # how much input may wait for a session that does not read
 
 EndedBy = Literal["exit", "timeout", "cancelled", "killed"]
@@ -252,7 +254,13 @@ class Process:
         threading.Thread(target=wait, name="toolcrib-wait", daemon=True).start()
 
     def _readable(self, fd: int) -> Callable[[], object]:
-        return lambda: self._read(fd)
+        return lambda: self._read_on(fd)
+
+    def _read_on(self, fd: int) -> None:
+        size = self._read(fd)
+        if 0 < size < BUFFER_BYTES // 8 and self._captures[self._streams[fd]].total > _CHATTY_BYTES:
+            # Let the pipe fill: reading every few kilobytes as they come costs three times the processor time.
+            time.sleep(_BREATH_SECONDS)
 
     def _read(self, fd: int) -> int:
         """Read once. Bytes read; 0 at the end of the stream, -1 if there is nothing now."""
