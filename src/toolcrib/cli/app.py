@@ -14,15 +14,28 @@ from .options import MAIN_OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# In the order in which people meet them.
-COMMANDS = (
-    "list", "call", "check", "serve", "demo", "log", "undo", "approvals", "trust", "config", "install", "clean",
-    "doctor",
-)  # fmt: skip
+# In the order in which people meet them. Short: a help page cuts at 45 characters.
+COMMANDS = {
+    "list": "Show the tools and what each may do.",
+    "call": "Run one tool.",
+    "check": "Say what would happen to a call.",
+    "serve": "Serve the tools to MCP clients.",
+    "demo": "Watch an MCP client use the tools.",
+    "log": "Show what was called, and why it ran.",
+    "undo": "Take back what a call changed in files.",
+    "approvals": "Answer calls that wait for a yes.",
+    "trust": "Accept a project's configuration.",
+    "config": "Show the settings and where they come from.",
+    "install": "Set up Claude Code, Cursor or VS Code.",
+    "clean": "Remove old outputs and undo history.",
+    "doctor": "Say what works here and what does not.",
+}
 
 
 class LazyGroup(typer.core.TyperGroup):
     """A group that finds its commands by name in this package."""
+
+    _listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Every command."""
@@ -32,15 +45,26 @@ class LazyGroup(typer.core.TyperGroup):
         """The command of that name, imported now; None for one that there is not."""
         if cmd_name not in COMMANDS:
             return None
+        if self._listing:  # thirteen modules for thirteen sentences would take a quarter of a second
+            return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name], rich_markup_mode=None)
         command = typer.main.get_command(import_module(f".{cmd_name}", __package__).app)
         command.name = cmd_name
         return command
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help page, without loading what it lists."""
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
 
 
 def app() -> Callable[..., Any]:
     """The whole command line, ready to be called."""
     tree = typer.Typer(
         cls=LazyGroup,
+        rich_markup_mode=None,  # the pretty help page costs a quarter of a second
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -171,6 +171,7 @@ def _opened(path: Path) -> Generator[Approvals]:
 app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings=HELP,
     help="Calls that wait for a yes, and the answers. Alone: list them.",
     invoke_without_command=True,

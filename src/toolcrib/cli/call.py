@@ -30,7 +30,7 @@ def call(
     pairs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE]...",
+            metavar="KEY=VALUE",
             help="Arguments; key=@file reads a file, key=- stdin, key:=JSON takes JSON; repeated, a key is a list.",
         ),
     ] = None,

@@ -25,8 +25,8 @@ MAX_LINE = 16 * 2**20
 
 def check(
     options: Options,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The tool.")] = None,
-    pairs: Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Arguments, as for call.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The tool.")] = None,
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
     jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Read rows {id, tool, arguments, resolve} from stdin, one a line.")
     ] = False,

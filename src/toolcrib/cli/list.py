@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def list_tools(
     options: Options,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these tools, in full.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tools, in full.")] = None,
     dialect: Annotated[
         str | None,
         typer.Option(help="Print definitions for openai, openai-responses, anthropic, gemini or mcp as JSON."),

@@ -22,7 +22,7 @@ _UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 def log(
     options: Options,
-    call_id: Annotated[str | None, typer.Argument(metavar="[CALL-ID]", help="One call, in full.")] = None,
+    call_id: Annotated[str | None, typer.Argument(metavar="CALL-ID", help="One call, in full.")] = None,
     tool: Annotated[str | None, typer.Option(help="Only this tool.")] = None,
     outcome: Annotated[
         str | None,

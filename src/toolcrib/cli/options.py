@@ -21,26 +21,21 @@ if TYPE_CHECKING:
 
 OK, FAILED, USAGE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 
-PANEL = "Options everywhere"
 Workspace = Annotated[
     str | None,
-    typer.Option("--workspace", "-w", metavar="DIR", help="The folder to work in; default this one.",
-                 rich_help_panel=PANEL),
+    typer.Option("--workspace", "-w", metavar="DIR", help="The folder to work in; default this one."),
 ]  # fmt: skip
 Config = Annotated[
     str | None,
-    typer.Option("--config", metavar="FILE", help="A configuration file to trust, instead of the project's.",
-                 rich_help_panel=PANEL),
+    typer.Option("--config", metavar="FILE", help="A configuration file to trust, instead of the project's."),
 ]  # fmt: skip
 Mode = Annotated[
     str | None,
-    typer.Option("--mode", metavar="MODE", help="observer, assistant or autonomous.", rich_help_panel=PANEL,
+    typer.Option("--mode", metavar="MODE", help="observer, assistant or autonomous.",
                  autocompletion=lambda: ["observer", "assistant", "autonomous"]),
 ]  # fmt: skip
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Say yes to what would be asked; a denial stays.", rich_help_panel=PANEL)
-]
-Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.", rich_help_panel=PANEL)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Say yes to what would be asked; a denial stays.")]
+Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 
 class Usage(Exception):
@@ -168,6 +163,6 @@ def _guarded(work: Callable[[], int | None]) -> int:
 
 def single(name: str, fn: Callable[..., int | None], *, without: tuple[str, ...] = ()) -> typer.Typer:
     """An app of one command."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(command(fn, without=without))
     return app

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def undo(
     options: Options,
     call_id: Annotated[
-        str | None, typer.Argument(metavar="[CALL-ID]", help="The call to take back; default the last.")
+        str | None, typer.Argument(metavar="CALL-ID", help="The call to take back; default the last.")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", "-l", help="List what can be taken back.")] = False,
     force: Annotated[
