@@ -24,6 +24,7 @@ from .bound import Redact, Spill, bound, cut, safe
 from .context import EMPTY_CONTEXT, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
 from .events import CallFinished, CallProgress, CallStarted, EventStream
+from .gate import Gate
 from .output import ToolOutput
 from .threads import ThreadsExhausted, ToolThreads, shared_threads
 from .tool import Tool, encode
@@ -34,8 +35,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.pipeline")
 
-HINT = "\n\n[Analyze the error above and try a different approach.]"
+HINT_TEXT = "[Analyze the error above and try a different approach.]"
+HINT = f"\n\n{HINT_TEXT}"
 """Ends every error output, once (text of the second design)."""
+
+MAX_EDITS = 10
+"""How often an authorizer may change the arguments of one call."""
 
 GRACE = 2.0
 """Seconds a timed-out coroutine gets to clean up before it is closed."""
@@ -119,7 +124,7 @@ class Pipeline:
         self._cleared: set[Tool] = set()
         self._prefix = f"{os.getpid():x}{time.time_ns() & 0xFFFFFFFF:08x}"
         self._count = itertools.count(1)
-        self._gate = _Gate()
+        self.gate = Gate()
 
     def policy_changed(self) -> None:
         """Forget which tools need no authorization."""
@@ -145,8 +150,9 @@ class Pipeline:
         if ctx is None:
             ctx = EMPTY_CONTEXT
         if tool is None:
-            return self._unknown(registry, name, arguments, ctx, call_id)
-        if self.events.listeners or self.hooks or self.middleware or self.guard is not None or tool.exclusive:
+            output = ToolOutput.error(registry.unknown(name), "not_found")
+            return self.refused(str(name)[:200], arguments, ctx, call_id, output)
+        if self.events.listeners or self.hooks or self.middleware or self.guard is not None or self.gate.needed:
             return await self._observed(tool, arguments, ctx, call_id, waiting)
         try:
             kwargs, text = tool.bind(arguments)
@@ -156,21 +162,33 @@ class Pipeline:
             return _unexpected(tool, error)
         if self.authorizer is not None and tool not in self._cleared:
             return await self._authorized(tool, kwargs, text, ctx, call_id or self.new_id(), waiting, None)
-        if self.intent is not None and not tool.is_read_only:
+        if (self.intent is not None or self.dry_run) and not tool.is_read_only:
             return await self._authorized(tool, kwargs, text, ctx, call_id or self.new_id(), waiting, None)
-        return await self._perform(tool, kwargs, ctx, call_id)
+        return await self._perform(tool, kwargs, ctx, call_id or self.new_id())
 
-    def _unknown(
-        self, registry: ToolRegistry, name: str, arguments: Any, ctx: ToolContext, call_id: str | None
+    def refused(
+        self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, output: ToolOutput
     ) -> ToolOutput:
-        output = _finish_error(ToolOutput.error(registry.unknown(name), "not_found"))
+        """The outcome of a call that never reached a tool; it is an event like any other."""
+        output = _finish_error(output)
         if self.events.listeners:
-            shown = arguments if isinstance(arguments, str) else "{}"
+            ctx = ctx or EMPTY_CONTEXT
+            verdict = "deny" if output.error_kind == "denied" else "allow"
             self.events.emit(
-                CallFinished(call_id or self.new_id(), str(name)[:200], "", shown[:2000], ctx.session_id, time.time(),
-                             0.0, output, "allow", None, None, ctx.channel, True)
+                CallFinished(call_id or self.new_id(), safe(name), "", self._told(_show(arguments))[:2000],
+                             ctx.session_id, time.time(), 0.0, output, verdict, None, None, ctx.channel, True)
             )  # fmt: skip
         return output
+
+    def _told(self, text: str | bytes) -> str:
+        """Arguments as events may carry them: without secrets."""
+        if self.redact is None:
+            return _str(text)
+        try:
+            return self.redact(_str(text))
+        except Exception:
+            log.exception("arguments could not be redacted")
+            return "(withheld)"
 
     async def _observed(
         self,
@@ -190,25 +208,33 @@ class Pipeline:
             try:
                 kwargs, text = tool.bind(arguments)
             except InvalidArguments as error:
-                text = text or _show(arguments)
                 output = invalid(tool, error)
             except Exception as error:
                 output = _unexpected(tool, error)
             else:
                 if self.events.listeners:
                     self.events.emit(
-                        CallStarted(call_id, tool.name, tool.category, _str(text), ctx.session_id, started)
+                        CallStarted(call_id, tool.name, tool.category, self._told(text), ctx.session_id, started)
                     )
                 output = await self._guarded(tool, kwargs, text, ctx, call_id, waiting, trace)
         except BaseException as error:
             if self.events.listeners:
                 kind = "the call was cancelled" if isinstance(error, asyncio.CancelledError) else repr(error)
                 self._emit_finished(
-                    tool, _str(text), ctx, call_id, started, begun, ToolOutput.error(kind, "cancelled"), trace
+                    tool,
+                    self._told(trace.text or text or _show(arguments)),
+                    ctx,
+                    call_id,
+                    started,
+                    begun,
+                    ToolOutput.error(kind, "cancelled"),
+                    trace,
                 )
             raise
         if self.events.listeners:
-            self._emit_finished(tool, trace.text or _str(text), ctx, call_id, started, begun, output, trace)
+            self._emit_finished(
+                tool, self._told(trace.text or text or _show(arguments)), ctx, call_id, started, begun, output, trace
+            )
         return output
 
     def _emit_finished(
@@ -244,15 +270,23 @@ class Pipeline:
     ) -> ToolOutput:
         guard = self.guard if ctx.session_id is not None and not tool.poll else None
         if guard is not None:
-            reason = guard.before(tool, _str(text), ctx)
+            try:
+                reason = guard.before(tool, _str(text), ctx)
+            except Exception as error:
+                log.exception("the loop guard failed")
+                return _finish_error(_denied(tool, error))
             if reason is not None:
                 return _finish_error(ToolOutput.error(reason, "loop"))
         if not self.middleware and not self.hooks:
-            output = await self._gated(tool, kwargs, text, ctx, call_id, waiting, trace)
+            output = await self._authorized(tool, kwargs, text, ctx, call_id, waiting, trace)
         else:
             output = await self._intercepted(tool, kwargs, text, ctx, call_id, waiting, trace)
         if guard is not None:
-            warning = guard.after(tool, _str(text), output, ctx)
+            try:
+                warning = guard.after(tool, _str(text), output, ctx)
+            except Exception:
+                log.exception("the loop guard failed")
+                warning = None
             if warning is not None:
                 output = replace(output, for_llm=f"{output.for_llm}\n\n[{warning}]")
         return output
@@ -271,7 +305,7 @@ class Pipeline:
         from pydantic_core import from_json
 
         first = ToolCall(call_id, tool.name, from_json(text))
-        bound_to: list[Any] = [first, kwargs, text]
+        as_read = encode_any(first.arguments)  # a middleware may have changed the dict in place
 
         async def core(call: ToolCall | None = None, inner_ctx: ToolContext | None = None) -> ToolOutput:
             call = call or first
@@ -288,16 +322,18 @@ class Pipeline:
             if call.name != tool.name:
                 text_ = f"a hook renamed the call from {tool.name} to {call.name}; that is not allowed"
                 return _finish_error(ToolOutput.error(text_, "denied"))
-            if call is not bound_to[0] or encode_any(call.arguments) != _str(bound_to[2]):
-                try:
-                    new_kwargs, new_text = tool.bind(call.arguments)
-                except InvalidArguments as error:
-                    return invalid(tool, error)
-                bound_to[:] = [call, new_kwargs, new_text]
-            else:  # a retry runs the tool again: it needs keyword arguments of its own
-                bound_to[1] = tool.bind(bound_to[2])[0]
-            trace.text = _str(bound_to[2])
-            output = await self._gated(tool, bound_to[1], bound_to[2], inner_ctx, call_id, waiting, trace)
+            try:
+                if call is not first or encode_any(call.arguments) != as_read:
+                    bound_to = tool.bind(call.arguments)
+                elif trace.runs:  # a retry runs the tool again: it needs keyword arguments of its own
+                    bound_to = tool.bind(text)
+                else:
+                    bound_to = kwargs, text
+            except InvalidArguments as error:
+                return invalid(tool, error)
+            trace.runs += 1
+            trace.text = _str(bound_to[1])
+            output = await self._authorized(tool, *bound_to, inner_ctx, call_id, waiting, trace)
             for hook in self.hooks:
                 try:
                     if output.is_error:
@@ -322,24 +358,11 @@ class Pipeline:
         except Exception as error:
             log.exception("a middleware failed")
             return _finish_error(_denied(tool, error))
-        if not isinstance(cast("Any", output), ToolOutput):
-            output = wrap(output)
-        return _finish_error(self._bound(output, tool, call_id))
-
-    async def _gated(
-        self,
-        tool: Tool,
-        kwargs: dict[str, Any],
-        text: str | bytes,
-        ctx: ToolContext,
-        call_id: str,
-        waiting: Callable[[], None] | None,
-        trace: _Trace,
-    ) -> ToolOutput:
-        if not self._gate.needed and not tool.exclusive:
-            return await self._authorized(tool, kwargs, text, ctx, call_id, waiting, trace)
-        async with self._gate.hold(tool.exclusive):
-            return await self._authorized(tool, kwargs, text, ctx, call_id, waiting, trace)
+        try:
+            return _finish_error(self._bound(wrap(output), tool, call_id))
+        except Exception as error:
+            log.exception("what a middleware answered is no output")
+            return _finish_error(_withheld(tool, error))
 
     async def _authorized(
         self,
@@ -360,7 +383,9 @@ class Pipeline:
                 else:
                     request = CallRequest(call_id, tool, text, ctx, waiting)
                     answer = await self.authorizer.authorize(request)
-                    while isinstance(answer, Grant) and answer.edited is not None:
+                    for _ in range(MAX_EDITS):
+                        if not isinstance(answer, Grant) or answer.edited is None:
+                            break
                         kwargs, text = tool.bind(answer.edited)
                         request = CallRequest(call_id, tool, text, ctx, waiting)
                         if trace is not None:
@@ -368,6 +393,8 @@ class Pipeline:
                         answer = await self.authorizer.authorize(request, replace(answer, edited=None))
                     if isinstance(answer, ToolOutput):
                         return _finish_error(self._bound(answer, tool, call_id))
+                    if not isinstance(cast("Any", answer), Grant) or answer.edited is not None:
+                        raise ToolExecutionDenied(f"the authorizer gave no answer: {answer!r}"[:200])
                     grant = answer
             except InvalidArguments as error:
                 return invalid(tool, error)
@@ -378,6 +405,22 @@ class Pipeline:
             trace.grant = grant
         if self.dry_run and not tool.is_read_only:
             return await self._describe(tool, request or CallRequest(call_id, tool, text, ctx), ctx)
+        if not self.gate.needed:
+            return await self._committed(tool, kwargs, text, ctx, call_id, request, grant)
+        async with self.gate.hold(tool.exclusive):
+            return await self._committed(tool, kwargs, text, ctx, call_id, request, grant)
+
+    async def _committed(
+        self,
+        tool: Tool,
+        kwargs: dict[str, Any],
+        text: str | bytes,
+        ctx: ToolContext,
+        call_id: str,
+        request: CallRequest | None,
+        grant: Grant,
+    ) -> ToolOutput:
+        """Commit the intention to run a call with effects, then run it."""
         if self.intent is not None and not tool.is_read_only:
             try:
                 committed = self.intent(request or CallRequest(call_id, tool, text, ctx), grant)
@@ -399,10 +442,10 @@ class Pipeline:
         output = ToolOutput(f"Dry run: {tool.name} was not run. It would have done:\n{shown}", meta={"dry_run": True})
         return self._bound(output, tool, request.call_id)
 
-    async def _perform(self, tool: Tool, kwargs: dict[str, Any], ctx: ToolContext, call_id: str | None) -> ToolOutput:
+    async def _perform(self, tool: Tool, kwargs: dict[str, Any], ctx: ToolContext, call_id: str) -> ToolOutput:
         """Run the tool under its timeout, with its own context; wrap, redact and bound what it returns."""
         own = _own_context(ctx, call_id)
-        timeout = tool.timeout if tool.timeout_for is None else tool.timeout_for(kwargs)
+        timeout = tool.timeout
         if self.events.listeners:
             self._report_progress(own, tool)
         token = _current.set(own)
@@ -410,6 +453,8 @@ class Pipeline:
         if watched:
             self.running[id(own)] = tool
         try:
+            if tool.timeout_for is not None:
+                timeout = tool.timeout_for(kwargs)
             if tool.is_async:
                 work = tool.invoke(kwargs, own)
             else:
@@ -419,11 +464,15 @@ class Pipeline:
                     pending = cast("Any", work).send(None)  # a tool that does not wait needs no timer
                 except StopIteration as stop:
                     result: Any = stop.value
+                except GeneratorExit as error:
+                    raise RuntimeError("the tool raised GeneratorExit") from error
                 else:
                     result = await _drive(cast("Any", work), pending, timeout)
             else:
                 result = await _drive(_await(work), _NOT_STARTED, timeout) if _awaitable(work) else work
             output = result if type(result) is ToolOutput else wrap(result)
+            if tool.output_schema is not None and not output.is_error:
+                output = tool.check_output(output)
         except _TimedOut:
             output = _timed_out(tool, timeout)
         except asyncio.CancelledError:
@@ -439,26 +488,34 @@ class Pipeline:
             output = ToolOutput.error(
                 f"{tool.name} was not run: {error}. Restart the host to free them.", "unavailable"
             )
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # SystemExit, too: a tool does not end its host
             log.debug("tool %s raised", tool.name, exc_info=True)
             output = ToolOutput.error(f"Error executing {tool.name}: {_describe_error(error)}", "exception")
         finally:
-            _current.reset(token)
+            try:
+                _current.reset(token)
+            except ValueError:  # closed from another context, as at the end of a loop
+                pass
             if watched:
                 self.running.pop(id(own), None)
         try:
-            output = bound(output, tool.max_output, call_id or "call", self.spill, self.redact)
+            output = bound(output, tool.max_output, call_id, self.spill, self.redact)
         except Exception as error:
             log.exception("the output of %s could not be bounded", tool.name)
-            output = ToolOutput.error(f"the output of {tool.name} was withheld: {type(error).__name__}", "exception")
+            output = _withheld(tool, error)
         return _finish_error(output) if output.is_error else output
 
     def _bound(self, output: ToolOutput, tool: Tool, call_id: str) -> ToolOutput:
+        if output.is_error and output.for_llm.endswith(HINT):  # bounded already, before the hint came on top
+            output = replace(output, for_llm=output.for_llm.removesuffix(HINT))
         return bound(output, tool.max_output, call_id, self.spill, self.redact)
 
     async def _in_thread(self, tool: Tool, kwargs: dict[str, Any], own: ToolContext) -> Any:
         ended = False
-        own.__dict__["is_cancelled"] = lambda: ended
+        outer = own.is_cancelled
+        own.__dict__["is_cancelled"] = lambda: ended or (outer is not None and outer())
         try:
             result = await self.threads.run(_call_sync, {"tool": tool, "kwargs": kwargs, "ctx": own})
         finally:
@@ -484,11 +541,12 @@ class Pipeline:
 class _Trace:
     """What became known on the way, for the CallFinished event."""
 
-    __slots__ = ("grant", "text")
+    __slots__ = ("grant", "runs", "text")
 
     def __init__(self) -> None:
         self.grant: Grant | None = None
         self.text = ""
+        self.runs = 0
 
 
 class _TimedOut(Exception):
@@ -559,6 +617,7 @@ def _drive(work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) 
     is the timeout's. One that ignores the cancellation is closed and never resumed.
     """
     clock = None if timeout is None else _Clock(timeout)
+    closing = False
     try:
         if pending is _NOT_STARTED:
             pending = work.send(None)
@@ -566,7 +625,8 @@ def _drive(work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) 
             try:
                 value = yield pending
             except GeneratorExit:
-                work.close()
+                closing = True
+                _close(work)
                 raise
             except asyncio.CancelledError as error:
                 if clock is not None and clock.cancels > 1:
@@ -582,7 +642,9 @@ def _drive(work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) 
             clock.settle()
         return stop.value
     except BaseException as error:
-        if clock is None or not clock.cancels or isinstance(error, GeneratorExit):
+        if isinstance(error, GeneratorExit) and not closing:
+            raise RuntimeError("the tool raised GeneratorExit") from error
+        if clock is None or not clock.cancels or closing:
             raise
         if clock.settle():
             raise asyncio.CancelledError from error
@@ -606,56 +668,19 @@ def _link(middleware: Middleware, inner: Next, first: ToolCall, ctx: ToolContext
     return linked
 
 
-class _Gate:
-    """Lets an exclusive call run alone. Costs nothing until one is under way."""
-
-    def __init__(self) -> None:
-        self.needed = False
-        self._active = 0
-        self._exclusive = False
-        self._change = asyncio.Condition()
-
-    def hold(self, exclusive: bool) -> _Hold:
-        """Hold the gate, alone or with others."""
-        return _Hold(self, exclusive)
-
-    async def enter(self, exclusive: bool) -> None:
-        async with self._change:
-            self.needed = True
-            await self._change.wait_for(lambda: not self._exclusive and not (exclusive and self._active))
-            if exclusive:
-                self._exclusive = True
-            else:
-                self._active += 1
-
-    async def leave(self, exclusive: bool) -> None:
-        async with self._change:
-            if exclusive:
-                self._exclusive = False
-            else:
-                self._active -= 1
-            self._change.notify_all()
-
-
-class _Hold:
-    def __init__(self, gate: _Gate, exclusive: bool) -> None:
-        self._gate, self._exclusive = gate, exclusive
-
-    async def __aenter__(self) -> None:
-        await self._gate.enter(self._exclusive)
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.shield(self._gate.leave(self._exclusive))
-
-
 # --- texts -----------------------------------------------------------------------------------------------
 
 
 def _finish_error(output: ToolOutput) -> ToolOutput:
     """The hint, once, on every error that the model should think about."""
-    if not output.is_error or output.error_kind in _SILENT_KINDS or output.for_llm.endswith(HINT):
+    text = output.for_llm
+    if not output.is_error or output.error_kind in _SILENT_KINDS:
         return output
-    return replace(output, for_llm=output.for_llm.rstrip() + HINT)
+    if HINT_TEXT in text:
+        if text.endswith(HINT) and text.count(HINT_TEXT) == 1:
+            return output
+        text = text.replace(HINT_TEXT, "")
+    return replace(output, for_llm=text.rstrip() + HINT)
 
 
 MAX_INVALID = 8_000
@@ -698,9 +723,16 @@ def _timed_out(tool: Tool, timeout: float | None) -> ToolOutput:
     return ToolOutput.error(text, "timeout")
 
 
+def _withheld(tool: Tool, error: Exception) -> ToolOutput:
+    return ToolOutput.error(f"the output of {tool.name} was withheld: {type(error).__name__}", "exception")
+
+
 def _describe_error(error: BaseException) -> str:
-    said = str(error).strip()
     name = type(error).__name__
+    try:
+        said = str(error).strip()
+    except Exception:  # a broken __str__
+        return name
     return f"{name}: {said}" if said else name
 
 
@@ -714,7 +746,9 @@ def _str(text: str | bytes) -> str:
 
 
 def _show(arguments: Any) -> str:
+    if isinstance(arguments, str | bytes):
+        return _str(arguments)
     try:
         return encode(arguments)
-    except InvalidArguments:
-        return repr(arguments)[:2000]
+    except Exception:
+        return f"({type(arguments).__name__} that is no JSON)"

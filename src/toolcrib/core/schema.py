@@ -15,12 +15,12 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 from .context import ToolContext
 from .docstrings import Docstring
 from .errors import InvalidArguments, ToolDefinitionError, Violation
-from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_violations, typed_violations
+from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_violations, resolve, typed_violations
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, ValidationError
@@ -70,10 +70,11 @@ class Arguments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """A function's visible parameters, with resolved annotations, and the name its context goes to."""
+    """A function's visible parameters, with resolved annotations, the name its context goes to, what it returns."""
 
     visible: tuple[inspect.Parameter, ...]
     context: str | None
+    returns: Any = None
 
 
 def _is_context(annotation: Any) -> bool:
@@ -110,7 +111,7 @@ def read_parameters(fn: Callable[..., Any], owner: str) -> Parameters:
             raise ToolDefinitionError(f"{owner}: {name!r} is positional-only; tools are called by keyword")
         kind = parameter.kind if parameter.kind is parameter.VAR_KEYWORD else parameter.KEYWORD_ONLY
         visible.append(parameter.replace(kind=kind, annotation=annotation))
-    return Parameters(tuple(visible), context)
+    return Parameters(tuple(visible), context, hints.get("return"))
 
 
 class TypedArguments:
@@ -129,7 +130,7 @@ class TypedArguments:
         try:
             adapter: Any = TypeAdapter(cast("Any", stub), config=ConfigDict(allow_inf_nan=False))
             core = _arguments_schema(adapter.core_schema)
-            self.schema: Json = _generate(core)
+            self.schema: Json = generate(core, "validation")
             # `_use_prebuilt=False`: else a model's own validator, which ignores unknown keys, stands in for ours
             validator = SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
         except (PydanticUserError, PydanticSchemaGenerationError, SchemaError) as error:
@@ -295,21 +296,24 @@ def _finite(value: Any) -> bool:
     return True
 
 
-def _generate(core: Any) -> Json:
+def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
+    """The JSON Schema of a pydantic core schema, without the titles that only repeat names."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Untitled(GenerateJsonSchema):
-        """Leaves out the titles that repeat names: they cost a model tokens and say nothing."""
+        """Titles cost a model tokens and say nothing."""
 
         def field_title_should_be_set(self, schema: Any) -> bool:
             return False
 
-    schema: Json = Untitled(ref_template="#/$defs/{model}").generate(core, mode="validation")
+    schema: Json = Untitled(ref_template="#/$defs/{model}").generate(core, mode=mode)
     defs = cast("Json", schema.get("$defs", {}))
     for name, definition in defs.items():
         if definition.get("title") == name:
             del definition["title"]
-    ordered: Json = {"type": "object", "properties": schema.get("properties", {})}
+    if isinstance(schema.get("$ref"), str):
+        return {**resolve(schema, schema), "$defs": defs}
+    ordered: Json = {"type": schema.get("type", "object"), "properties": schema.get("properties", {})}
     for key in ("required", "additionalProperties", "$defs"):
         if key in schema:
             ordered[key] = schema[key]

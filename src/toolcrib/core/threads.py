@@ -101,8 +101,9 @@ class _Job:
             result, error = self.context.run(self.fn, **self.kwargs), None
         except BaseException as caught:
             result, error = None, caught
-            if isinstance(error, StopIteration):  # a future refuses to carry it
-                error = RuntimeError("the tool raised StopIteration")
+            if isinstance(error, StopIteration | KeyboardInterrupt | GeneratorExit | asyncio.CancelledError):
+                # a future refuses to carry the first; the others would mean something else on the loop
+                error = RuntimeError(f"the tool raised {type(error).__name__}")
         try:
             self.loop.call_soon_threadsafe(self._deliver, result, error)
         except RuntimeError:  # the loop was closed meanwhile: nobody is waiting

@@ -16,6 +16,8 @@ from .verdict import Judge, Preview
 
 if TYPE_CHECKING:
     from .coerce import Coercion
+    from .output import ToolOutput
+    from .schema import Parameters
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,12 +101,11 @@ class Tool:
     @functools.cached_property
     def arguments(self) -> Any:
         """The validator and schema of its parameters (an `Arguments`), built at first use."""
-        from .schema import RawArguments, TypedArguments, full_schema, read_parameters
+        from .schema import RawArguments, TypedArguments, full_schema
 
         declared = self.parameters
         if declared is None:
-            handler = self.handler
-            return TypedArguments(read_parameters(handler, self.name), read_docstring(handler.__doc__), self.name)
+            return TypedArguments(self._signature, read_docstring(self.handler.__doc__), self.name)
         if not isinstance(declared, Mapping):
             raise ToolDefinitionError(f"{self.name}: parameters should be a JSON Schema, not {declared!r}")
         return RawArguments(full_schema(cast("Mapping[str, Any]", declared)), self.name)
@@ -117,12 +118,31 @@ class Tool:
     @functools.cached_property
     def invoke(self) -> Callable[[dict[str, Any], ToolContext], Any]:
         """Calls the handler with validated arguments and the context; may return an awaitable."""
+        if self.parameters is None:
+            return _by_keyword(self.handler, self._signature.context)
+        return _by_signature(self.handler, self._signature, self.schema, self.name)
+
+    @functools.cached_property
+    def _signature(self) -> Parameters:
         from .schema import read_parameters
 
-        handler = self.handler
-        if self.parameters is None:
-            return _by_keyword(handler, read_parameters(handler, self.name).context)
-        return _by_signature(handler, self.schema, self.name)
+        return read_parameters(self.handler, self.name)
+
+    def check_output(self, output: ToolOutput) -> ToolOutput:
+        """The output, or an error if its structured data does not fit `output_schema`."""
+        from .returned import misfit
+
+        wrong = misfit(output.data, self._output_validator)
+        if not wrong:
+            return output
+        text = f"{self.name} ran, but what it returned does not fit its output schema: {'; '.join(wrong)}"
+        return type(output).error(text, "exception", meta={"output_violations": wrong})
+
+    @functools.cached_property
+    def _output_validator(self) -> Any:
+        from .schema import compile_schema
+
+        return compile_schema(dict(self.output_schema or {}), f"{self.name}: output_schema")
 
     @functools.cached_property
     def is_async(self) -> bool:
@@ -250,7 +270,7 @@ class FunctionTool(Tool):
         sequential: bool = False,
         exclusive: bool = False,
         max_output: int = DEFAULT_MAX_OUTPUT,
-        output_schema: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | Literal[False] | None = None,
         compact_description: str | None = None,
         strict: bool = False,
         poll: bool = False,
@@ -264,6 +284,8 @@ class FunctionTool(Tool):
     ) -> None:
         if not callable(fn):
             raise ToolDefinitionError(f"a tool is made from a function, not {fn!r}")
+        if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+            raise ToolDefinitionError(f"{name or _name_of(fn)}: a tool returns once; a generator cannot be one")
         self.fn = fn
         self.name = name or _name_of(fn)
         self._description = description
@@ -276,7 +298,7 @@ class FunctionTool(Tool):
         self.timeout, self.sequential, self.exclusive = timeout, sequential, exclusive
         if max_output < 100:
             raise ToolDefinitionError(f"{self.name}: max_output must be at least 100 characters, got {max_output!r}")
-        self.max_output, self.output_schema = max_output, output_schema
+        self.max_output, self._output_schema = max_output, output_schema
         self.compact_description = compact_description or ""
         self.strict, self.poll, self.source = strict, poll, source
         self.aliases, self.names = aliases or EMPTY, names
@@ -286,6 +308,17 @@ class FunctionTool(Tool):
     @property
     def handler(self) -> Callable[..., Any]:
         return self.fn
+
+    @functools.cached_property
+    def output_schema(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The schema given, or that of the model, dataclass or TypedDict it is annotated to return."""
+        if isinstance(self._output_schema, Mapping):
+            return self._output_schema
+        if self._output_schema is False or self.parameters is not None:
+            return None
+        from .returned import schema_of
+
+        return schema_of(self._signature.returns)
 
     @functools.cached_property
     def _doc(self) -> Docstring:
@@ -317,7 +350,8 @@ def tool(
     The name comes from the function, the description from its docstring, the JSON Schema from its annotations
     and the docstring's parameter section. Options are those of `Tool`: name, description, category, read_only,
     destructive, idempotent, open_world, timeout (seconds, default 60), sequential, exclusive, max_output
-    (characters, default 50,000), output_schema, compact_description, strict, aliases.
+    (characters, default 50,000), output_schema (default: that of a return annotation which is a
+    model, dataclass or TypedDict; False for none), compact_description, strict, aliases.
     """
     if fn is None:
 
@@ -372,12 +406,9 @@ def _by_keyword(handler: Callable[..., Any], context: str | None) -> Callable[[d
 
 
 def _by_signature(
-    handler: Callable[..., Any], schema: Mapping[str, Any], owner: str
+    handler: Callable[..., Any], parameters: Parameters, schema: Mapping[str, Any], owner: str
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[Any]]:
     """How a raw tool's handler wants its arguments: keywords, `(args)` or `(args, ctx)`."""
-    from .schema import read_parameters
-
-    parameters = read_parameters(handler, owner)
     properties = schema.get("properties", {})
     names = [p.name for p in parameters.visible]
     kinds = [p.kind for p in parameters.visible]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -47,8 +46,6 @@ def plain(value: Any) -> Any:
     """JSON-like data from models, dataclasses, enums, dates and containers of them."""
     from pydantic_core import to_jsonable_python
 
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
     return to_jsonable_python(value, inf_nan_mode="constants", serialize_unknown=True)
 
 
