@@ -260,9 +260,8 @@ async def test_limits_are_explained(tmp_path: Path) -> None:
 
 
 async def test_protected_names_that_appear_go_to_the_trash(boxed: Bench) -> None:
-    output = await boxed(
-        "exec", ToolContext(call_id="call-9"), command="mkdir .vscode; echo '{}' > .mcp.json; echo ok > a"
-    )
+    command = "mkdir .vscode; echo '{}' > .mcp.json; echo ok > a"
+    output = await boxed.shell.exec(command, ctx=ToolContext(call_id="call-9"))
     assert [path for path, _ in boxed.trash.moved] == [".mcp.json", ".vscode"]
     assert {call for _, call in boxed.trash.moved} == {"call-9"}
     assert not (boxed.root / ".mcp.json").exists()
