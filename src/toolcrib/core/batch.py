@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Iterable, Mapping
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from .context import ToolContext
 from .output import ToolOutput
-from .pipeline import HINT, ToolCall, log
+from .pipeline import ToolCall, log
+from .violations import show
 
 if TYPE_CHECKING:
     from .registry import ToolRegistry
 
 
-def to_call(value: Any, number: int = 0) -> ToolCall:
-    """A `ToolCall` from one, a dict, or an OpenAI or Anthropic call object. Raises ValueError for anything else."""
+def to_call(value: Any) -> ToolCall:
+    """A `ToolCall` from one, a dict, or an OpenAI or Anthropic call object. Raises ValueError for anything else.
+
+    Known shapes: OpenAI chat completions and responses, Anthropic `tool_use`, MCP and LangChain (`args`). A call
+    without an id gets one.
+    """
     if isinstance(value, ToolCall):
         return value
     get = _getter(value)
@@ -27,11 +33,10 @@ def to_call(value: Any, number: int = 0) -> ToolCall:
     else:
         name = get("name")
         arguments = next((a for a in (get("arguments"), get("input"), get("args")) if a is not None), None)
-    call_id = (
-        get("call_id") or get("id") or f"call_{number}"
-    )  # the responses API has both; call_id is the one to answer
     if not isinstance(name, str) or not name:
-        raise ValueError(f"not a tool call: {value!r}")
+        raise ValueError(f"not a tool call: {show(value, 200)}")
+    # the responses API has both ids; call_id is the one to answer
+    call_id = get("call_id") or get("id") or f"call_{secrets.token_hex(8)}"
     return ToolCall(str(call_id), name, {} if arguments is None else arguments)
 
 
@@ -49,66 +54,87 @@ async def run_batch(
     registry: ToolRegistry, calls: Iterable[Any], ctx: ToolContext | None, limit: int
 ) -> list[ToolOutput]:
     """Outputs in call order, one for each call. See `ToolRegistry.execute_parallel`."""
-    batch: list[ToolCall | ValueError] = []
-    for number, value in enumerate(calls):
-        try:
-            batch.append(to_call(value, number))
-        except ValueError as error:
-            batch.append(error)
+    batch = [_read_call(value) for value in calls]
+    outputs: list[ToolOutput | None] = [None] * len(batch)
+    pipeline = registry.pipeline
     good = [call for call in batch if isinstance(call, ToolCall)]
-    for hook in registry.pipeline.hooks:
+    for hook in pipeline.hooks:
         try:
             await hook.before_execute_tools(good)
         except Exception as error:
             log.debug("a batch was denied", exc_info=True)
-            text = f"{error or type(error).__name__}{HINT}"
-            return [ToolOutput.error(text, "denied") for _ in batch]
-    outputs: list[ToolOutput | None] = [None] * len(batch)
+            refusal = ToolOutput.error(str(error) or type(error).__name__, "denied")
+            return [_refused(registry, call, ctx, refusal) for call in batch]
     slots = asyncio.Semaphore(max(1, limit))
+    readers = {i for i, call in enumerate(batch) if _reads(registry, call)}
+    begun: set[int] = set()
 
-    async def one(index: int, waiting: Any = None) -> None:
+    async def one(index: int, asks: asyncio.Event) -> None:
         call = batch[index]
         if isinstance(call, ValueError):
-            outputs[index] = ToolOutput.error(f"{call}{HINT}", "invalid")
-            return
-        outputs[index] = await registry.pipeline.run(registry, call.name, call.arguments, ctx, call.id, waiting)
+            outputs[index] = _refused(registry, call, ctx, ToolOutput.error(str(call), "invalid"))
+        else:
+            outputs[index] = await pipeline.run(registry, call.name, call.arguments, ctx, call.id, asks.set)
 
-    async def read(index: int) -> None:
+    async def read(index: int, asks: asyncio.Event) -> None:
         async with slots:
-            await one(index)
+            await one(index, asks)
 
-    readers = {i for i, call in enumerate(batch) if _reads(registry, call)}
-    started: set[int] = set()
     async with asyncio.TaskGroup() as group:
-        index = 0
-        while index < len(batch):
-            if index in readers:
-                end = index
-                while end < len(batch) and end in readers:
-                    end += 1
-                fresh = [i for i in range(index, end) if i not in started]
-                started.update(fresh)
-                if len(fresh) == 1:
-                    await one(fresh[0])
-                elif fresh:
-                    await asyncio.gather(*(read(i) for i in fresh))
-                index = end
+        for first, end in _groups(readers, len(batch)):
+            asks = asyncio.Event()
+            run = read if first in readers else one
+            fresh = [i for i in range(first, end) if i not in begun]
+            begun.update(fresh)
+            if len(fresh) == 1 and len(batch) == 1:  # nobody to wait for: no task
+                await one(first, asks)
                 continue
-            asked = asyncio.Event()
-            task = group.create_task(one(index, asked.set))
-            wait = group.create_task(asked.wait())
-            await asyncio.wait({task, wait}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():  # it waits for a person: what only reads need not
-                later = [i for i in range(index + 1, len(batch)) if i in readers and i not in started]
-                started.update(later)
+            tasks = [group.create_task(run(i, asks)) for i in fresh]
+            if not tasks:
+                continue
+            asked = group.create_task(_wait(asks))
+            done = asyncio.gather(*tasks)
+            await asyncio.wait({done, asked}, return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
+            if not done.done():  # it waits for a person: what only reads need not
+                later = [i for i in range(end, len(batch)) if i in readers and i not in begun]
+                begun.update(later)
                 for i in later:
-                    group.create_task(read(i))
-            wait.cancel()
-            await task
-            index += 1
+                    group.create_task(read(i, asyncio.Event()))
+            await done
     return [
         output if output is not None else ToolOutput.error("the call was not run", "cancelled") for output in outputs
     ]
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+def _groups(readers: set[int], count: int) -> Iterator[tuple[int, int]]:
+    """What runs together: stretches of calls that only read; any other call alone."""
+    first = 0
+    while first < count:
+        end = first + 1
+        while first in readers and end in readers:
+            end += 1
+        yield first, end
+        first = end
+
+
+def _read_call(value: Any) -> ToolCall | ValueError:
+    try:
+        return to_call(value)
+    except Exception as error:  # an object whose attributes raise is no call either
+        return error if isinstance(error, ValueError) else ValueError(f"not a tool call: {type(value).__name__}")
+
+
+def _refused(
+    registry: ToolRegistry, call: ToolCall | ValueError, ctx: ToolContext | None, output: ToolOutput
+) -> ToolOutput:
+    if isinstance(call, ToolCall):
+        return registry.pipeline.refused(call.name, call.arguments, ctx, call.id, output)
+    return registry.pipeline.refused("", None, ctx, None, output)
 
 
 def _reads(registry: ToolRegistry, call: ToolCall | ValueError) -> bool:

@@ -19,6 +19,10 @@ MAX_BLOCK_BYTES = 5 * 2**20
 """Largest image, audio or resource block (Anthropic's limit for one image)."""
 MAX_BLOCKS_BYTES = 20 * 2**20
 """Largest sum of blocks in one output."""
+MAX_BLOCKS = 100
+"""Most blocks in one output (Anthropic takes 100 images a request)."""
+MIN_BLOCK_CHARS = 200
+"""With less room than this a text block is left out instead of cut."""
 MIN_DATA_CHARS = 50_000
 """Structured data may always have this many characters of JSON, or `max_output` if that is more."""
 
@@ -60,12 +64,12 @@ def bound(
         text = redact(text)
         for_user = redact(for_user) if for_user else for_user
     clean = text if text.isprintable() else _UNSAFE.sub(_escape, text)
-    if len(clean) > limit:
-        clean = cut(clean, limit, spill(call_id, "output.txt", clean) if spill else None)
     if for_user is not None:
-        for_user = safe(for_user)
+        for_user = cut(safe(for_user), max(limit, MIN_DATA_CHARS), None)
     if output.content or output.data is not None:
         return _bound_rest(output, clean, for_user, limit, call_id, spill, redact)
+    if len(clean) > limit:
+        clean = cut(clean, limit, spill(call_id, "output.txt", clean) if spill else None)
     if clean is output.for_llm and for_user is output.for_user:
         return output
     return replace(output, for_llm=clean, for_user=for_user)
@@ -88,36 +92,58 @@ def _bound_rest(
         encoded = _encode(data)
         if len(encoded) > max(limit, MIN_DATA_CHARS):
             where = spill(call_id, "data.json", encoded) if spill else None
-            notes.append(
-                f"[structured data of {len(encoded):,} bytes left out{f'; it is in {where}' if where else ''}]"
-            )
+            notes.append(f"[structured data of {len(encoded):,} bytes left out{_at(where)}]")
             data = None
+    blocks = _bound_blocks(output.content, limit, call_id, spill, redact, notes)
+    said = cut("\n".join(notes), limit // 2, None)
+    room = limit - (len(said) + 1 if said else 0)
+    if len(text) > room:
+        text = cut(text, room, spill(call_id, "output.txt", text) if spill else None)
+    if said:
+        text = f"{text}\n{said}" if text else said
+        if any(isinstance(block, TextBlock) for block in blocks):  # such an output is shown by its blocks
+            blocks.append(TextBlock(said))
+    return replace(output, for_llm=text, for_user=for_user, data=data, content=tuple(blocks))
+
+
+def _bound_blocks(
+    content: tuple[ContentBlock, ...],
+    limit: int,
+    call_id: str,
+    spill: Spill | None,
+    redact: Redact | None,
+    notes: list[str],
+) -> list[ContentBlock]:
+    """The blocks that fit; what is left out is spilled and noted. Text is bounded by characters, others by bytes."""
     blocks: list[ContentBlock] = []
-    total = 0
-    text_left = limit
-    for number, block in enumerate(output.content):
+    bytes_left, text_left = MAX_BLOCKS_BYTES, limit
+    for number, block in enumerate(content):
+        if len(blocks) == MAX_BLOCKS:
+            notes.append(f"[{len(content) - number} more blocks left out]")
+            break
         if isinstance(block, TextBlock):
             bare = safe(redact(block.text) if redact else block.text)
             if len(bare) > text_left:
                 where = spill(call_id, f"text-{number}.txt", bare) if spill else None
-                bare = cut(bare, max(200, text_left), where)
-            text_left = max(0, text_left - len(bare))
+                if text_left < MIN_BLOCK_CHARS:
+                    notes.append(f"[text of {len(bare):,} characters left out{_at(where)}]")
+                    continue
+                bare = cut(bare, text_left, where)
+            text_left -= len(bare)
             blocks.append(TextBlock(bare))
             continue
         block, size = _measure(block, redact)
-        total += size
-        if size > MAX_BLOCK_BYTES or total > MAX_BLOCKS_BYTES:
-            raw = _bytes_of(block)
-            where = spill(call_id, f"block-{number}.bin", raw) if spill else None
-            notes.append(f"[{block.type} of {size:,} bytes left out{f'; it is in {where}' if where else ''}]")
-            total -= size
+        if size > min(MAX_BLOCK_BYTES, bytes_left):
+            where = spill(call_id, f"block-{number}.bin", _bytes_of(block)) if spill else None
+            notes.append(f"[{block.type} of {size:,} bytes left out{_at(where)}]")
             continue
+        bytes_left -= size
         blocks.append(block)
-    if notes:
-        text = "\n".join([text, *notes]) if text else "\n".join(notes)
-        if blocks and isinstance(blocks[0], TextBlock):  # blocks are what such an output shows: say it there too
-            blocks.extend(TextBlock(note) for note in notes)
-    return replace(output, for_llm=text, for_user=for_user, data=data, content=tuple(blocks))
+    return blocks
+
+
+def _at(where: str | None) -> str:
+    return f"; it is in {where}" if where else ""
 
 
 def _measure(block: ImageBlock | AudioBlock | ResourceBlock, redact: Redact | None) -> tuple[Any, int]:

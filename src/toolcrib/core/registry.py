@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .errors import ToolConflictError, ToolDefinitionError, ToolNotFoundError
-from .tool import FunctionTool, Tool
+from .tool import FunctionTool, Tool, ToolCategory
 
 if TYPE_CHECKING:
     from .authorize import Authorizer
@@ -51,25 +51,38 @@ class ToolRegistry:
         if not any(c.isalnum() for c in name) or any(c.isspace() or not c.isprintable() for c in name):
             raise ToolDefinitionError(f"a tool's name needs letters or digits and no spaces: {name!r}")
         known = self._tools.get(name)
+        if known is None and actual.source != "own" and name in self._other_names:
+            known = self._tools[self._other_names[name]]  # `shell` is `exec`, whatever a server calls its own
         if known is not None and known is not actual:
             if on_conflict == "keep":
                 return known
-            if on_conflict == "error" or actual.source != "own":
+            if on_conflict == "error" or (actual.source != "own" and actual.source != known.source):
                 raise ToolConflictError(f"a tool named {name!r} is registered already ({known.source})")
+        try:
+            ToolCategory(actual.category)
+        except ValueError:
+            raise ToolDefinitionError(f"{name}: unknown category {actual.category!r}") from None
         _ = actual.schema  # a tool that cannot say its schema would break every listing
         _ = actual.invoke
+        self._forget(name)
         self._tools[name] = actual
         for other in actual.names:
             self._other_names.setdefault(other, name)
+        if actual.exclusive:
+            self.pipeline.gate.needed = True
         self._changed()
         return actual
 
     def unregister(self, name: str) -> None:
         """Remove a tool; nothing if it is not there."""
-        removed = self._tools.pop(name, None)
-        if removed is not None:
-            self._other_names = {k: v for k, v in self._other_names.items() if v != name}
+        if self._forget(name) is not None:
             self._changed()
+
+    def _forget(self, name: str) -> Tool | None:
+        removed = self._tools.pop(name, None)
+        if removed is not None and removed.names:
+            self._other_names = {k: v for k, v in self._other_names.items() if v != name}
+        return removed
 
     def merge(self, other: ToolRegistry, on_conflict: OnConflict = "error") -> None:
         """Add all tools of another registry."""
@@ -92,6 +105,8 @@ class ToolRegistry:
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name, other name, or name as some dialect had to spell it."""
+        if not isinstance(cast("Any", name), str):
+            return None
         tool = self._tools.get(name)
         if tool is not None:
             return tool
@@ -134,14 +149,14 @@ class ToolRegistry:
         return len(self._tools)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.find(name) is not None
+        return self.find(cast("str", name)) is not None
 
     def unknown(self, name: object) -> str:
         """What to answer for an unknown name: the closest ones, in at most 500 characters."""
-        shown = str(name)
-        shown = shown if len(shown) <= 80 else shown[:79] + "…"
+        given = name if isinstance(name, str) else type(name).__name__
+        shown = given if len(given) <= 80 else given[:79] + "…"
         text = f"Tool not found: {shown!r}."
-        close = self.closest(str(name))
+        close = self.closest(given)
         if close:
             text += f" Did you mean {', '.join(close)}?"
         elif len(self._tools) <= 20 and self._tools:
@@ -275,7 +290,10 @@ class ToolRegistry:
 
 
 def _renamed(tool: Tool, name: str) -> Tool:
-    copy = object.__new__(type(tool))
+    kind = type(tool)
+    if isinstance(getattr(kind, "name", None), property):  # would win over the copy's own name
+        kind = type(kind.__name__, (kind,), {"name": name})
+    copy = object.__new__(kind)
     copy.__dict__.update(tool.__dict__)
     copy.__dict__.pop("invoke", None)
     copy.__dict__["name"] = name
