@@ -25,7 +25,7 @@ $(READY): pyproject.toml uv.lock scripts/bootstrap scripts/bootstrap.py
 	@touch $@
 
 demo: $(READY)
-	@$(RUN)/toolcrib demo
+	@PATH="$(CURDIR)/$(RUN):$$PATH" toolcrib demo  # as in an activated environment
 
 test: check
 	$(RUN)/pytest -q
