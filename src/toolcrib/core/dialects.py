@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from .violations import Json, resolve
+from .gemini import gemini_schema
+from .violations import Json
 
 if TYPE_CHECKING:
     from .tool import Tool
@@ -86,7 +87,7 @@ def definition(tool: Tool, dialect: str = "openai", *, compact: bool = False, na
         case "gemini":
             body = {"name": legal, "description": text}
             if schema.get("properties"):  # Gemini refuses an object without properties
-                body["parameters"] = _gemini(schema, schema)
+                body["parameters"] = gemini_schema(schema)
             return body
         case "mcp":
             return _mcp(tool, legal, text, schema)
@@ -116,8 +117,12 @@ def _mcp(tool: Tool, name: str, text: str, schema: Json) -> Json:
     return body
 
 
-def _compact(node: Any) -> None:
-    """Shorten property descriptions to their first sentence, in place."""
+_VALUES = frozenset({"default", "enum", "const", "examples"})
+"""Keywords that hold values, not schemas."""
+
+
+def _compact(node: Any, is_map: bool = False) -> None:
+    """Shorten descriptions to their first sentence, in place. `is_map`: the keys are names, not keywords."""
     from .docstrings import first_sentence
 
     if isinstance(node, list):
@@ -125,10 +130,11 @@ def _compact(node: Any) -> None:
             _compact(item)
     elif isinstance(node, dict):
         schema = cast("Json", node)
-        if isinstance(schema.get("description"), str):
+        if not is_map and isinstance(schema.get("description"), str):
             schema["description"] = first_sentence(schema["description"])
-        for value in schema.values():
-            _compact(value)
+        for key, value in schema.items():
+            if is_map or key not in _VALUES:
+                _compact(value, not is_map and key in ("properties", "$defs", "definitions", "patternProperties"))
 
 
 # --- strict ----------------------------------------------------------------------------------------------
@@ -156,6 +162,8 @@ class _NotStrict(Exception):
 def _strict(node: Json) -> Json:
     if not set(node) <= _STRICT_KEYWORDS:
         raise _NotStrict
+    if "$ref" in node and "$defs" not in node:  # strict mode takes no keyword beside it
+        return {"$ref": node["$ref"]}
     out = dict(node)
     out.pop("default", None)
     if node.get("type") == "object" or "properties" in node:
@@ -195,94 +203,3 @@ def _nullable(node: Json) -> Json:
     description = node.get("description")
     inner = {key: value for key, value in node.items() if key != "description"}
     return {"anyOf": [inner, {"type": "null"}], **({"description": description} if description else {})}
-
-
-# --- gemini ----------------------------------------------------------------------------------------------
-
-_GEMINI_KEYWORDS = (
-    "type", "description", "enum", "items", "properties", "required", "minimum", "maximum", "minItems", "maxItems",
-    "minLength", "maxLength", "pattern", "format", "nullable", "anyOf", "title",
-)  # fmt: skip
-_GEMINI_FORMATS = frozenset({"float", "double", "int32", "int64", "enum", "date-time"})
-_SAID = {
-    "exclusiveMinimum": "more than {}", "exclusiveMaximum": "less than {}", "multipleOf": "a multiple of {}",
-    "default": "default {}", "const": "always {}", "uniqueItems": "no duplicates",
-    "minProperties": "at least {} keys", "maxProperties": "at most {} keys",
-}  # fmt: skip
-
-
-def _gemini(node: Mapping[str, Any], root: Json, depth: int = 0) -> Json:
-    """The OpenAPI subset that Gemini takes; references are inlined, other keywords said in the description."""
-    schema = {**resolve(node, root), **{k: v for k, v in node.items() if k != "$ref"}}
-    if depth > 12:  # a recursive type: stop with an open object
-        return {"type": "object", "description": "nested further in the same way"}
-    said = [
-        text.format(_plain(schema[key])) for key, text in _SAID.items() if key in schema and schema[key] is not None
-    ]
-    if schema.get("additionalProperties") not in (None, False, True) or (
-        schema.get("additionalProperties") is True and not schema.get("properties")
-    ):
-        said.append(
-            "any keys"
-            if schema["additionalProperties"] is True
-            else f"values: {_plain(schema['additionalProperties'])}"
-        )
-    if "const" in schema and "enum" not in schema:
-        schema["enum"] = [schema["const"]]
-        schema.setdefault("type", "string")
-    out: Json = {}
-    kinds = schema.get("type")
-    if isinstance(kinds, list):
-        names = [k for k in cast("list[str]", kinds) if k != "null"]
-        if len(names) == 1:
-            schema["type"] = names[0]
-        else:
-            schema.pop("type")
-            schema["anyOf"] = [{"type": k} for k in names]
-        if "null" in kinds:
-            out["nullable"] = True
-    branches = schema.get("anyOf") or schema.get("oneOf")
-    if branches:
-        real = [b for b in branches if resolve(b, root).get("type") != "null"]
-        if len(real) < len(branches):
-            out["nullable"] = True
-        if len(real) == 1:
-            schema = {**schema, **_gemini(real[0], root, depth + 1)}
-            schema.pop("anyOf", None)
-        else:
-            schema["anyOf"] = real
-    for part in schema.get("allOf", ()):
-        merged = resolve(part, root)
-        schema["properties"] = {**merged.get("properties", {}), **schema.get("properties", {})}
-        schema["required"] = [*schema.get("required", ()), *merged.get("required", ())]
-        schema.setdefault("type", merged.get("type", "object"))
-    for key in _GEMINI_KEYWORDS:
-        if key not in schema or key in out:
-            continue
-        value: Any = schema[key]
-        if key == "properties":
-            value = {name: _gemini(child, root, depth + 1) for name, child in value.items()}
-        elif key == "items":
-            value = _gemini(cast("Json", value), root, depth + 1) if isinstance(value, dict) else {"type": "string"}
-        elif key == "anyOf":
-            value = [_gemini(branch, root, depth + 1) for branch in value]
-        elif key == "enum":
-            if not all(isinstance(option, str) for option in value):
-                said.append("one of " + ", ".join(_plain(option) for option in value))
-                continue
-        elif key == "format" and value not in _GEMINI_FORMATS:
-            said.append(f"format {value}")
-            continue
-        elif key == "required" and not value:
-            continue
-        out[key] = value
-    if out.get("type") == "object" and not out.get("properties") and depth:
-        out.pop("properties", None)
-    if said:
-        text = out.get("description", "")
-        out["description"] = f"{text}{' ' if text else ''}({'; '.join(said)})"
-    return out
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,88 @@
+"""For tests of tools and agents: a person who answers approvals as told, and a toolbox that leaves nothing behind.
+
+async with temporary_toolbox(tools=[weather], approve=FakeApprover("yes", "no")) as box:
+    assert (await box.call("weather", {"city": "Bergen"})).for_llm == "rain"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from .core.tool import Tool
+from .policy.approval import ApprovalRequest, Decision, Door
+from .toolbox import Toolbox
+
+Answer = bool | str | Decision | Callable[[ApprovalRequest], "bool | Decision"]
+"""A yes or no (also "yes", "no"), a whole Decision, a function that decides, or "silence": nobody answers."""
+
+
+class FakeApprover:
+    """A person at the door who gives the answers they were told, in order; the last one again and again.
+
+    `requests` has what they were asked. Without answers they say no.
+    """
+
+    def __init__(self, *answers: Answer) -> None:
+        for answer in answers:
+            if isinstance(answer, str) and answer not in ("yes", "no", "silence"):
+                raise ValueError(f"an answer is yes, no or silence, not {answer!r}")
+        self._answers = list(answers) or [False]
+        self.requests: list[ApprovalRequest] = []
+
+    async def __call__(self, request: ApprovalRequest) -> bool | Decision:
+        self.requests.append(request)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if answer == "silence":
+            await asyncio.Event().wait()
+        if callable(answer):
+            return answer(request)
+        return answer == "yes" if isinstance(answer, str) else answer
+
+    @property
+    def asked(self) -> list[str]:
+        """The names of the tools they were asked about, in order."""
+        return [request.tool for request in self.requests]
+
+
+@asynccontextmanager
+async def temporary_toolbox(
+    files: Mapping[str, str | bytes] | None = None,
+    *,
+    tools: Iterable[Tool | Callable[..., Any]] = (),
+    mode: str = "assistant",
+    approve: Door | None = None,
+    builtin: bool = True,
+    yes: bool = False,
+) -> AsyncGenerator[Toolbox]:
+    """A toolbox over a new workspace that holds `files` (path to content); workspace, state and record go at the end.
+
+    It reads no configuration of the user's, and keeps its state apart for as long as it is open: the two variables
+    it sets (XDG_STATE_HOME and XDG_CONFIG_HOME) are the process's, so open one at a time.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="toolcrib-test-"))
+    before = {name: os.environ.get(name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
+    try:
+        os.environ["XDG_STATE_HOME"] = str(folder / "state")
+        os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+        workspace = folder / "workspace"
+        workspace.mkdir()
+        for name, content in (files or {}).items():
+            path = workspace / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        async with Toolbox.open(workspace, mode=mode, approve=approve, tools=tools, builtin=builtin, yes=yes) as box:
+            yield box
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        shutil.rmtree(folder, ignore_errors=True)
