@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import os
 import secrets
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import anyio
 import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
@@ -20,32 +21,23 @@ from ..core.errors import ConfigError
 from . import TOKEN_VARIABLE
 from .guard import LOOPBACK, Guard, authorities, is_loopback
 from .mcp import McpServer
+from .signals import stop_signal
 
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
     from .served import Served
 
-log = logging.getLogger("toolcrib.serve")
-
 PATH = "/mcp"
 MAX_BODY = 16 * 2**20
 """Largest request body: several times the largest file that a model writes in one call."""
 MIN_TOKEN = 16
-SHUTDOWN_SECONDS = 3
+SHUTDOWN_SECONDS = 1
+"""How long open connections get to end by themselves; clients of the handshake era keep one open all the time."""
 
 
-def app_of(server: McpServer, hosts: frozenset[str], token: str | None) -> Guard:
-    """The ASGI application: `POST /mcp` and the rest of the protocol, behind the guard."""
-    # the SDK's own Host check is off: ours runs first, is stricter (exact port), and covers every path
-    manager = StreamableHTTPSessionManager(server.sdk, max_request_body_size=MAX_BODY)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with manager.run():
-            yield
-
-    app = Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))], lifespan=lifespan)
-    return Guard(app, hosts, token)
+def app_of(manager: StreamableHTTPSessionManager, hosts: frozenset[str], token: str | None) -> Guard:
+    """The ASGI application: `POST /mcp` and the rest of the protocol, behind the guard. `manager` runs elsewhere."""
+    return Guard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, token)
 
 
 async def serve(
@@ -71,21 +63,66 @@ async def serve(
                 f"listening on every address, but clients may only call this server {', '.join(LOOPBACK)}; "
                 "name the others with --allow-host"
             )
-        app = app_of(McpServer(box), authorities(names, port), secret)
+        server = McpServer(box)
+        # the SDK's own Host check stays off: ours runs first, is stricter (exact port), and covers every path
+        manager = StreamableHTTPSessionManager(server.sdk, max_request_body_size=MAX_BODY)
         config = uvicorn.Config(
-            app, log_level="warning", access_log=False, lifespan="on", ws="none", proxy_headers=False,
-            server_header=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            app_of(manager, authorities(names, port), secret), log_level="warning", access_log=False,
+            lifespan="off", ws="none", proxy_headers=False, server_header=False,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )  # fmt: skip
         url = f"http://{shown}:{port}{PATH}"
-        _say(f"MCP server on {url}")
-        if made_up:
-            _say(f"clients send this header; set {TOKEN_VARIABLE} to choose the token")
-            _say(f"Authorization: Bearer {secret}")
-        elif secret is None:
-            _say("no token: every program on this machine may call these tools")
-        if started is not None:
-            started(url)
-        await uvicorn.Server(config).serve(sockets=[listener])
+
+        def listening() -> None:
+            _say(f"MCP server on {url}")
+            if made_up:
+                _say(f"clients send this header; set {TOKEN_VARIABLE} to choose the token")
+                _say(f"Authorization: Bearer {secret}")
+            elif secret is None:
+                _say("no token: every program on this machine may call these tools")
+            if started is not None:
+                started(url)
+
+        await _run(_Uvicorn(config, listening), manager, server, listener)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn that says when it listens, and leaves signals to us: its own way kills the process, toolbox and all."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._listening = listening
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._listening()
+
+
+async def _run(
+    web: uvicorn.Server, manager: StreamableHTTPSessionManager, server: McpServer, listener: socket.socket
+) -> None:
+    """Serve until a signal, or until we are cancelled. Then in order: calls, sessions with their streams, the web."""
+    with stop_signal() as stopped:
+        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        stop = asyncio.create_task(stopped.wait())
+        try:
+            async with manager.run():
+                try:
+                    await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    web.should_exit = True
+                    with anyio.CancelScope(shield=True):
+                        await server.end_calls()
+        finally:
+            stop.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.gather(stop, return_exceptions=True)
+                await serving
 
 
 def choose_token(token: str | None, host: str) -> tuple[str | None, bool]:

@@ -78,7 +78,7 @@ class _Waiting:
     expiry: asyncio.TimerHandle
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Run:
     """What lives as long as one transport: one stdio connection, or the HTTP server with all its clients."""
 
@@ -116,6 +116,7 @@ class McpServer:
         self.approvals = approvals_of(self.box)
         self.seals = Seals.of_folder(state_path(self.box))
         self.question_seconds = QUESTION_SECONDS
+        self._runs: list[_Run] = []
         self.sdk = _Sdk(
             name,
             version=__version__,
@@ -137,15 +138,24 @@ class McpServer:
         bus = InMemorySubscriptionBus()
         run = _Run(asyncio.get_running_loop(), ListenHandler(bus), bus)
         forget = self.registry.on_change(lambda: self._changed(run))
+        self._runs.append(run)
         try:
             yield run
         finally:
+            self._runs.remove(run)
             forget()
-            run.listen.close()
-            for waiting in run.waiting.values():
-                waiting.expiry.cancel()
-            run.waiting.clear()
-            await asyncio.gather(*(call.end() for call in tuple(run.calls)))
+            await self._end_run(run)
+
+    async def end_calls(self) -> None:
+        """End every call and every stream of announcements, in order: their clients get an answer."""
+        await asyncio.gather(*(self._end_run(run) for run in self._runs))
+
+    async def _end_run(self, run: _Run) -> None:
+        run.listen.close()
+        for waiting in run.waiting.values():
+            waiting.expiry.cancel()
+        run.waiting.clear()
+        await asyncio.gather(*(call.end() for call in tuple(run.calls)))
 
     async def _initialized(self, ctx: Request, _: NotificationParams) -> None:
         """Remember a handshake-era session, to tell it of changes, until its connection closes."""

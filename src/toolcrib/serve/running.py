@@ -34,6 +34,7 @@ class RunningCall:
         self._answers: asyncio.Future[Answers] | None = None
         self._turn: asyncio.Future[None] | None = None
         self._asking = asyncio.Lock()
+        self._ending = False
         self.task = asyncio.create_task(work)
         self.task.add_done_callback(self._wake)
 
@@ -74,7 +75,9 @@ class RunningCall:
         """Cancel the call once and wait until it is gone, whatever cancels us meanwhile."""
         if self.task.done():
             return
-        self.task.cancel()
+        if not self._ending:  # whoever comes second only waits: another cancel would hit the cleaning up
+            self._ending = True
+            self.task.cancel()
         with anyio.CancelScope(shield=True):
             await asyncio.wait({self.task}, timeout=END_SECONDS)
         if not self.task.done():

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import select
-import signal
 import sys
 import threading
 from collections import deque
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mcp.server.stdio import stdio_server
 
 from .mcp import McpServer
+from .signals import stop_signal
 
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
@@ -43,7 +43,7 @@ async def serve(box: Served | ToolRegistry) -> None:
         async with stdio_server() as (read, write):
             await server.sdk.run(read, write, server.sdk.create_initialization_options())
         return
-    with _claimed() as (read_fd, write_fd), _until_signal() as stopped:
+    with _claimed() as (read_fd, write_fd), stop_signal() as stopped:
         lines, output = LineReader(read_fd), LineWriter(write_fd)
         lines.start()
         # the SDK types these as files; it only iterates the one, and writes and flushes the other
@@ -167,21 +167,3 @@ def _claimed() -> Generator[tuple[int, int]]:
         os.dup2(wire_in, 0)
         os.dup2(wire_out, 1)
         os.close(wire_out)  # wire_in stays: the reading thread may still be in it, and its number must not be reused
-
-
-@contextlib.contextmanager
-def _until_signal() -> Generator[asyncio.Event]:
-    """Set at SIGTERM, SIGINT and SIGHUP, so that calls are ended and their processes with them."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-    for number in signals:
-        loop.add_signal_handler(number, stopped.set)
-    try:
-        yield stopped
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)

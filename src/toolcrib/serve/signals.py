@@ -1,0 +1,28 @@
+"""The signals that end a server: noticed on its loop, so that calls, and their processes, are ended first."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+@contextmanager
+def stop_signal() -> Generator[asyncio.Event]:
+    """An event that SIGTERM, SIGINT and SIGHUP set. Off the main thread, and on Windows, nothing sets it."""
+    stopped = asyncio.Event()
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    for number in signals:
+        loop.add_signal_handler(number, stopped.set)
+    try:
+        yield stopped
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

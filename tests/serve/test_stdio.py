@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp_types import ElicitResult
+
+from toolcrib.serve.stdio import LineReader, LineWriter
+
+SCRIPT = Path(__file__).with_name("server_script.py")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the SDK's own transport serves there")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+
+
+@pytest.fixture
+def parameters(work: Path, environment: dict[str, str]) -> StdioServerParameters:
+    return StdioServerParameters(command=sys.executable, args=[str(SCRIPT), str(work)], env=environment)
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+
+
+async def until(condition: Any, seconds: float = 10) -> None:
+    with anyio.fail_after(seconds):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_real_client_lists_and_calls(parameters: StdioServerParameters, era: str) -> None:
+    async with Client(stdio_client(parameters), mode=era) as client:
+        assert [listed.name for listed in (await client.list_tools()).tools] == ["echo", "launch", "noisy", "spawn"]
+        for size in (3, 5_000, 2_000_000):
+            text = "é" * (size // 2)
+            result: Any = await client.call_tool("echo", {"text": text})
+            got = result.content[0].text
+            assert got == text if size < 50_000 else len(got) <= 50_000
+
+
+async def test_only_the_protocol_reaches_stdout(parameters: StdioServerParameters, era: str) -> None:
+    async with Client(stdio_client(parameters), mode=era) as client:
+        result: Any = await client.call_tool("noisy")
+        assert result.content[0].text == "stdin says ''"
+        assert not result.is_error
+        assert (await client.call_tool("echo", {"text": "still here"})).content[0].text == "still here"  # type: ignore[union-attr]
+
+
+async def test_cancelling_leaves_no_process(parameters: StdioServerParameters, work: Path, era: str) -> None:
+    async with Client(stdio_client(parameters), mode=era) as client:
+        call = asyncio.create_task(client.call_tool("spawn"))
+        await until((work / "pid").exists)
+        pid = int((work / "pid").read_text())
+        assert not gone(pid)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await until((work / "cleaned").exists)
+        assert gone(pid)
+        assert (await client.call_tool("echo", {"text": "alive"})).content[0].text == "alive"  # type: ignore[union-attr]
+
+
+async def test_approval_over_the_wire(parameters: StdioServerParameters, work: Path, era: str) -> None:
+    async def yes(_: Any, params: Any) -> ElicitResult:
+        assert not (work / "ran").exists()
+        return ElicitResult(action="accept", content={"decision": "approve"})
+
+    async with Client(stdio_client(parameters), mode=era, elicitation_callback=yes) as client:
+        result: Any = await client.call_tool("launch", {"what": "rocket"})
+    assert result.content[0].text == "launched rocket"
+    assert (work / "ran").read_text() == "rocket\n"
+
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}},
+}
+
+
+def started(work: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    """A server whose pipes we hold ourselves, with `spawn` running in it."""
+    server = subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(work)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+    )  # fmt: skip
+    assert server.stdin is not None
+    assert server.stdout is not None
+    messages: list[dict[str, Any]] = [
+        INITIALIZE,
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "spawn", "arguments": {}}},
+    ]
+    for message in messages:
+        server.stdin.write(json.dumps(message).encode() + b"\n")
+    server.stdin.flush()
+    assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "toolcrib"
+    return server
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, "eof"])
+async def test_the_end_of_the_server_ends_its_calls(work: Path, environment: dict[str, str], how: object) -> None:
+    server = started(work, environment)
+    try:
+        await until((work / "pid").exists)
+        pid = int((work / "pid").read_text())
+        if isinstance(how, signal.Signals):
+            server.send_signal(how)
+        else:
+            assert server.stdin is not None
+            server.stdin.close()
+        await asyncio.to_thread(server.wait, 10)
+        assert server.returncode == 0
+        assert (work / "cleaned").exists()
+        assert (work / "closed").exists()
+        assert gone(pid)
+    finally:
+        server.kill()
+        server.wait()
+        for pipe in (server.stdin, server.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+async def test_nonsense_on_the_wire_does_not_end_the_server(work: Path, environment: dict[str, str]) -> None:
+    server = started(work, environment)
+    try:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(b"\n\xff\xfe{]\n[]\n{}\n" + b"x" * 300_000 + b"\n")
+        server.stdin.write(b'{"jsonrpc":"2.0","id":9,"method":"ping"}\n')
+        server.stdin.flush()
+        answer = json.loads(await asyncio.to_thread(server.stdout.readline))
+        assert answer == {"jsonrpc": "2.0", "id": 9, "result": {}}
+        server.stdin.close()
+        await asyncio.to_thread(server.wait, 10)
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()  # type: ignore[union-attr]
+
+
+# --- the lines themselves
+
+
+@pytest.fixture
+async def pipe() -> AsyncIterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        try:
+            os.close(end)
+        except OSError:
+            pass
+
+
+async def test_lines_of_any_length_and_cut_anywhere(pipe: tuple[int, int]) -> None:
+    lines = ["", "short", "é" * 70_000, "x" * 3_000_000, "last"]
+    data = "".join(line + "\n" for line in lines).encode()
+    reader = LineReader(pipe[0])
+    reader.start()
+
+    def write() -> None:
+        place = 0
+        while place < len(data):
+            place += os.write(pipe[1], data[place : place + 65_537])
+        os.close(pipe[1])
+
+    writing = asyncio.create_task(asyncio.to_thread(write))
+    assert [line async for line in reader] == lines
+    await writing
+
+
+async def test_many_lines_wait_until_they_are_wanted(pipe: tuple[int, int]) -> None:
+    count = 5_000
+    reader = LineReader(pipe[0])
+    reader.start()
+
+    def write() -> None:
+        for number in range(count):
+            os.write(pipe[1], b"%d\n" % number)
+        os.close(pipe[1])
+
+    writing = asyncio.create_task(asyncio.to_thread(write))
+    await asyncio.sleep(0.2)
+    assert len(reader._lines) <= 1025  # pyright: ignore[reportPrivateUsage]
+    assert [int(line) async for line in reader] == list(range(count))
+    await writing
+
+
+async def test_a_reader_that_does_not_read_holds_up_only_the_writer(pipe: tuple[int, int]) -> None:
+    writer = LineWriter(pipe[1])
+    big = asyncio.create_task(writer.write("y" * 500_000 + "\n"))
+    await asyncio.sleep(0.05)
+    assert not big.done()  # the loop still turns
+
+    def read() -> int:
+        got = 0
+        while got < 500_001:
+            got += len(os.read(pipe[0], 65_536))
+        return got
+
+    assert await asyncio.to_thread(read) == 500_001
+    await big
