@@ -13,11 +13,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         if reconfigure is not None:
             # File names that are not UTF-8 reach us as surrogates: showing them must not fail.
             reconfigure(errors="backslashreplace")
-    if argv is None and sys.argv[1:] == ["--version"]:
-        from .. import __version__
-
-        print(f"toolcrib {__version__}")
-        return
     from .app import app
 
     app()(args=None if argv is None else list(argv), prog_name="toolcrib")

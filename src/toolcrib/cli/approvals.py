@@ -176,13 +176,7 @@ app = typer.Typer(
     help="Calls that wait for a yes, and the answers. Alone: list them.",
     invoke_without_command=True,
 )
-
-
-def _alone(options: Options) -> int:
-    return listed(options)
-
-
-app.callback()(command(_alone, group=True))
+app.callback()(command(listed, group=True))
 app.command("list", context_settings=HELP)(command(listed))
 app.command("show", context_settings=HELP)(command(shown))
 app.command("approve", context_settings=HELP)(command(approve, without=("json",)))

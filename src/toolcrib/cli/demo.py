@@ -97,12 +97,15 @@ class Demo:
         server = StdioServerParameters(
             command=program, args=[*first, "serve", "--workspace", str(self.work)], env=self.environment()
         )
+        failure: Failed | None = None
         async with Client(stdio_client(server), elicitation_callback=self.person) as client:
-            await self.look(client)
-            await self.change(client)
-            await self.walls(client)
-            await self.approval(client)
-            await self.spill(client)
+            try:
+                for part in (self.look, self.change, self.walls, self.approval, self.spill):
+                    await part(client)
+            except Failed as error:  # taken out of the task groups, which would wrap it up
+                failure = error
+        if failure is not None:
+            raise failure
         self.undo()
         self.record()
 
@@ -142,8 +145,9 @@ class Demo:
     async def walls(self, client: Client) -> None:
         """What the sandbox lets through and what not."""
         self.step("Run a command: in a sandbox it needs no approval")
-        text = await self.call(client, "exec", {"command": "python3 -c 'import shop; print(shop.total([10, 20]))'"})
-        self.must("3750" in text, "the command did not run, or not on the edited file")
+        command = 'ls; awk \'/^TAX/ {print "tax is", $3 * 100, "%"}\' shop.py'
+        text = await self.call(client, "exec", {"command": command})
+        self.must("tax is 25 %" in text, "the command did not run, or not on the edited file")
 
         self.step("A command that wants out: the network, a file beside the workspace")
         command = (

@@ -75,19 +75,24 @@ class Options:
         return StateFolder.for_workspace(self.settings(quiet=True).workspace)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        typer.echo(f"toolcrib {__version__}")
+        raise typer.Exit
+
+
 def _main(
     ctx: typer.Context,
     workspace: Workspace = None,
     config: Config = None,
     mode: Mode = None,
     yes: Yes = False,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version and exit.")
+    ] = False,
 ) -> None:
-    if version:
-        from .. import __version__
-
-        typer.echo(f"toolcrib {__version__}")
-        raise typer.Exit
     ctx.obj = Options(workspace, config, mode, yes)
 
 

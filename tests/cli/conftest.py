@@ -1,0 +1,105 @@
+"""The real command in a process of its own, with a home, state and workspace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "toolcrib"]
+
+# Imports what the commands import, once, and then forks for each run: a process of its own that is there in no time.
+NURSERY = """
+import json, os, sys, traceback
+from importlib import import_module
+from toolcrib.cli import main
+for name in ("cli.app", "cli.options", "config.load", "toolbox", "builtin.edit", "builtin.files", "builtin.patch",
+             "builtin.search", "builtin.shell", "policy.approval", "policy.policy", "policy.loops", "record.audit",
+             "record.approvals", "record.journal", "record.spill", "core.registry", "boundary.sandbox"):
+    import_module(f"toolcrib.{name}")
+for line in sys.stdin:
+    run = json.loads(line)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.chdir(run["cwd"])
+            os.environ.clear()
+            os.environ.update(run["env"])
+            for fd, name in enumerate(run["files"]):
+                os.dup2(os.open(name, os.O_RDONLY if fd == 0 else os.O_WRONLY), fd)
+            main(run["args"])
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        except BaseException:
+            traceback.print_exc()
+            code = 70
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    yield process
+    process.communicate(timeout=10)
+
+
+@dataclass
+class Cli:
+    home: Path
+    work: Path
+    nursery: subprocess.Popen[str]
+
+    @property
+    def env(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TOOLCRIB_", "XDG_"))}
+        return {**kept, "HOME": str(self.home), "NO_COLOR": "", "TERM": "xterm", "COLUMNS": "100"}
+
+    def __call__(
+        self, *args: str, stdin: str | bytes = "", code: int | None = 0, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it; the exit code must be `code`, unless None."""
+        files = [self.home.parent / name for name in ("stdin", "stdout", "stderr")]
+        files[0].write_bytes(stdin.encode() if isinstance(stdin, str) else stdin)
+        for file in files[1:]:
+            file.write_bytes(b"")
+        run = {"args": args, "cwd": str(self.work), "env": {**self.env, **(env or {})}, "files": [*map(str, files)]}
+        assert self.nursery.stdin is not None
+        assert self.nursery.stdout is not None
+        print(json.dumps(run), file=self.nursery.stdin, flush=True)
+        got = int(self.nursery.stdout.readline())
+        done = subprocess.CompletedProcess(args, got, files[1].read_text("utf-8"), files[2].read_text("utf-8"))
+        assert code is None or got == code, (got, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return done
+
+    def json(self, *args: str, **more: Any) -> Any:
+        """Run it and read its stdout as JSON."""
+        return json.loads(self(*args, **more).stdout)
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+
+@pytest.fixture
+def cli(tmp_path: Path, nursery: subprocess.Popen[str]) -> Cli:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    return Cli(tmp_path / "home", tmp_path / "work", nursery)

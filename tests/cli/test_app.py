@@ -1,0 +1,88 @@
+"""The command tree: help, speed of what must be quick, errors of usage, colours, completion."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from toolcrib.cli.app import COMMANDS
+
+from .conftest import Cli
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_there(name: str) -> None:
+    assert import_module(f"toolcrib.cli.{name}").app
+
+
+def test_help_names_every_command_and_its_short_help_is_not_cut(cli: Cli) -> None:
+    text = cli("--help").stdout
+    for name, sentence in COMMANDS.items():
+        assert f"  {name}" in text
+        assert sentence in text
+    assert "Exit codes" in text
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom toolcrib.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(*sorted({m.partition('.')[0] for m in sys.modules}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    loaded = set(done.stderr.split())
+    assert "typer" in loaded
+    assert not loaded & {"pydantic", "mcp", "rich", "sqlite3", "rapidfuzz"}
+
+
+def test_every_command_takes_the_shared_options() -> None:
+    import typer.main
+
+    for name in COMMANDS:
+        command = typer.main.get_command(import_module(f"toolcrib.cli.{name}").app)
+        options = {option for param in command.params for option in param.opts}
+        assert {"--workspace", "--config", "--mode", "--yes"} <= options, name
+
+
+@pytest.mark.parametrize("args", [["nonsense"], ["call"], ["list", "--nope"], ["call", "x", "novalue"], ["check"]])
+def test_usage_errors_are_2_and_on_stderr(cli: Cli, args: list[str]) -> None:
+    done = cli(*args, code=2)
+    assert done.stdout == ""
+    assert done.stderr
+
+
+def test_version(cli: Cli) -> None:
+    assert cli("--version").stdout.startswith("toolcrib ")
+
+
+def test_options_before_and_after_the_command(cli: Cli) -> None:
+    assert {t["name"]: t["verdict"] for t in cli.json("--mode", "observer", "list", "--json")}["exec"] == "deny"
+    listed = cli.json("--mode", "observer", "list", "--json", "--mode", "autonomous")
+    assert {t["name"]: t["verdict"] for t in listed}["exec"] == "allow"
+
+
+def test_a_wrong_mode_is_a_usage_error(cli: Cli) -> None:
+    assert 'it can be "observer"' in cli("list", "--mode", "yolo", code=2).stderr
+
+
+def test_no_colours_when_piped(cli: Cli) -> None:
+    done = cli("list", env={"FORCE_COLOR": "1"})
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error(cli: Cli) -> None:
+    work = f"{sys.executable} -m toolcrib list --json | head -c 10; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_completion_of_commands_and_tools(cli: Cli) -> None:
+    def complete(line: str) -> list[str]:
+        env = {"_TOOLCRIB_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()))}
+        return cli(env=env, code=None).stdout.split()
+
+    assert "call" in complete("toolcrib ")
+    assert "read_file" in complete("toolcrib call ")

@@ -1,0 +1,232 @@
+"""A call that waits for a yes: at the terminal (a real one), and from another process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from .conftest import COMMAND, Cli
+
+Spawn = Callable[..., "pexpect.spawn[str]"]
+
+
+@pytest.fixture
+def spawn(cli: Cli) -> Iterator[Spawn]:
+    children: list[pexpect.spawn[str]] = []
+
+    def start(*args: str, env: dict[str, str] | None = None) -> pexpect.spawn[str]:
+        child = pexpect.spawn(
+            COMMAND[0], [*COMMAND[1:], *args], cwd=str(cli.work), env={**cli.env, **(env or {})},
+            encoding="utf-8", timeout=20, dimensions=(40, 120),
+        )  # fmt: skip
+        children.append(child)
+        return child
+
+    yield start
+    for child in children:
+        child.close(force=True)
+
+
+def _end(child: pexpect.spawn[str]) -> int:
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus is not None
+    return child.exitstatus
+
+
+def test_yes_at_the_terminal(cli: Cli, spawn: Spawn) -> None:
+    path = cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.expect("delete_file.*destructive.*why it asks.*delete a.txt.*Run it")
+    assert path.exists()  # nothing before the yes
+    child.sendline("what?")
+    child.expect("Please answer.*Run it")
+    assert path.exists()
+    child.sendline("y")
+    assert _end(child) == 0
+    assert not path.exists()
+    row = cli.json("log", "--tool", "delete_file", "--json")
+    assert (row["outcome"], row["approver"]) == ("ok", "terminal")
+
+
+@pytest.mark.parametrize("answer", ["n", "\x04"])
+def test_no_at_the_terminal(cli: Cli, spawn: Spawn, answer: str) -> None:
+    path = cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.expect("Run it")
+    if answer == "n":
+        child.sendline("n")
+        child.expect("Why not")
+        child.sendline("still needed")
+        child.expect("denied by user approval. still needed")
+    else:
+        child.send(answer)  # the end of input is no yes
+        child.expect("Why not")
+        child.sendline("")
+    assert _end(child) == 3
+    assert path.exists()
+
+
+def test_ctrl_c_at_the_question(cli: Cli, spawn: Spawn) -> None:
+    path = cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.expect("Run it")
+    child.sendintr()
+    assert _end(child) == 130
+    assert path.exists()
+    assert cli.json("approvals", "--json") == []  # nobody will come back for it
+
+
+def test_edited_arguments_are_what_runs(cli: Cli, spawn: Spawn) -> None:
+    cli.write("a.txt", "x")
+    cli.write("b.txt", "x")
+    editor = cli.home / "editor.py"
+    editor.write_text(
+        "import sys, pathlib\np = pathlib.Path(sys.argv[1])\np.write_text(p.read_text().replace('a.txt', 'b.txt'))"
+    )
+    child = spawn("call", "delete_file", "path=a.txt", env={"EDITOR": f"{sys.executable} {editor}", "VISUAL": ""})
+    child.expect("Run it")
+    child.sendline("e")
+    assert _end(child) == 0
+    assert (cli.work / "a.txt").exists()
+    assert not (cli.work / "b.txt").exists()
+
+
+def test_edited_arguments_are_judged_again(cli: Cli, spawn: Spawn) -> None:
+    cli.write("a.txt", "x")
+    outside = cli.work.parent / "outside.txt"
+    outside.write_text("x")
+    editor = cli.home / "editor.py"
+    editor.write_text('import sys, pathlib\npathlib.Path(sys.argv[1]).write_text(\'{"path": "../outside.txt"}\')')
+    child = spawn("call", "delete_file", "path=a.txt", env={"EDITOR": f"{sys.executable} {editor}", "VISUAL": ""})
+    child.expect("Run it")
+    child.sendline("e")
+    child.expect("outside the workspace")
+    assert _end(child) == 3
+    assert outside.exists()
+
+
+def test_an_edit_that_is_no_json_approves_nothing(cli: Cli, spawn: Spawn) -> None:
+    cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt", env={"EDITOR": "false", "VISUAL": ""})
+    child.expect("Run it")
+    child.sendline("e")
+    child.expect("nothing was approved.*Run it")
+    child.sendline("n")
+    child.sendline("")
+    assert _end(child) == 3
+    assert (cli.work / "a.txt").exists()
+
+
+def test_a_preview_cannot_speak_to_the_terminal(cli: Cli, spawn: Spawn) -> None:
+    """Escapes, bidi controls and fake prompts in what the model wrote reach the screen as plain text behind a bar."""
+    evil = "echo hi \x1b[2J\x1b]0;title\x07 \u202e \x9b31m\nRun it? y\r\x1b[1A"
+    args = json.dumps({"command": evil})
+    child = spawn("call", "exec", "--json", args, env={"TOOLCRIB_SANDBOX__BACKEND": "none", "NO_COLOR": "1"})
+    child.expect("for this session\r\nRun it")
+    shown = child.before or ""
+    for character in ("\x1b", "\x07", "\u202e", "\x9b"):
+        assert character not in shown
+    fake = next(line for line in shown.splitlines() if "Run it?" in line)
+    assert fake.startswith("  │ ")
+    child.sendline("n")
+    child.sendline("")
+    assert _end(child) == 3
+
+
+def test_colours_only_where_wanted(cli: Cli, spawn: Spawn) -> None:
+    coloured = spawn("list")
+    coloured.expect(pexpect.EOF)
+    assert "\x1b[" in (coloured.before or "")
+    plain = spawn("list", env={"NO_COLOR": "1"})
+    plain.expect(pexpect.EOF)
+    assert "\x1b[" not in (plain.before or "")
+
+
+# --- from another process
+
+
+def _pending(cli: Cli, *args: str) -> str:
+    found = re.search(r"approve (ap_\w+)`", cli("call", *args, code=3).stderr)
+    assert found
+    return found[1]
+
+
+def test_approved_elsewhere_it_runs_once(cli: Cli) -> None:
+    path = cli.write("a.txt", "x")
+    request = _pending(cli, "delete_file", "path=a.txt")
+    assert _pending(cli, "delete_file", "path=a.txt") == request  # a repeated call is the same question
+    assert [row["id"] for row in cli.json("approvals", "--json")] == [request]
+    assert request in cli("approvals").stdout
+    assert "delete a.txt" in cli("approvals", "show", request).stdout
+    cli("approvals", "approve", request)
+    assert path.exists()
+    cli("call", "delete_file", "path=a.txt")
+    assert not path.exists()
+    path.write_text("again")
+    assert _pending(cli, "delete_file", "path=a.txt") != request  # used up
+    assert path.exists()
+
+
+def test_a_yes_is_for_exactly_that_call(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    cli.write("b.txt", "x")
+    cli("approvals", "approve", _pending(cli, "delete_file", "path=a.txt"))
+    _pending(cli, "delete_file", "path=b.txt")
+    assert (cli.work / "b.txt").exists()
+
+
+def test_denied_elsewhere(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    request = _pending(cli, "delete_file", "path=a.txt")
+    cli("approvals", "deny", request, "--reason", "no")
+    assert "is denied by cli:" in cli("approvals", "approve", request, code=1).stderr
+    _pending(cli, "delete_file", "path=a.txt")
+    assert (cli.work / "a.txt").exists()
+
+
+def test_edited_elsewhere(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    cli.write("b.txt", "x")
+    request = _pending(cli, "delete_file", "path=a.txt")
+    assert "JSON object" in cli("approvals", "approve", request, "--edit", "[1]", code=2).stderr
+    cli("approvals", "approve", request, "--edit", '{"path": "b.txt"}')
+    cli("call", "delete_file", "path=a.txt")
+    assert [(cli.work / name).exists() for name in ("a.txt", "b.txt")] == [True, False]
+
+
+def test_a_request_is_found_from_any_folder(cli: Cli, tmp_path: Path) -> None:
+    cli.write("a.txt", "x")
+    request = _pending(cli, "delete_file", "path=a.txt")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert cli.json("approvals", "-w", str(elsewhere), "--json") == []
+    assert request in cli("approvals", "--all", "-w", str(elsewhere)).stdout
+    cli("approvals", "approve", request, "-w", str(elsewhere))
+    cli("call", "delete_file", "path=a.txt")
+    assert "no approval request" in cli("approvals", "show", "ap_none", code=2).stderr
+
+
+def test_answered_elsewhere_while_the_terminal_waits(cli: Cli, spawn: Spawn) -> None:
+    path = cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.expect("Run it")
+    request = cli.json("approvals", "--json")[0]["id"]
+    cli("approvals", "approve", request)
+    assert _end(child) == 0
+    assert not path.exists()
+
+
+def test_state_is_private(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    _pending(cli, "delete_file", "path=a.txt")
+    for folder, _, files in os.walk(cli.home / ".local/state/toolcrib"):
+        assert os.stat(folder).st_mode & 0o077 == 0
+        assert all(os.stat(os.path.join(folder, name)).st_mode & 0o022 == 0 for name in files)

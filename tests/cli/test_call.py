@@ -1,0 +1,141 @@
+"""`toolcrib list` and `toolcrib call`: arguments, output, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from toolcrib.cli.arguments import read_arguments
+from toolcrib.cli.options import Usage
+
+from .conftest import COMMAND, Cli
+
+
+def test_list(cli: Cli) -> None:
+    rows = {line.split()[0]: line for line in cli("list").stdout.splitlines()}
+    assert "filesystem_read" in rows["read_file"]
+    assert " ask " in rows["exec"]
+    shown = cli("list", "read_file").stdout
+    assert "required" in shown
+    assert "File to read" in shown
+    assert cli("list", "nope", code=2).stderr
+    definition = cli.json("list", "grep", "--dialect", "anthropic")[0]
+    assert {"name", "description", "input_schema"} <= set(definition)
+
+
+def test_disabled_tools_are_named(cli: Cli) -> None:
+    cli.write("toolcrib.toml", '[tools]\ndisabled = ["exec"]\n')
+    done = cli("list")
+    assert "\nexec " not in done.stdout
+    assert "exec (disabled by tools.disabled)" in done.stderr
+
+
+def test_call_reads_and_writes(cli: Cli) -> None:
+    done = cli("call", "write_file", "path=a.txt", "content=hällo")
+    assert (cli.work / "a.txt").read_text(encoding="utf-8") == "hällo"
+    assert done.stderr == ""
+    assert "hällo" in cli("call", "read_file", "path=a.txt", "offset=1", "line_numbers=false").stdout
+    assert cli.json("call", "read_file", "--json", '{"path": "a.txt"}', "-o", "json")["is_error"] is False
+
+
+def test_values_come_from_files_and_stdin(cli: Cli) -> None:
+    cli.write("in.txt", "from a file\n")
+    cli("call", "write_file", "path=b.txt", "content=@in.txt")
+    assert (cli.work / "b.txt").read_text() == "from a file\n"
+    cli("call", "write_file", "path=c.txt", "content=-", stdin="from stdin")
+    assert (cli.work / "c.txt").read_text() == "from stdin"
+    cli("call", "write_file", "--json", "-", stdin='{"path": "d.txt", "content": "all of it"}')
+    assert (cli.work / "d.txt").read_text() == "all of it"
+
+
+def test_exit_codes(cli: Cli) -> None:
+    assert "did you mean" in cli("call", "read_fil", "path=x", code=2).stderr.lower()
+    assert "missing required path" in cli("call", "read_file", code=2).stderr
+    assert "nope.txt" in cli("call", "read_file", "path=nope.txt", code=1).stderr
+    assert "outside the workspace" in cli("call", "write_file", "path=../x", "content=", code=3).stderr
+    cli.write("a.txt", "x")
+    done = cli("call", "delete_file", "path=a.txt", code=3)
+    assert "toolcrib approvals approve ap_" in done.stderr
+    assert done.stdout == ""
+    assert (cli.work / "a.txt").exists()
+    cli("call", "delete_file", "path=a.txt", "--yes")
+    assert not (cli.work / "a.txt").exists()
+
+
+def test_a_denial_stays_whatever_yes_says(cli: Cli) -> None:
+    done = cli("call", "write_file", "path=x", "content=", "--mode", "observer", "--yes", code=3)
+    assert "observer mode" in done.stderr
+    assert not (cli.work / "x").exists()
+
+
+def test_json_output_of_a_failure(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    out = cli.json("call", "delete_file", "path=a.txt", "-o", "json", code=3)
+    assert (out["error_kind"], out["pause_for_input"]) == ("pending", True)
+    assert out["meta"]["approval_id"].startswith("ap_")
+
+
+def test_exec_runs(cli: Cli) -> None:
+    done = cli("call", "exec", "command=echo to-stdout; exit 7", "--yes")
+    assert "to-stdout" in done.stdout
+    assert "Exit code: 7" in done.stdout
+
+
+def _running(marker: str) -> list[int]:
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if marker in Path("/proc", name, "cmdline").read_bytes().decode(errors="replace"):
+                    found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("backend", ["auto", "none"])
+def test_interrupting_leaves_nothing_running(cli: Cli, number: int, code: int, backend: str) -> None:
+    marker = f"sleep 98{os.getpid()}{number}"
+    started = subprocess.Popen(
+        [*COMMAND, "call", "exec", f"command=touch started; setsid {marker} & {marker}", "timeout=60", "--yes"],
+        cwd=cli.work, env={**cli.env, "TOOLCRIB_SANDBOX__BACKEND": backend},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    deadline = time.monotonic() + 30
+    while not (cli.work / "started").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.2)
+    assert len(_running(marker)) > 1  # the command, besides ourselves
+    started.send_signal(number)
+    _, stderr = started.communicate(timeout=20)
+    assert started.returncode == code, stderr
+    assert b"Traceback" not in stderr
+    deadline = time.monotonic() + 5
+    while _running(marker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _running(marker) == []
+
+
+def test_reading_arguments(tmp_path: Path) -> None:
+    assert read_arguments(["a=1", "b=x=y", "c:=[1, null]", "d=", "e=@@x"], None) == {
+        "a": "1", "b": "x=y", "c": [1, None], "d": "", "e": "@x",
+    }  # fmt: skip
+    assert read_arguments(["a=1", "a=2", "a=3"], None) == {"a": ["1", "2", "3"]}
+    assert read_arguments([], '{"a": 1}') == '{"a": 1}'
+    (tmp_path / "f.json").write_text(json.dumps({"a": 2}))
+    assert read_arguments([], f"@{tmp_path / 'f.json'}") == '{"a": 2}'
+
+
+@pytest.mark.parametrize(
+    ("pairs", "text"), [(["x"], None), (["a:={"], None), (["a=@/nowhere"], None), (["a=1"], "{}"), (["=x"], None)]
+)
+def test_wrong_arguments(pairs: list[str], text: str | None) -> None:
+    with pytest.raises(Usage):
+        read_arguments(pairs, text)

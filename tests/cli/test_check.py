@@ -1,0 +1,73 @@
+"""`toolcrib check`: one call, and streams of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .conftest import Cli
+
+
+def _rows(cli: Cli, lines: list[str], *args: str) -> list[dict[str, Any]]:
+    done = cli("check", "--jsonl", *args, stdin="\n".join(lines) + "\n")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_one_call(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    assert cli("check", "read_file", "path=a.txt").stdout.startswith("allow")
+    row = cli.json("check", "delete_file", "path=a.txt", "--json", code=3)
+    assert (row["verdict"], row["category"]) == ("ask", "destructive")
+    assert cli("check", "read_file", "path=../x", code=3).stdout.startswith("deny")
+    assert cli("check", "nope", code=3).stdout.startswith("deny")
+    assert (cli.work / "a.txt").exists()
+
+
+def test_rows_are_answered_in_order_and_ids_keep_their_type(cli: Cli) -> None:
+    lines = [
+        json.dumps({"id": n, "tool": "read_file", "arguments": {"path": f"f{n}" if n % 2 else "../f"}})
+        for n in range(300)
+    ]
+    rows = _rows(cli, lines)
+    assert [row["id"] for row in rows] == list(range(300))
+    assert [row["verdict"] for row in rows[:4]] == ["deny", "allow", "deny", "allow"]
+    mixed: list[Any] = ["1", 1, 1.5, None, True, {"a": [1]}, [2]]
+    rows = _rows(cli, [json.dumps({"id": value, "tool": "list_dir", "arguments": {}}) for value in mixed])
+    assert json.dumps([row["id"] for row in rows]) == json.dumps(mixed)
+
+
+def test_malformed_rows_are_denied_and_do_not_end_the_stream(cli: Cli) -> None:
+    lines = [
+        "nonsense", "[1]", '{"id": 7}', '{"id": 8, "tool": 5}', '{"id": 9, "tool": "read_file", "arguments": [1]}',
+        '{"id": 10, "tool": "read_file", "arguments": {"pth": "x"}}', '{"id": 11, "tool": "no_such", "arguments": {}}',
+        '{"id": 12, "tool": "list_dir", "resolve": [1]}', "[" * 50_000, "", '{"id": 13, "tool": "list_dir"}',
+        '{"id": "\\ud800", "tool": "read_file", "arguments": {"path": "\\ud800"}}',
+    ]  # fmt: skip
+    rows = _rows(cli, lines)
+    assert [row["id"] for row in rows] == [None, None, 7, 8, 9, 10, 11, 12, None, 13, "\ud800"]
+    assert [row["verdict"] for row in rows[:9]] == ["deny"] * 9
+    assert rows[9]["verdict"] == "allow"
+    assert all(row["reason"] for row in rows)
+    assert all(set(row) == {"id", "verdict", "category", "rule", "reason"} for row in rows)
+
+
+def test_a_last_line_without_an_end_counts(cli: Cli) -> None:
+    done = cli("check", "--jsonl", stdin='{"id": 1, "tool": "list_dir", "arguments": {}}')
+    assert json.loads(done.stdout)["id"] == 1
+    assert cli("check", "--jsonl", stdin="").stdout == ""
+
+
+def test_bare_reads_no_configuration_and_no_mode(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    cli.write("toolcrib.toml", 'mode = "observer"\n')
+    row = json.dumps({"id": 1, "tool": "write_file", "arguments": {"path": "a.txt", "content": "y"}})
+    assert _rows(cli, [row])[0]["verdict"] == "deny"
+    assert _rows(cli, [row], "--bare")[0]["verdict"] == "allow"
+    cli.write("toolcrib.toml", "mode = 3\n")
+    assert _rows(cli, [row], "--bare")[0]["verdict"] == "allow"
+    outside = json.dumps({"id": 1, "tool": "write_file", "arguments": {"path": "../a.txt", "content": "y"}})
+    assert _rows(cli, [outside], "--bare", "--yes")[0]["verdict"] == "deny"
+
+
+def test_usage(cli: Cli) -> None:
+    assert "leave NAME" in cli("check", "read_file", "--jsonl", code=2).stderr

@@ -1,0 +1,40 @@
+"""`toolcrib demo` tells the main story for real, and fails if a part of it is not true."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import Cli
+
+
+def test_demo(cli: Cli) -> None:
+    done = cli("demo", code=None)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "edit_file" in done.stdout
+    assert "restored shop.py" in done.stdout
+    assert list(cli.work.iterdir()) == []
+    assert not (cli.home / ".local").exists()  # it has a state folder of its own
+
+
+@pytest.mark.parametrize("args", [["--mode", "observer"], ["--workspace", "."]])
+def test_the_demo_is_not_for_your_files(cli: Cli, args: list[str]) -> None:
+    cli("demo", *args, code=2)
+
+
+def test_the_demo_notices_a_broken_guard(cli: Cli) -> None:
+    """With a sandbox that is none, the step on walls must fail."""
+    code = (
+        "import toolcrib.cli.demo as d, os\n"
+        "old = d.Demo.environment\n"
+        "more = {'TOOLCRIB_SANDBOX__BACKEND': 'none', 'TOOLCRIB_MODE': 'autonomous'}\n"
+        "d.Demo.environment = lambda self: {**old(self), **more}\n"
+        "from toolcrib.cli import main\nmain(['demo'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60
+    )
+    assert done.returncode == 1
+    assert "the demo failed: step 6" in done.stderr

@@ -1,0 +1,68 @@
+"""`toolcrib serve`: a real client over stdio, and usage."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from toolcrib.cli.options import Usage
+from toolcrib.cli.serve import _address as address  # pyright: ignore[reportPrivateUsage]
+
+from .conftest import COMMAND, Cli
+
+
+def test_stdio_speaks_the_protocol_and_nothing_else(cli: Cli) -> None:
+    cli.write("toolcrib.toml", 'mode = "autonomous"\n')  # its warning must not get into the protocol
+    child = subprocess.Popen(
+        [*COMMAND, "serve"],
+        cwd=cli.work,
+        env=cli.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        hello = {
+            "jsonrpc": "2.0", "id": 1, "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"},
+            },
+        }  # fmt: skip
+        child.stdin.write(json.dumps(hello).encode() + b"\n")
+        child.stdin.flush()
+        assert json.loads(child.stdout.readline())["result"]["serverInfo"]["name"]
+        child.stdin.close()
+        assert child.wait(20) == 0
+        assert child.stdout.read() == b""
+        assert child.stderr is not None
+        assert b"is not trusted" in child.stderr.read()
+    finally:
+        child.kill()
+        child.wait()
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("127.0.0.1:9000", ("127.0.0.1", 9000)),
+        (":9000", ("127.0.0.1", 9000)),
+        ("9000", ("127.0.0.1", 9000)),
+        ("[::1]:9000", ("::1", 9000)),
+        ("localhost", ("localhost", 8808)),
+    ],
+)
+def test_addresses(text: str, wanted: tuple[str, int]) -> None:
+    assert address(text) == wanted
+
+
+def test_wrong_addresses(cli: Cli) -> None:
+    with pytest.raises(Usage):
+        address("localhost:http")
+    assert "are for --http" in cli("serve", "--token", "x", code=2).stderr

@@ -1,0 +1,146 @@
+"""`toolcrib trust`, `config`, `install`, `doctor`."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+from .conftest import Cli
+from .test_approvals import spawn  # noqa: F401 (a fixture)
+
+LOOSE = """
+mode = "autonomous"
+[sandbox]
+env = ["GITHUB_TOKEN"]
+[mcp_servers.x]
+command = "sh"
+args = ["-c", "TOKEN=$(id)"]
+"""
+USER = """[web.search]
+api_key = "hunter2"
+[mcp_servers.s]
+command = "x"
+env = { A = "hunter2" }
+"""
+
+
+def test_trust(cli: Cli) -> None:
+    path = cli.write("toolcrib.toml", LOOSE)
+    warned = cli("config", "--changed")
+    assert "is not trusted" in warned.stderr
+    assert "autonomous" not in warned.stdout
+    shown = cli("trust", code=3).stderr
+    assert 'mode = "autonomous"' in shown
+    assert "TOKEN=$(id)" in shown  # what would run is shown as it stands, never masked
+    assert "not trusted" in shown
+    cli("trust", "--yes")
+    assert str(path) in cli("trust", "--list").stdout
+    done = cli("config", "--changed")
+    assert "autonomous" in done.stdout
+    assert "is not trusted" not in done.stderr
+    assert "already" in cli("trust").stderr
+    path.write_text("# new\n" + LOOSE)
+    assert "has changed since it was trusted" in cli("config").stderr
+    cli("trust", "--yes")
+    cli("trust", "--revoke")
+    assert "is not trusted" in cli("config").stderr
+
+
+def test_trust_at_the_terminal(cli: Cli, spawn) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
+    cli.write("toolcrib.toml", LOOSE)
+    child = spawn("trust")
+    child.expect(r"Trust this file.*\[y/N\]")
+    child.sendline("")
+    child.expect("not trusted")
+    child.wait()
+    assert not cli.json("config", "--json")["trusted"]
+    child = spawn("trust")
+    child.expect(r"\[y/N\]")
+    child.sendline("y")
+    child.expect("Trusted")
+    child.wait()
+    assert cli.json("config", "--json")["trusted"]
+
+
+def test_trusting_nothing(cli: Cli) -> None:
+    assert "there is no toolcrib.toml" in cli("trust", "--yes", code=2).stderr
+    assert cli.json("trust", "--list", "--json") == []
+
+
+def test_config_shows_sources_and_hides_secrets(cli: Cli) -> None:
+    cli.write("../home/.config/toolcrib/config.toml", USER)
+    done = cli("config", env={"TOOLCRIB_MODE": "observer"})
+    assert "hunter2" not in done.stdout + done.stderr
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert "TOOLCRIB_MODE" in lines["mode"]
+    assert "config.toml:2" in lines["web.search.api_key"]
+    assert "config.toml:3" in lines["mcp_servers.s.command"]
+    assert "default" in lines["approval.timeout"]
+    data = cli.json("config", "--json")
+    assert "hunter2" not in json.dumps(data)
+    assert data["settings"]["mcp_servers"]["s"]["env"] == {"A": "***"}
+    assert cli.json("config", "--schema")["properties"]["mode"]
+
+
+def test_a_broken_file_is_a_usage_error_everywhere(cli: Cli) -> None:
+    cli.write("toolcrib.toml", "mode = 'yolo'\n")
+    for args in (["list"], ["call", "list_dir"], ["config"], ["undo", "--list"]):
+        assert "toolcrib.toml:1: mode" in cli(*args, code=2).stderr
+    assert "toolcrib.toml:1: mode" in cli("doctor", code=1).stdout
+
+
+def test_install_keeps_the_rest(cli: Cli) -> None:
+    path = cli.write(".cursor/mcp.json", '{\n\t"other": [1],\n\t"mcpServers": {"mine": {"command": "é"}}\n}\n')
+    path.chmod(0o600)
+    before = path.read_text()
+    done = cli("install", "cursor", code=3)
+    assert "+" in done.stderr
+    assert path.read_text() == before
+    cli("install", "cursor", "--yes", "--mode", "observer")
+    values = json.loads(path.read_text())
+    assert values["other"] == [1]
+    assert values["mcpServers"]["mine"] == {"command": "é"}
+    entry = values["mcpServers"]["toolcrib"]
+    assert entry["args"] == ["serve", "--workspace", str(cli.work), "--mode", "observer"]
+    assert os.access(entry["command"], os.X_OK)
+    assert "\t" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (path.parent / "mcp.json.toolcrib-backup").read_text() == before
+    assert "has it already" in cli("install", "cursor", "--mode", "observer").stderr
+
+
+def test_install_makes_what_is_not_there(cli: Cli) -> None:
+    cli("install", "vscode", "--yes")
+    assert json.loads((cli.work / ".vscode/mcp.json").read_text())["servers"]["toolcrib"]["type"] == "stdio"
+    cli("install", "claude", "--user", "--yes")
+    assert "--workspace" not in json.loads((cli.home / ".claude.json").read_text())["mcpServers"]["toolcrib"]["args"]
+    assert cli.json("install", "claude", "--print")["mcpServers"]["toolcrib"]
+    assert not (cli.work / ".mcp.json").exists()
+
+
+def test_install_never_spoils_a_file(cli: Cli) -> None:
+    path = cli.write(".vscode/mcp.json", '{\n  // mine\n  "servers": {}\n}\n')
+    assert "comments" in cli("install", "vscode", "--yes", code=2).stderr
+    assert "// mine" in path.read_text()
+    path.write_text('{"servers": [1]}')
+    assert "not an object" in cli("install", "vscode", "--yes", code=2).stderr
+    assert path.read_text() == '{"servers": [1]}'
+    assert "can be claude" in cli("install", "emacs", code=2).stderr
+
+
+def test_doctor(cli: Cli) -> None:
+    data = cli.json("doctor", "--json", code=None)
+    findings = {finding["name"]: finding for finding in data["findings"]}
+    assert {"toolcrib", "sandbox", "ripgrep", "state folder", "tools", "configuration"} <= set(findings)
+    assert data["ok"] == all(f["ok"] for f in data["findings"] if f["needed"])
+    text = cli("doctor", code=0 if data["ok"] else 1).stdout
+    assert "ripgrep" in text
+
+
+def test_doctor_says_what_is_missing(cli: Cli) -> None:
+    cli.write("x", "")
+    done = cli("doctor", "--json", env={"TOOLCRIB_SANDBOX__BACKEND": "docker"}, code=1)
+    sandbox = [f for f in json.loads(done.stdout)["findings"] if f["name"] == "sandbox"][-1]
+    assert not sandbox["ok"]
+    assert "docker" in sandbox["detail"]
