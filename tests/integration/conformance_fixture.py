@@ -337,10 +337,12 @@ def fixture_tools() -> list[Tool]:
 
 
 async def main(port: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        with Toolbox.open(workspace=folder, tools=fixture_tools(), builtin=False) as box:
-            add_trigger(box.registry)
-            await serve_http(box, port=port, token="")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Toolbox.open(workspace=folder, tools=fixture_tools(), builtin=False) as box,
+    ):
+        add_trigger(box.registry)
+        await serve_http(box, port=port, token="")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,8 @@ async def serve(
         url = f"http://{shown}:{port}{PATH}"
 
         def listening() -> None:
-            _say(f"MCP server on {url}")
+            if started is None:
+                _say(f"MCP server on {url}")
             if made_up:
                 _say(f"clients send this header; set {TOKEN_VARIABLE} to choose the token")
                 _say(f"Authorization: Bearer {secret}")
