@@ -46,7 +46,7 @@ def parse_object(text: str | bytes) -> Json:
         raise _invalid(f"arguments are not valid UTF-8 ({error.reason} at byte {error.start})") from None
     value: Any = {} if not raw.strip() else _load(raw)
     for _ in range(2):  # arguments encoded twice, seen in the wild from several providers
-        if isinstance(value, str) and value.lstrip().startswith("{"):
+        if isinstance(value, str) and value.lstrip().startswith(("{", '"')):
             value = _load(value)
     if not isinstance(value, dict):
         raise _invalid(f'arguments should be a JSON object like {{"name": value}}, not {kind_of(value)}')

@@ -96,9 +96,13 @@ def _guess(text: str) -> Any:
         return None
     if _words(text) != _words(written):
         return None
-    strings = _strings(value)
-    quoted = (match.group()[1:-1] for match in _STRING.finditer(text))
-    return value if all(any(string == own for own in strings) for string in quoted) else None
+    quoted = [match.group()[1:-1] for match in _STRING.finditer(text)]
+    for string, is_key in _strings(value):
+        if quoted and quoted[0] == string:
+            del quoted[0]
+        elif not is_key:  # `{"a": NaN}` and `{"a": }` say no string
+            return None
+    return value if not quoted else None
 
 
 def _words(text: str) -> list[str]:
@@ -106,13 +110,13 @@ def _words(text: str) -> list[str]:
     return [_CONSTANTS.get(word, word) for word in cast("list[str]", _WORD.findall(text))]
 
 
-def _strings(value: Any) -> Iterator[str]:
-    """Every string in a JSON value, keys too, in the order of the text."""
+def _strings(value: Any) -> Iterator[tuple[str, bool]]:
+    """Every string in a JSON value in the order of the text, and whether it is a key."""
     if isinstance(value, str):
-        yield value
+        yield value, False
     elif isinstance(value, dict):
         for key, item in cast("Json", value).items():
-            yield key
+            yield key, True
             yield from _strings(item)
     elif isinstance(value, list):
         for item in cast("list[Any]", value):

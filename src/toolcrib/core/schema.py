@@ -86,12 +86,13 @@ def _is_context(annotation: Any) -> bool:
     return bool(args) and ToolContext in args and all(a in (ToolContext, type(None)) for a in args)
 
 
-def read_parameters(fn: Callable[..., Any], owner: str) -> Parameters:
-    """Resolve a function's annotations and split off the context parameter."""
+def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any] | None = None) -> Parameters:
+    """Resolve a function's annotations and split off the context parameter. `names` are types that only the place
+    where it was defined knows."""
     target = fn if inspect.isroutine(fn) or inspect.isclass(fn) else getattr(fn, "__call__", fn)  # noqa: B004
     try:
         signature = inspect.signature(fn)
-        hints = typing.get_type_hints(getattr(target, "__func__", target), include_extras=True)
+        hints = typing.get_type_hints(getattr(target, "__func__", target), None, dict(names or {}), include_extras=True)
     except (NameError, TypeError, ValueError) as error:
         raise ToolDefinitionError(f"{owner}: cannot read its annotations: {error}") from error
     visible: list[inspect.Parameter] = []
@@ -257,10 +258,12 @@ def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
     source = cast("Json", node)
     inner = cast("Mapping[str, Any] | None", source.get("config")) or config
     copy: Json = {key: value if key in _OPAQUE else _closed(value, inner) for key, value in source.items()}
-    if copy.get("type") in ("model-fields", "typed-dict", "dataclass-args"):
-        stated = (inner or {}).get("extra_fields_behavior")
-        if "extra_behavior" not in copy and stated is None:
+    if copy.get("type") in ("model-fields", "dataclass-args"):
+        if "extra_behavior" not in copy and (inner or {}).get("extra_fields_behavior") is None:
             copy["extra_behavior"] = "forbid"
+    elif copy.get("type") == "typed-dict" and "extras_schema" not in copy:
+        stated: Mapping[str, Any] = getattr(copy.get("cls"), "__pydantic_config__", {})
+        copy["extra_behavior"] = stated.get("extra", "forbid")  # pydantic writes "ignore" if nobody asked for it, too
     return copy
 
 
@@ -306,6 +309,15 @@ def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
         def field_title_should_be_set(self, schema: Any) -> bool:
             return False
 
+        def model_schema(self, schema: Any) -> Json:
+            return _said_closed(super().model_schema(schema), schema)
+
+        def dataclass_schema(self, schema: Any) -> Json:
+            return _said_closed(super().dataclass_schema(schema), schema)
+
+        def typed_dict_schema(self, schema: Any) -> Json:
+            return _said_closed(super().typed_dict_schema(schema), schema)
+
     schema: Json = Untitled(ref_template="#/$defs/{model}").generate(core, mode=mode)
     defs = cast("Json", schema.get("$defs", {}))
     for name, definition in defs.items():
@@ -318,6 +330,16 @@ def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
         if key in schema:
             ordered[key] = schema[key]
     return ordered
+
+
+def _said_closed(said: Json, core: Json) -> Json:
+    """The JSON Schema of a typed object with `additionalProperties: false` where its validator forbids them."""
+    inner = core
+    while "extra_behavior" not in inner and isinstance(inner.get("schema"), dict):
+        inner = cast("Json", inner["schema"])
+    if inner.get("extra_behavior") == "forbid":
+        said.setdefault("additionalProperties", False)
+    return said
 
 
 # --- raw -------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, overload
@@ -91,6 +93,7 @@ class Tool:
     parameters: Any = None
 
     _handler_name: ClassVar[str] = "execute"
+    _local_names: Mapping[str, Any] = EMPTY
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work. Subclasses define this."""
@@ -126,7 +129,7 @@ class Tool:
     def _signature(self) -> Parameters:
         from .schema import read_parameters
 
-        return read_parameters(self.handler, self.name)
+        return read_parameters(self.handler, self.name, self._local_names)
 
     def check_output(self, output: ToolOutput) -> ToolOutput:
         """The output, or an error if its structured data does not fit `output_schema`."""
@@ -288,6 +291,7 @@ class FunctionTool(Tool):
             raise ToolDefinitionError(f"{name or _name_of(fn)}: a tool returns once; a generator cannot be one")
         self.fn = fn
         self.name = name or _name_of(fn)
+        self._local_names = _local_names(fn)
         self._description = description
         self.category = ToolCategory.SHELL if category is None else _category(category, self.name)
         self.categorized = category is not None
@@ -382,6 +386,22 @@ def _category(value: Any, owner: str) -> ToolCategory:
     except ValueError:
         known = ", ".join(ToolCategory)
         raise ToolDefinitionError(f"{owner}: unknown category {value!r}; known: {known}") from None
+
+
+def _local_names(fn: Callable[..., Any]) -> Mapping[str, Any]:
+    """The types that annotations in text form (`from __future__ import annotations`) take from the function around.
+
+    Nothing keeps them once that function has returned, so they are looked up where the tool is made.
+    """
+    if "<locals>" not in getattr(fn, "__qualname__", ""):
+        return EMPTY
+    texts = [value for value in getattr(fn, "__annotations__", {}).values() if isinstance(value, str)]
+    words = {word for text in texts for word in re.findall(r"[^\W\d]\w*", text)}
+    frame = sys._getframe() if words else None  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(__package__):
+        frame = frame.f_back
+    known = frame.f_locals if frame is not None and frame.f_code.co_name != "<module>" else {}
+    return {word: known[word] for word in words if word in known} or EMPTY
 
 
 def _name_of(fn: Callable[..., Any]) -> str:
