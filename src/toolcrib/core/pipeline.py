@@ -15,17 +15,19 @@ import logging
 import os
 import time
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from .authorize import Authorizer, CallRequest, Grant
-from .bound import Redact, Spill, bound, cut, safe
+from .bound import Redact, Spill, bound, safe
 from .context import EMPTY_CONTEXT, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
+from .drive import NOT_STARTED, TimedOut, drive
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
 from .events import CallFinished, CallProgress, CallStarted, EventStream
 from .gate import Gate
 from .output import ToolOutput
+from .refusals import HINT, denied, describe_error, invalid, timed_out, unexpected, with_hint, withheld
 from .threads import ThreadsExhausted, ToolThreads, shared_threads
 from .tool import Tool, encode
 from .wrap import wrap
@@ -35,17 +37,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolcrib.pipeline")
 
-HINT_TEXT = "[Analyze the error above and try a different approach.]"
-HINT = f"\n\n{HINT_TEXT}"
-"""Ends every error output, once (text of the second design)."""
-
 MAX_EDITS = 10
 """How often an authorizer may change the arguments of one call."""
-
-GRACE = 2.0
-"""Seconds a timed-out coroutine gets to clean up before it is closed."""
-
-_SILENT_KINDS = ("pending", "cancelled")
 
 Next = Callable[..., Awaitable[ToolOutput]]
 
@@ -159,7 +152,7 @@ class Pipeline:
         except InvalidArguments as error:
             return invalid(tool, error)
         except Exception as error:
-            return _unexpected(tool, error)
+            return unexpected(tool, error)
         if self.authorizer is not None and tool not in self._cleared:
             return await self._authorized(tool, kwargs, text, ctx, call_id or self.new_id(), waiting, None)
         if (self.intent is not None or self.dry_run) and not tool.is_read_only:
@@ -170,7 +163,7 @@ class Pipeline:
         self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, output: ToolOutput
     ) -> ToolOutput:
         """The outcome of a call that never reached a tool; it is an event like any other."""
-        output = _finish_error(output)
+        output = with_hint(output)
         if self.events.listeners:
             ctx = ctx or EMPTY_CONTEXT
             verdict = "deny" if output.error_kind == "denied" else "allow"
@@ -210,7 +203,7 @@ class Pipeline:
             except InvalidArguments as error:
                 output = invalid(tool, error)
             except Exception as error:
-                output = _unexpected(tool, error)
+                output = unexpected(tool, error)
             else:
                 if self.events.listeners:
                     self.events.emit(
@@ -274,9 +267,9 @@ class Pipeline:
                 reason = guard.before(tool, _str(text), ctx)
             except Exception as error:
                 log.exception("the loop guard failed")
-                return _finish_error(_denied(tool, error))
+                return with_hint(denied(tool, error))
             if reason is not None:
-                return _finish_error(ToolOutput.error(reason, "loop"))
+                return with_hint(ToolOutput.error(reason, "loop"))
         if not self.middleware and not self.hooks:
             output = await self._authorized(tool, kwargs, text, ctx, call_id, waiting, trace)
         else:
@@ -314,14 +307,14 @@ class Pipeline:
                 try:
                     answer = await hook.before(call, inner_ctx)
                 except Exception as error:
-                    return _finish_error(_denied(tool, error))
+                    return with_hint(denied(tool, error))
                 if isinstance(answer, ToolOutput):
-                    return _finish_error(self._bound(answer, tool, call_id))
+                    return with_hint(self._bound(answer, tool, call_id))
                 if answer is not None:
                     call = answer
             if call.name != tool.name:
                 text_ = f"a hook renamed the call from {tool.name} to {call.name}; that is not allowed"
-                return _finish_error(ToolOutput.error(text_, "denied"))
+                return with_hint(ToolOutput.error(text_, "denied"))
             try:
                 if call is not first or encode_any(call.arguments) != as_read:
                     bound_to = tool.bind(call.arguments)
@@ -341,9 +334,7 @@ class Pipeline:
                     changed = await hook.after(call, output, inner_ctx)
                 except Exception as error:
                     log.exception("an after-hook failed")
-                    return _finish_error(
-                        ToolOutput.error(f"the output was withheld: a hook failed ({error})", "exception")
-                    )
+                    return with_hint(ToolOutput.error(f"the output was withheld: a hook failed ({error})", "exception"))
                 if changed is not None:
                     output = self._bound(changed, tool, call_id)
             return output
@@ -354,15 +345,15 @@ class Pipeline:
         try:
             output = await chain(first, ctx)
         except ToolExecutionDenied as error:
-            return _finish_error(_denied(tool, error))
+            return with_hint(denied(tool, error))
         except Exception as error:
             log.exception("a middleware failed")
-            return _finish_error(_denied(tool, error))
+            return with_hint(denied(tool, error))
         try:
-            return _finish_error(self._bound(wrap(output), tool, call_id))
+            return with_hint(self._bound(wrap(output), tool, call_id))
         except Exception as error:
             log.exception("what a middleware answered is no output")
-            return _finish_error(_withheld(tool, error))
+            return with_hint(withheld(tool, error))
 
     async def _authorized(
         self,
@@ -392,7 +383,7 @@ class Pipeline:
                             trace.text = _str(text)
                         answer = await self.authorizer.authorize(request, replace(answer, edited=None))
                     if isinstance(answer, ToolOutput):
-                        return _finish_error(self._bound(answer, tool, call_id))
+                        return with_hint(self._bound(answer, tool, call_id))
                     if not isinstance(cast("Any", answer), Grant) or answer.edited is not None:
                         raise ToolExecutionDenied(f"the authorizer gave no answer: {answer!r}"[:200])
                     grant = answer
@@ -400,7 +391,7 @@ class Pipeline:
                 return invalid(tool, error)
             except Exception as error:
                 log.exception("authorization of %s failed", tool.name)
-                return _finish_error(_denied(tool, error, "the check of this call failed, so it was refused"))
+                return with_hint(denied(tool, error, "the check of this call failed, so it was refused"))
         if trace is not None:
             trace.grant = grant
         if self.dry_run and not tool.is_read_only:
@@ -428,7 +419,7 @@ class Pipeline:
                     await committed
             except Exception as error:
                 log.exception("the intent of %s could not be recorded", tool.name)
-                return _finish_error(_denied(tool, error, "the call could not be recorded, so it was not run"))
+                return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
         return await self._perform(tool, kwargs, ctx, call_id)
 
     async def _describe(self, tool: Tool, request: CallRequest, ctx: ToolContext) -> ToolOutput:
@@ -467,14 +458,14 @@ class Pipeline:
                 except GeneratorExit as error:
                     raise RuntimeError("the tool raised GeneratorExit") from error
                 else:
-                    result = await _drive(cast("Any", work), pending, timeout)
+                    result = await drive(cast("Any", work), pending, timeout)
             else:
-                result = await _drive(_await(work), _NOT_STARTED, timeout) if _awaitable(work) else work
+                result = await drive(_await(work), NOT_STARTED, timeout) if _awaitable(work) else work
             output = result if type(result) is ToolOutput else wrap(result)
             if tool.output_schema is not None and not output.is_error:
                 output = tool.check_output(output)
-        except _TimedOut:
-            output = _timed_out(tool, timeout)
+        except TimedOut:
+            output = timed_out(tool, timeout)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -492,7 +483,7 @@ class Pipeline:
             raise
         except BaseException as error:  # SystemExit, too: a tool does not end its host
             log.debug("tool %s raised", tool.name, exc_info=True)
-            output = ToolOutput.error(f"Error executing {tool.name}: {_describe_error(error)}", "exception")
+            output = ToolOutput.error(f"Error executing {tool.name}: {describe_error(error)}", "exception")
         finally:
             try:
                 _current.reset(token)
@@ -504,8 +495,8 @@ class Pipeline:
             output = bound(output, tool.max_output, call_id, self.spill, self.redact)
         except Exception as error:
             log.exception("the output of %s could not be bounded", tool.name)
-            output = _withheld(tool, error)
-        return _finish_error(output) if output.is_error else output
+            output = withheld(tool, error)
+        return with_hint(output) if output.is_error else output
 
     def _bound(self, output: ToolOutput, tool: Tool, call_id: str) -> ToolOutput:
         if output.is_error and output.for_llm.endswith(HINT):  # bounded already, before the hint came on top
@@ -549,10 +540,6 @@ class _Trace:
         self.runs = 0
 
 
-class _TimedOut(Exception):
-    pass
-
-
 def _own_context(ctx: ToolContext, call_id: str | None) -> ToolContext:
     """A copy for one call; written past the frozen dataclass's `replace`, which costs eight times as much."""
     own = object.__new__(ToolContext)
@@ -574,166 +561,11 @@ async def _await(value: Awaitable[Any]) -> Any:
     return await value
 
 
-_NOT_STARTED = object()
-
-
-class _Clock:
-    """One call's time: cancels its task when it is over, and once more when the time to clean up is over, too.
-
-    What `asyncio.timeout` does, at a third of its cost (1000 calls of 10 ms at once: 30 ms with two of those,
-    22 ms with this).
-    """
-
-    __slots__ = ("_before", "_handle", "_loop", "_task", "cancels")
-
-    def __init__(self, seconds: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._before = self._task.cancelling()
-        self.cancels = 0
-        self._handle = self._loop.call_later(seconds, self._over)
-
-    def _over(self) -> None:
-        self.cancels += 1
-        if self.cancels == 1:
-            self._handle = self._loop.call_later(GRACE, self._over)
-        self._task.cancel()
-
-    def stop(self) -> None:
-        self._handle.cancel()
-
-    def settle(self) -> bool:
-        """Take back our own cancellations; whether somebody else cancelled the task as well."""
-        for _ in range(self.cancels):
-            self._task.uncancel()
-        return self._task.cancelling() > self._before
-
-
-@types.coroutine
-def _drive(work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) -> Generator[Any, Any, Any]:
-    """Drive a coroutine that was started by hand on, in this same task, until it ends or its time is over.
-
-    A tool that ends by itself within GRACE seconds of its cancellation keeps its result; any error it raises then
-    is the timeout's. One that ignores the cancellation is closed and never resumed.
-    """
-    clock = None if timeout is None else _Clock(timeout)
-    closing = False
-    try:
-        if pending is _NOT_STARTED:
-            pending = work.send(None)
-        while True:
-            try:
-                value = yield pending
-            except GeneratorExit:
-                closing = True
-                _close(work)
-                raise
-            except asyncio.CancelledError as error:
-                if clock is not None and clock.cancels > 1:
-                    _close(work)
-                    raise
-                pending = work.throw(error)
-            except BaseException as error:
-                pending = work.throw(error)
-            else:
-                pending = work.send(value)
-    except StopIteration as stop:
-        if clock is not None and clock.cancels:
-            clock.settle()
-        return stop.value
-    except BaseException as error:
-        if isinstance(error, GeneratorExit) and not closing:
-            raise RuntimeError("the tool raised GeneratorExit") from error
-        if clock is None or not clock.cancels or closing:
-            raise
-        if clock.settle():
-            raise asyncio.CancelledError from error
-        raise _TimedOut from error
-    finally:
-        if clock is not None:
-            clock.stop()
-
-
-def _close(work: Coroutine[Any, Any, Any]) -> None:
-    try:
-        work.close()
-    except Exception:
-        log.warning("a tool ignored its timeout and its end; its coroutine was dropped", exc_info=True)
-
-
 def _link(middleware: Middleware, inner: Next, first: ToolCall, ctx: ToolContext) -> Next:
     async def linked(call: ToolCall | None = None, inner_ctx: ToolContext | None = None) -> ToolOutput:
         return await middleware(call or first, inner_ctx or ctx, inner)
 
     return linked
-
-
-# --- texts -----------------------------------------------------------------------------------------------
-
-
-def _finish_error(output: ToolOutput) -> ToolOutput:
-    """The hint, once, on every error that the model should think about."""
-    text = output.for_llm
-    if not output.is_error or output.error_kind in _SILENT_KINDS:
-        return output
-    if HINT_TEXT in text:
-        if text.endswith(HINT) and text.count(HINT_TEXT) == 1:
-            return output
-        text = text.replace(HINT_TEXT, "")
-    return replace(output, for_llm=text.rstrip() + HINT)
-
-
-MAX_INVALID = 8_000
-"""Longest text on bad arguments, in characters."""
-
-
-def invalid(tool: Tool, error: InvalidArguments) -> ToolOutput:
-    """The output for arguments that do not fit: every violation, each with its path."""
-    violations = error.violations
-    texts = [v.text if v.text.isprintable() else safe(v.text) for v in violations]
-    if len(texts) == 1:
-        text = f"Invalid arguments for {tool.name}: {texts[0]}"
-    else:
-        said = "\n- ".join(texts)
-        text = f"Invalid arguments for {tool.name}:\n- {said}"
-    limit = min(tool.max_output, MAX_INVALID)
-    if len(text) > limit:
-        text = cut(text, limit, None)
-    meta = {"violations": [{"path": v.path, "text": v.text} for v in violations]}
-    return ToolOutput(text + HINT, None, True, False, False, (), None, meta, "invalid")
-
-
-def _denied(tool: Tool, error: BaseException, lead: str | None = None) -> ToolOutput:
-    said = str(error)
-    if lead is None and isinstance(error, ToolExecutionDenied):
-        return ToolOutput.error(said or f"{tool.name} was denied", "denied")
-    detail = said or type(error).__name__
-    return ToolOutput.error(f"{tool.name} was not run: {lead or 'a check refused or failed'} ({detail})", "denied")
-
-
-def _unexpected(tool: Tool, error: Exception) -> ToolOutput:
-    log.exception("the arguments of %s could not be read", tool.name)
-    text = f"Error reading the arguments of {tool.name}: {_describe_error(error)}"
-    return _finish_error(ToolOutput.error(text, "invalid"))
-
-
-def _timed_out(tool: Tool, timeout: float | None) -> ToolOutput:
-    seconds = f"{timeout:g} s" if timeout is not None else "its time"
-    text = f"{tool.name} did not finish within {seconds} and was ended. It may have had part of its effect."
-    return ToolOutput.error(text, "timeout")
-
-
-def _withheld(tool: Tool, error: Exception) -> ToolOutput:
-    return ToolOutput.error(f"the output of {tool.name} was withheld: {type(error).__name__}", "exception")
-
-
-def _describe_error(error: BaseException) -> str:
-    name = type(error).__name__
-    try:
-        said = str(error).strip()
-    except Exception:  # a broken __str__
-        return name
-    return f"{name}: {said}" if said else name
 
 
 def encode_any(arguments: Mapping[str, Any] | str) -> str:

@@ -1,0 +1,87 @@
+"""What a model is told about a call that did not work: what was wrong, and the hint to try something else."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .bound import cut, safe
+from .errors import InvalidArguments, ToolExecutionDenied
+from .output import ToolOutput
+
+if TYPE_CHECKING:
+    from .tool import Tool
+
+log = logging.getLogger("toolcrib.pipeline")
+
+HINT_TEXT = "[Analyze the error above and try a different approach.]"
+HINT = f"\n\n{HINT_TEXT}"
+"""Ends every error output, once (text of the second design)."""
+
+_SILENT_KINDS = ("pending", "cancelled")
+
+
+def with_hint(output: ToolOutput) -> ToolOutput:
+    """The hint, once, on every error that the model should think about."""
+    text = output.for_llm
+    if not output.is_error or output.error_kind in _SILENT_KINDS:
+        return output
+    if HINT_TEXT in text:
+        if text.endswith(HINT) and text.count(HINT_TEXT) == 1:
+            return output
+        text = text.replace(HINT_TEXT, "")
+    return replace(output, for_llm=text.rstrip() + HINT)
+
+
+MAX_INVALID = 8_000
+"""Longest text on bad arguments, in characters."""
+
+
+def invalid(tool: Tool, error: InvalidArguments) -> ToolOutput:
+    """The output for arguments that do not fit: every violation, each with its path."""
+    violations = error.violations
+    texts = [v.text if v.text.isprintable() else safe(v.text) for v in violations]
+    if len(texts) == 1:
+        text = f"Invalid arguments for {tool.name}: {texts[0]}"
+    else:
+        said = "\n- ".join(texts)
+        text = f"Invalid arguments for {tool.name}:\n- {said}"
+    limit = min(tool.max_output, MAX_INVALID)
+    if len(text) > limit:
+        text = cut(text, limit, None)
+    meta = {"violations": [{"path": v.path, "text": v.text} for v in violations]}
+    return ToolOutput(text + HINT, None, True, False, False, (), None, meta, "invalid")
+
+
+def denied(tool: Tool, error: BaseException, lead: str | None = None) -> ToolOutput:
+    said = str(error)
+    if lead is None and isinstance(error, ToolExecutionDenied):
+        return ToolOutput.error(said or f"{tool.name} was denied", "denied")
+    detail = said or type(error).__name__
+    return ToolOutput.error(f"{tool.name} was not run: {lead or 'a check refused or failed'} ({detail})", "denied")
+
+
+def unexpected(tool: Tool, error: Exception) -> ToolOutput:
+    log.exception("the arguments of %s could not be read", tool.name)
+    text = f"Error reading the arguments of {tool.name}: {describe_error(error)}"
+    return with_hint(ToolOutput.error(text, "invalid"))
+
+
+def timed_out(tool: Tool, timeout: float | None) -> ToolOutput:
+    seconds = f"{timeout:g} s" if timeout is not None else "its time"
+    text = f"{tool.name} did not finish within {seconds} and was ended. It may have had part of its effect."
+    return ToolOutput.error(text, "timeout")
+
+
+def withheld(tool: Tool, error: Exception) -> ToolOutput:
+    return ToolOutput.error(f"the output of {tool.name} was withheld: {type(error).__name__}", "exception")
+
+
+def describe_error(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        said = str(error).strip()
+    except Exception:  # a broken __str__
+        return name
+    return f"{name}: {said}" if said else name
