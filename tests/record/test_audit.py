@@ -163,3 +163,21 @@ async def test_processes_that_write_at_once_lose_nothing(audit):
     rows = audit.query(limit=1000, kind=None)
     assert len(rows) == 300
     assert len({row["call_id"] for row in rows}) == 150
+
+
+async def test_text_that_is_no_unicode_keeps_no_row_out(audit):
+    made = registry(audit)
+    await made.execute("look", '{"n":"\udcff"}', ToolContext(session_id="s\ud800"))
+    await made.execute("look", {"n": 1})
+    await made.execute("wipe", {"path": "a"}, ToolContext(session_id="s\ud800", channel="\udcff"))
+    deadline = time.monotonic() + 5
+    with sqlite3.connect(audit.path) as other:  # written by the record's own thread, not by a query's flush
+        while time.monotonic() < deadline:
+            rows = other.execute("SELECT kind, arguments, session_id FROM record ORDER BY seq").fetchall()
+            if len(rows) == 4:
+                break
+            await asyncio.sleep(0.02)
+    other.close()
+    assert sorted(kind for kind, _, _ in rows) == ["intent", "outcome", "outcome", "outcome"]
+    assert any(arguments == '{"n":"\\udcff"}' for _, arguments, _ in rows)
+    assert {session for _, _, session in rows} == {"s\\ud800", None}

@@ -58,10 +58,13 @@ class Audit:
         try:
             with self._lock:
                 self._connection.execute(_INSERT, row)
+        except UnicodeEncodeError:  # text that is no Unicode comes in by a host's own strings only
+            with self._lock:
+                self._connection.execute(_INSERT, _writable(row))
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) and "busy" not in str(error):
                 raise
-            return shared_threads.run(self._insist, {"row": row})
+            return shared_threads.run(self._insist, {"row": _writable(row)})
         return None
 
     def _insist(self, row: tuple[Any, ...]) -> None:
@@ -100,7 +103,7 @@ class Audit:
             self._wake.clear()
             try:
                 self.flush()
-            except sqlite3.Error:
+            except Exception:
                 log.exception("the record at %s could not be written; %d rows wait", self.path, len(self._rows))
                 time.sleep(1)
                 self._wake.set()
@@ -110,7 +113,7 @@ class Audit:
         with self._lock:
             rows: list[tuple[Any, ...]] = []
             while self._rows:
-                rows.append(self._rows.popleft())
+                rows.append(_writable(self._rows.popleft()))
             if not rows:
                 return
             try:
@@ -208,6 +211,11 @@ class Audit:
                 after = row["seq"]
                 yield row
             await asyncio.sleep(poll)
+
+
+def _writable(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The row with lone surrogates escaped: SQLite takes UTF-8 only, and one such row must not keep others out."""
+    return tuple(value.encode("utf-8", "backslashreplace").decode() if type(value) is str else value for value in row)
 
 
 def _cut(text: str) -> str:
