@@ -230,3 +230,16 @@ def test_state_is_private(cli: Cli) -> None:
     for folder, _, files in os.walk(cli.home / ".local/state/toolcrib"):
         assert os.stat(folder).st_mode & 0o077 == 0
         assert all(os.stat(os.path.join(folder, name)).st_mode & 0o022 == 0 for name in files)
+
+
+def test_what_was_typed_before_the_question_is_no_answer(cli: Cli, spawn: Spawn) -> None:
+    path = cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.sendline("y")  # long before the question is there
+    child.expect("Run it")
+    with pytest.raises(pexpect.TIMEOUT):
+        child.expect(pexpect.EOF, timeout=1)
+    assert path.exists()
+    child.sendline("n")
+    child.sendline("")
+    assert _end(child) == 3

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolcrib.cli.arguments import read_arguments
 from toolcrib.cli.options import Usage
@@ -139,3 +141,11 @@ def test_reading_arguments(tmp_path: Path) -> None:
 def test_wrong_arguments(pairs: list[str], text: str | None) -> None:
     with pytest.raises(Usage):
         read_arguments(pairs, text)
+
+
+@given(st.lists(st.text(max_size=12), max_size=5))
+def test_any_words_are_arguments_or_a_usage_error(words: list[str]) -> None:
+    try:
+        assert isinstance(read_arguments([word for word in words if "=-" not in word], None), dict)
+    except Usage as error:
+        assert str(error)

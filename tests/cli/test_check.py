@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from toolcrib.cli.check import _row as judge_row  # pyright: ignore[reportPrivateUsage]
+from toolcrib.toolbox import Toolbox
 
 from .conftest import Cli
 
@@ -71,3 +80,39 @@ def test_bare_reads_no_configuration_and_no_mode(cli: Cli) -> None:
 
 def test_usage(cli: Cli) -> None:
     assert "leave NAME" in cli("check", "read_file", "--jsonl", code=2).stderr
+
+
+_value = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=6)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=3)),
+    max_leaves=6,
+)
+_row_like = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": _value,
+        "tool": st.one_of(st.sampled_from(["read_file", "exec", "write_file", "grep"]), _value),
+        "arguments": st.one_of(
+            st.dictionaries(st.sampled_from(["path", "command", "content", "pattern", "x"]), _value), _value
+        ),
+        "resolve": _value,
+    },
+)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.binary(max_size=40), _row_like.map(lambda row: json.dumps(row).encode())))
+def test_any_row_is_answered(opened: Toolbox, line: bytes) -> None:
+    row = opened.run_sync(judge_row(opened, line, 1, False))
+    assert set(row) == {"id", "verdict", "category", "rule", "reason"}
+    assert row["verdict"] in ("allow", "ask", "deny")
+    json.dumps(row)
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toolbox]:
+    for name in ("STATE", "CONFIG"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    (tmp_path / "work").mkdir()
+    with Toolbox.open(tmp_path / "work") as box:
+        yield box

@@ -164,3 +164,15 @@ def test_flags_and_variables_of_the_user_still_count(place: Place) -> None:
     place.project('mode = "observer"\n')
     assert place.load(flags={"mode": "autonomous"}).mode == "autonomous"
     assert place.load(environ={"TOOLCRIB_MODE": "assistant"}).mode == "assistant"
+
+
+def test_an_untrusted_file_cannot_write_lines_of_ours(place: Place) -> None:
+    place.project('[mcp_servers."x\\nwarning: all is well"]\ncommand = "sh\\nTrust this file?"\n')
+    settings = place.load()
+    assert all("\n" not in warning for warning in settings.warnings)
+    place.project('["a\\nb"]\n')
+    assert all("\n" not in warning for warning in place.load().warnings)
+    place.project('[mcp_servers."x\\ny"]\ncommand = 3\n')
+    with pytest.raises(ConfigError) as caught:
+        place.load()
+    assert "\n" not in str(caught.value)

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from socket import create_connection, create_server
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import show
 from .install import own_command
@@ -62,12 +62,19 @@ def demo(options: Options) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="toolcrib-demo-") as folder, Listener() as listener:
             run(Demo(Path(folder).resolve(), listener).play())
-    except Failed as error:
-        show.error(f"the demo failed: {error}")
+    except Exception as error:
+        show.error(f"the demo failed: {_reason(error)}")
         show.say("`toolcrib doctor` says what is missing on this machine.")
         return FAILED
     show.say("\nEverything above really happened, and nothing of it is left. Next: toolcrib install claude", "green")
     return OK
+
+
+def _reason(error: BaseException) -> str:
+    """The first thing that went wrong, taken out of the groups that tasks wrap it up in."""
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
 
 
 class Demo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shlex
@@ -42,6 +43,7 @@ class TerminalDoor:
 
     async def _answer(self, request: ApprovalRequest) -> Decision:
         while True:
+            _forget_typed_ahead()  # what was typed before the question was seen is no answer to it
             answer = (await self._line(f"{_KEYS}\nRun it? ")).strip().lower()
             if answer in ("y", "yes"):
                 return Decision(True, approver=APPROVER)
@@ -67,7 +69,10 @@ class TerminalDoor:
             if not ready.done():
                 ready.set_result(None)
 
-        loop.add_reader(fd, readable)
+        try:
+            loop.add_reader(fd, readable)
+        except NotImplementedError:  # Windows: its loop cannot watch a console
+            return await asyncio.to_thread(sys.stdin.readline) or "n\n"
         try:
             await ready
         finally:
@@ -109,6 +114,15 @@ def preview(text: str) -> None:
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
         print(show.paint("  │ ", "cyan", sys.stderr), end="", file=sys.stderr)
         show.say(line.replace("\r", "\\r"), style)
+
+
+def _forget_typed_ahead() -> None:
+    try:
+        import termios
+    except ImportError:  # Windows
+        return
+    with contextlib.suppress(termios.error, OSError, ValueError):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 def _in_editor(text: str) -> str | None:

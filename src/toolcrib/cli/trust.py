@@ -27,6 +27,7 @@ def trust(
     Until then only what tightens counts. It is shown first, and asked about unless --yes. A change ends the trust.
     """
     from ..config import TrustStore
+    from ..config.shapes import one_line
 
     store = TrustStore()
     if listed:
@@ -54,7 +55,7 @@ def trust(
         show.say(f"{file.path} would be allowed to say:", "bold")
         for item in settings.ignored:
             # In full and as it stands: what is to be trusted must be seen, even where it might hold a secret.
-            show.say(f"  {item.key} = {_whole(item.value)}")
+            show.say(f"  {one_line(item.key)} = {_whole(item.value)}")
     else:
         show.say(f"{file.path} only tightens, and does so without trust.")
     if not options.yes and not show.confirm("Trust this file, as it is now?"):

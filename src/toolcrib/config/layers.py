@@ -15,7 +15,7 @@ from ..core.errors import ConfigError
 from .files import ConfigFile, check_depth
 from .hide import is_secret_name
 from .settings import Section, Settings
-from .shapes import Shaped, ShapeError, shape, suggestion
+from .shapes import Shaped, ShapeError, one_line, shape, suggestion
 
 PathLike = str | os.PathLike[str]
 Keys = tuple[str, ...]
@@ -143,7 +143,7 @@ def check(values: Mapping[str, Any], name: str, shaped: Shaped, layer: Layer | N
 
 def _explain(error: Any, name: str, shaped: Shaped, layer: Layer | None) -> str:
     path = tuple(str(part) for part in error["loc"])
-    spelled = ".".join(shaped.original(path))
+    spelled = one_line(".".join(shaped.original(path)))
     where = layer.origin(path) if layer else name
     given = error.get("input")
     shown = "the value given" if is_secret_name(path[-1] if path else "") else _short(given)

@@ -18,7 +18,7 @@ from .files import ConfigFile, exists, read_config_file
 from .layers import Layer, PathLike, absolute, check, env_layer, file_layer, flag_layer
 from .merge import Ignored, Merged
 from .settings import Origin, Settings
-from .shapes import Shaped
+from .shapes import Shaped, one_line
 from .trust import Status, TrustStore
 
 # Keys that are accepted and kept, but that nothing reads yet. Saying so is the least for those that would tighten.
@@ -175,7 +175,7 @@ def _foreign(layers: list[Layer]) -> list[str]:
     for layer in layers:
         keys = [".".join(path) for path in layer.shaped.foreign]
         if keys:
-            shown = ", ".join(keys[:10]) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
+            shown = one_line(", ".join(keys[:10])) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
             found.append(f"{layer.name}: not settings of Toolcrib, and ignored: {shown}")
     return found
 
@@ -184,4 +184,4 @@ def _not_yet(sources: Mapping[str, str]) -> list[str]:
     keys = [key for key in sources if any(key == name or key.startswith(f"{name}.") for name in NOT_YET)]
     if not keys:
         return []
-    return [f"accepted, but without effect in this version: {', '.join(sorted(keys))}"]
+    return [f"accepted, but without effect in this version: {one_line(', '.join(sorted(keys)))}"]

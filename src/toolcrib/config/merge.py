@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from .hide import hidden
 from .layers import Keys, Layer
 from .settings import Section, Settings
+from .shapes import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,9 @@ class Ignored:
     value: Any
 
     def __str__(self) -> str:
+        return one_line(self._described())
+
+    def _described(self) -> str:
         shown: Any = hidden(self.value, self.key.rsplit(".", 1)[-1])
         if isinstance(shown, Mapping):
             entry = cast("Mapping[str, Any]", shown)

@@ -71,8 +71,13 @@ class ShapeError(ConfigError):
     """A key is wrong; `spelled` is its path in the source."""
 
     def __init__(self, spelled: Path_, text: str) -> None:
-        super().__init__(text)
+        super().__init__(one_line(text))
         self.spelled = spelled
+
+
+def one_line(text: str) -> str:
+    """Text out of a file that may be anybody's, as a part of a line of ours: it cannot begin one of its own."""
+    return " ".join(text.split())
 
 
 def suggestion(key: str, known: list[str]) -> str:
