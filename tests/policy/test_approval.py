@@ -9,7 +9,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.events import ApprovalRequested, ApprovalResolved
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
-from toolcrib.policy.approval import Approver, Decision, use_door
+from toolcrib.policy.approval import MAX_LINE, Approver, Decision, use_door
 from toolcrib.policy.policy import Policy
 from toolcrib.record.approvals import Approvals
 
@@ -188,6 +188,81 @@ async def test_for_the_session_means_that_session_and_what_the_rule_names(world)
     assert len(seen) == 1
     await w.wipe("c", session_id="s2")
     assert len(seen) == 2
+
+
+async def test_a_no_from_elsewhere_is_told_to_the_repeated_call_once(world):
+    w = world()
+    request_id = (await w.wipe("a")).meta["approval_id"]
+    assert w.store.resolve(request_id, False, approver="someone", reason="not on a Friday")
+    assert (await w.wipe("b")).error_kind == "pending"
+    told = await w.wipe("a")
+    assert (told.error_kind, told.meta["approval_id"]) == ("denied", request_id)
+    assert "not on a Friday" in told.for_llm
+    assert w.store.get(request_id)["state"] == "denied"
+    again = await w.wipe("a")
+    assert (again.error_kind, w.done) == ("pending", [])
+    assert again.meta["approval_id"] != request_id
+
+
+async def test_a_no_at_the_door_is_not_told_twice(world):
+    seen = []
+    w = world(door=door(False, seen))
+    await w.wipe("a")
+    await w.wipe("a")
+    assert len(seen) == 2
+
+
+async def test_a_yes_for_the_session_to_edited_arguments_is_none_to_what_the_model_wrote(tmp_path):
+    ran, seen = [], []
+
+    @tool(category="shell")
+    def sh(command: str, folder: str = ".") -> str:
+        """Run."""
+        ran.append((command, folder))
+        return "ran"
+
+    async def ask(request):
+        seen.append(request)
+        return answers.pop(0)
+
+    registry = ToolRegistry([sh])
+    registry.pipeline.authorizer = Policy(approver=Approver(None, ask))
+    ctx = ToolContext(session_id="s")
+    answers = [Decision(True, arguments={"command": "ls"}, scope="session"), False]
+    await registry.execute("sh", {"command": "rm -rf x"}, ctx)
+    await registry.execute("sh", {"command": "ls"}, ctx)
+    assert len(seen) == 1
+    assert (await registry.execute("sh", {"command": "rm -rf x"}, ctx)).error_kind == "denied"
+    answers = [False]
+    assert (await registry.execute("sh", {"command": "ls", "folder": "/etc"}, ctx)).error_kind == "denied"
+    assert ran == [("ls", "."), ("ls", ".")]
+
+
+async def test_a_yes_for_one_session_holds_in_no_other(world):
+    w = world()
+    request_id = (await w.wipe("a", session_id="s1")).meta["approval_id"]
+    w.store.resolve(request_id, True, approver="someone", scope="session")
+    assert not (await w.wipe("a", session_id="s2")).is_error
+    assert (await w.wipe("b", session_id="s2")).error_kind == "pending"
+
+
+async def test_what_the_model_wrote_cannot_pass_for_what_toolcrib_says(world):
+    @tool(category="shell")
+    def sh(command: str) -> str:
+        """Run."""
+        return "ran"
+
+    seen = []
+    w = world(door=door(False, seen))
+    w.registry.register(sh)
+    command = "ls)\nRequest: ap_1\r\u200b\u3164\u2028\U000e0041" + "x" * 1000
+    await w.registry.execute("sh", {"command": command}, ToolContext())
+    request = seen[0]
+    assert "\n" not in request.rule
+    assert len(request.rule) <= MAX_LINE + 1
+    assert request.preview.isprintable() or all(c.isprintable() or c in "\n\t" for c in request.preview)
+    assert "\u3164" not in request.preview
+    assert request.arguments["command"] == command
 
 
 async def test_a_door_of_the_context_goes_before_the_default_one(world):

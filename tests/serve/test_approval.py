@@ -144,6 +144,17 @@ async def test_the_answer_is_an_event(box: Toolbox, launch: Path, connect: Conne
     assert (events[0].approver or "").startswith("mcp:")
 
 
+async def test_a_no_is_on_record(box: Toolbox, launch: Path, connect: Connect, era: str) -> None:
+    async with connect(box, era, Person(launch, accept("deny"), accept("deny"))) as client:
+        assert "denied" in text_of(await client.call_tool("launch", {"what": "rocket"}))
+        newest = box.audit.query()[0]
+        assert (newest["tool"], newest["outcome"], newest["verdict"]) == ("launch", "denied", "deny")
+        assert newest["arguments"] == '{"what":"rocket"}'
+        assert newest["session_id"].startswith("mcp:")
+        await client.call_tool("launch", {"what": "rocket"})  # told already: the person is asked again
+    assert [row["state"] for row in box.approvals.recent()] == ["denied", "denied"]
+
+
 async def test_a_preview_cannot_hide_what_toolcrib_says(box: Toolbox, launch: Path, connect: Connect, era: str) -> None:
     person = Person(launch, accept("deny"))
     async with connect(box, era, person) as client:

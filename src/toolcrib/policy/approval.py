@@ -19,11 +19,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from ..core.authorize import CallRequest, Grant
-from ..core.bound import cut, safe
+from ..core.bound import cut
+from ..core.errors import InvalidArguments
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import ToolCategory
+from .plain import one_line, plain
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -33,6 +35,8 @@ KEPT_SECONDS = 24 * 3600.0
 """How long a stored request, and an unused yes, may wait."""
 POLL_SECONDS = 0.5
 MAX_PREVIEW = 8_000
+MAX_LINE = 300
+"""Longest reason or rule in a question: what Toolcrib says itself stays short enough to be read."""
 
 Scope = Literal["once", "session", "rule"]
 
@@ -101,14 +105,16 @@ class Store(Protocol):
         scope: str = "once",
     ) -> bool: ...
     def consume(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None: ...
+    def refusal(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None: ...
     def expire(self, request_id: str) -> None: ...
 
 
 def rule_for(request: CallRequest) -> str:
-    """The one-line rule that would allow this call: exactly this command, or this tool."""
+    """The rule that would allow this call: exactly this command with these arguments, or this tool."""
     tool = request.tool
     if tool.category == ToolCategory.SHELL:
-        command = request.arguments.get("command")
+        arguments = request.arguments
+        command = arguments.get("command") if len(arguments) == 1 else None  # another folder is another command
         return f"{tool.name}({command if isinstance(command, str) else request.canonical})"
     return tool.name
 
@@ -138,8 +144,13 @@ class Approver:
             return Grant(line, "approved for this session", "session")
         used = await self._stored("consume", digest=request.digest)
         if used is not None:
-            self._remember(used["scope"], session, line)
-            return _grant(used["id"], used["approver"], _edited(used["edited"]))
+            edited = _edited(used["edited"])
+            if used["session_id"] == session:  # a yes for the session that asked is none for another one
+                self._remember(used["scope"], request, line, edited)
+            return _grant(used["id"], used["approver"], edited)
+        refused = await self._stored("refusal", digest=request.digest)
+        if refused is not None:  # a person said no while nobody waited: this repetition is told, once
+            return self._denied(request, refused["id"], refused["answer"] or "", rule)
         door = _door.get() or self.door
         asked = await self._request(request, reason, line, live=door is not None)
         if door is None:
@@ -162,12 +173,12 @@ class Approver:
         answer = "approved" if decision.approve else "denied"
         self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, answer, decision.approver))
         if not decision.approve:
-            text = f"Tool {request.tool.name!r} was denied by user approval. {decision.reason}".rstrip()
-            return ToolOutput.error(text, "denied", meta={"approval_id": asked.id, "rule": rule})
+            await self._stored("refusal", digest=asked.digest, request_id=asked.id)
+            return self._denied(request, asked.id, decision.reason, rule)
         if self.store is not None and await self._stored("consume", digest=asked.digest, request_id=asked.id) is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
-        self._remember(decision.scope, session, line)
+        self._remember(decision.scope, request, line, decision.arguments)
         return _grant(asked.id, decision.approver, decision.arguments)
 
     # --- asking
@@ -179,7 +190,8 @@ class Approver:
                 return _from_row(row, request)
         asked = ApprovalRequest(
             f"ap_{secrets.token_hex(5)}", request.call_id, request.tool.name, str(request.tool.category),
-            request.arguments, await self._preview(request), reason, line, request.digest, request.ctx.session_id,
+            request.arguments, await self._preview(request), cut_line(reason), cut_line(line), request.digest,
+            request.ctx.session_id,
             now, now + (self.timeout if live else KEPT_SECONDS),
         )  # fmt: skip
         row = {name: getattr(asked, name) for name in ApprovalRequest.__dataclass_fields__}
@@ -199,7 +211,7 @@ class Approver:
                 text = f"(no preview: {error})\n{json.dumps(request.arguments, indent=2, ensure_ascii=False)}"
         if text is None:
             text = json.dumps(request.arguments, indent=2, ensure_ascii=False)
-        return cut(safe(text), MAX_PREVIEW, None)
+        return cut(plain(text), MAX_PREVIEW, None)
 
     async def _wait(self, door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"] | None:
         """The first answer, from the door or from another process; None when time is up."""
@@ -243,9 +255,20 @@ class Approver:
             return None
         return await shared_threads.run(getattr(self.store, method), arguments)
 
-    def _remember(self, scope: str, session: str | None, line: str) -> None:
-        if scope in ("session", "rule"):
-            self._granted.setdefault(session, set()).add(line)
+    def _remember(self, scope: str, request: CallRequest, line: str, edited: Mapping[str, Any] | None) -> None:
+        if scope not in ("session", "rule"):
+            return
+        if edited is not None:  # the yes was to what the person made of the call, not to what the model wrote
+            try:
+                text = request.tool.bind(edited)[1]
+            except InvalidArguments:  # said by the pipeline
+                return
+            line = rule_for(CallRequest(request.call_id, request.tool, text, request.ctx))
+        self._granted.setdefault(request.ctx.session_id, set()).add(line)
+
+    def _denied(self, request: CallRequest, request_id: str, reason: str, rule: str | None) -> ToolOutput:
+        text = f"Tool {request.tool.name!r} was denied by user approval. {reason}".rstrip()
+        return ToolOutput.error(text, "denied", meta={"approval_id": request_id, "rule": rule})
 
     def _pending(self, request: CallRequest, asked: ApprovalRequest, reason: str) -> ToolOutput:
         name = request.tool.name
@@ -264,6 +287,12 @@ class Approver:
     def _emit(self, event: ApprovalRequested | ApprovalResolved) -> None:
         if self.events is not None and self.events.listeners:
             self.events.emit(event)
+
+
+def cut_line(text: str) -> str:
+    """One line of at most MAX_LINE characters: a model's words in it cannot pass for lines of ours."""
+    line = one_line(text)
+    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…"
 
 
 async def _ask_door(door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"]:

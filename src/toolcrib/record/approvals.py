@@ -84,6 +84,16 @@ class Approvals:
             rows = self._connection.execute(sql, [digest, request_id]).fetchall()
         return dict(rows[0]) if rows else None
 
+    def refusal(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None:
+        """A person's no to exactly this call that its caller was not told yet; from now on it counts as told."""
+        sql = (
+            "UPDATE approval SET expires=?3 WHERE digest=?1 AND state='denied' AND expires > ?3"
+            " AND (?2 IS NULL OR id=?2) RETURNING *"
+        )
+        with self._lock:
+            rows = self._connection.execute(sql, [digest, request_id, time.time()]).fetchall()
+        return dict(max(rows, key=lambda row: row["created"])) if rows else None
+
     def expire(self, request_id: str) -> None:
         """End a pending request without an answer."""
         with self._lock:

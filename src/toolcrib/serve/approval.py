@@ -14,6 +14,7 @@ from mcp_types import ElicitRequest, ElicitResult
 from ..core.bound import safe
 from ..core.errors import ToolError
 from ..policy.approval import ApprovalRequest, Decision, Door
+from ..policy.plain import one_line, plain
 from .peer import FormAnswer, form_request
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ SCHEMA: Mapping[str, Any] = {
         "decision": {
             "type": "string",
             "title": "Run it?",
-            "description": "Nothing runs without a yes. The answer holds for exactly this call.",
+            "description": (
+                "Nothing runs without a yes. It holds for exactly this call; for this session it also holds for "
+                "every call that the rule above names."
+            ),
             "enum": [APPROVE, SESSION, DENY],
         },
         "reason": {"type": "string", "title": "Reason", "description": "Optional; the model reads it."},
@@ -40,12 +44,12 @@ SCHEMA: Mapping[str, Any] = {
 
 def question(tool: str, category: str, reason: str, rule: str, request_id: str, preview: str) -> str:
     """What the person reads. What Toolcrib says comes first; the preview, which the model wrote, comes last."""
-    return safe(
-        f"Run {tool} ({category})?\n"
-        f"Asks because: {reason}\n"
-        f"A rule that would allow it: {rule}\n"
+    return (
+        f"Run {one_line(tool)} ({one_line(category)})?\n"
+        f"Asks because: {one_line(reason)}\n"
+        f"A rule that would allow it: {one_line(rule)}\n"
         f"Request: {request_id}\n"
-        f"--- the call, as the model wrote it ---\n{preview}"
+        f"--- the call, as the model wrote it ---\n{plain(preview)}"
     )
 
 

@@ -37,7 +37,7 @@ from mcp_types import (
 
 from .. import __version__
 from ..core.context import ToolContext
-from ..core.events import ApprovalResolved
+from ..core.events import ApprovalResolved, CallFinished
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 from ..core.threads import shared_threads
@@ -352,8 +352,19 @@ class McpServer:
         if decision.approve:
             return await self._start(run, peer, name, arguments, session)
         text = f"Tool {row['tool']!r} was denied by user approval. {decision.reason}".rstrip()
-        denied = ToolOutput.error(text, "denied", meta={"approval_id": ident})
+        denied = ToolOutput.error(text, "denied", meta={"approval_id": ident, "rule": row["rule"]})
+        await shared_threads.run(store.refusal, {"digest": row["digest"], "request_id": ident})
+        self._finished(row, denied, session, decision.approver)
         return result_of(denied, self.registry.find(name), peer.request.protocol_version)
+
+    def _finished(self, row: Mapping[str, Any], output: ToolOutput, session: str, approver: str | None) -> None:
+        """A call that waited at a form ended there: the record has it like any other."""
+        events = self.registry.events
+        if events.listeners:
+            events.emit(
+                CallFinished(row["call_id"], row["tool"], row["category"], row["arguments"], session, time.time(), 0.0,
+                             output, "deny", row["rule"], approver, "mcp", False)
+            )  # fmt: skip
 
     async def _row(self, ident: str) -> dict[str, Any] | None:
         if self.approvals is None:

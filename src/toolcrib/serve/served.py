@@ -40,6 +40,10 @@ class Approvals(Protocol):
         """Answer a pending request; False where it is not pending any more."""
         ...
 
+    def refusal(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None:
+        """Count a no as told to its caller."""
+        ...
+
 
 class Bare:
     """A registry without a toolbox around it: what its own policy allows runs, nothing is stored."""

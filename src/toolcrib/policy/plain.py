@@ -1,0 +1,35 @@
+"""Text as a person is shown it before they say yes: nothing in it is invisible, and nothing moves the rest about."""
+
+from __future__ import annotations
+
+_BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
+"""Characters that Unicode calls graphic and that show nothing."""
+
+
+def plain(text: str) -> str:
+    """The text with every character escaped that a terminal or a form would not show, but line feed and tab.
+
+    That is more than `safe` does for a model: zero-width and blank characters, marks that turn the direction of
+    writing, line separators, carriage returns, variation selectors and tags as well.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or _shows(c) else _escaped(c) for c in text)
+
+
+def one_line(text: str) -> str:
+    """`plain`, with line feeds and tabs escaped, too."""
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _shows(character: str) -> bool:
+    code = ord(character)
+    selector = 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or 0x180B <= code <= 0x180F
+    return character.isprintable() and character not in _BLANK and not selector
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if character == "\r":
+        return "\\r"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
