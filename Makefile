@@ -32,7 +32,7 @@ test: check
 
 check: $(READY)
 	$(RUN)/ruff check
-	$(RUN)/ruff format --check
+	$(RUN)/ruff format --check src tests benchmarks scripts examples  # not the code in Markdown
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(RUN)/pyright
 
 slow: $(READY)
