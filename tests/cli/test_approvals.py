@@ -188,7 +188,7 @@ def test_denied_elsewhere(cli: Cli) -> None:
     request = _pending(cli, "delete_file", "path=a.txt")
     cli("approvals", "deny", request, "--reason", "no")
     assert "is denied by cli:" in cli("approvals", "approve", request, code=1).stderr
-    _pending(cli, "delete_file", "path=a.txt")
+    cli("call", "delete_file", "path=a.txt", code=3)
     assert (cli.work / "a.txt").exists()
 
 

@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pexpect
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,3 +150,18 @@ def test_any_words_are_arguments_or_a_usage_error(words: list[str]) -> None:
         assert isinstance(read_arguments([word for word in words if "=-" not in word], None), dict)
     except Usage as error:
         assert str(error)
+
+
+def test_long_work_shows_on_a_terminal_that_it_goes_on(cli: Cli) -> None:
+    child = pexpect.spawn(
+        COMMAND[0], [*COMMAND[1:], "call", "exec", "command=sleep 1.2; echo done-now", "--yes"],
+        cwd=str(cli.work), env=cli.env, encoding="utf-8", timeout=20, dimensions=(40, 120),
+    )  # fmt: skip
+    try:
+        child.expect("\u280b? ?exec")  # the name beside a turning wheel
+        child.expect("done-now")
+        child.expect(pexpect.EOF)
+        assert child.wait() == 0
+    finally:
+        child.close(force=True)
+    assert "\x1b" not in cli("call", "exec", "command=sleep 0.8", "--yes").stderr

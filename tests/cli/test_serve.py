@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
+import urllib.error
+import urllib.request
 
 import pytest
 
@@ -46,6 +50,28 @@ def test_stdio_speaks_the_protocol_and_nothing_else(cli: Cli) -> None:
         for pipe in (child.stdin, child.stdout, child.stderr):
             if pipe is not None:
                 pipe.close()
+
+
+def test_http_starts_without_a_word_too_many_and_ends_on_a_signal(cli: Cli) -> None:
+    env = {**cli.env, "TOOLCRIB_HTTP_TOKEN": "t" * 32}
+    child = subprocess.Popen(
+        [*COMMAND, "serve", "--http", "127.0.0.1:0"], cwd=cli.work, env=env, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stderr is not None
+        first = child.stderr.readline()
+        assert re.match(r"Serving MCP at http://127\.0\.0\.1:\d+/mcp", first), first
+        url = first.split()[-1]
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(url, data=b"{}", timeout=10)
+        refused.value.close()
+        assert refused.value.code == 401
+        child.send_signal(signal.SIGINT)
+        assert child.wait(15) in (0, 130)
+        assert "Traceback" not in child.stderr.read()
+    finally:
+        child.kill()
+        child.communicate()
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,16 @@ def serve(
 ) -> None:
     """Serve the tools to MCP clients. `toolcrib install` sets one up."""
     import asyncio
+    from importlib import import_module
 
     if http is None and (token or allow_host):
         raise Usage("--token and --allow-host are for --http")
     host, port = _address(http) if http is not None else ("", 0)
     if http is None and sys.stdin.isatty():
         show.say("Speaking MCP on stdin and stdout; a client starts this. End with Ctrl-D.", "dim")
+
+    # Before there is a loop to hold up: the MCP SDK takes about a second.
+    import_module("toolcrib.serve.stdio" if http is None else "toolcrib.serve.http")
 
     async def work() -> None:
         from ..boundary.orphans import become_subreaper
