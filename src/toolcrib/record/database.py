@@ -28,8 +28,9 @@ CREATE TABLE IF NOT EXISTS record (
     error TEXT,                      -- the start of an error's text
     labels TEXT                      -- information-flow labels, JSON; NULL until policy sets them
 );
-CREATE INDEX IF NOT EXISTS record_tool_time ON record (tool, time);
-CREATE INDEX IF NOT EXISTS record_call ON record (call_id);
+-- Outcomes only: an intent is written while its call waits, and each index would cost it a page.
+CREATE INDEX IF NOT EXISTS record_tool_time ON record (tool, time) WHERE kind = 'outcome';
+CREATE INDEX IF NOT EXISTS record_call ON record (call_id) WHERE kind = 'outcome';
 CREATE TABLE IF NOT EXISTS approval (
     id TEXT PRIMARY KEY,
     call_id TEXT NOT NULL,
