@@ -10,7 +10,7 @@ SCHEMA_VERSION = 1
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,              -- intent: about to run; outcome: has ended
     time REAL NOT NULL,              -- Unix seconds: when the call came in
     call_id TEXT NOT NULL,
