@@ -14,9 +14,9 @@ import itertools
 import logging
 import os
 import time
-import types
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from .authorize import Authorizer, CallRequest, Grant
@@ -26,7 +26,7 @@ from .drive import NOT_STARTED, TimedOut, drive
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
 from .events import CallFinished, CallProgress, CallStarted, EventStream
 from .gate import Gate
-from .output import ToolOutput
+from .output import ToolOutput, plain_output
 from .refusals import HINT, denied, describe_error, invalid, timed_out, unexpected, with_hint, withheld
 from .threads import ThreadsExhausted, ToolThreads, shared_threads
 from .tool import Tool, encode
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .registry import ToolRegistry
 
 log = logging.getLogger("toolcrib.pipeline")
+
+_COROUTINE: Any = CoroutineType
 
 MAX_EDITS = 10
 """How often an authorizer may change the arguments of one call."""
@@ -447,21 +449,26 @@ class Pipeline:
             if tool.timeout_for is not None:
                 timeout = tool.timeout_for(kwargs)
             if tool.is_async:
-                work = tool.invoke(kwargs, own)
+                work: Any = tool.invoke(kwargs, own)
             else:
                 work = self._in_thread(tool, kwargs, own)
-            if type(work) is types.CoroutineType:
+            if type(work) is _COROUTINE:
                 try:
-                    pending = cast("Any", work).send(None)  # a tool that does not wait needs no timer
+                    pending = work.send(None)  # a tool that does not wait needs no timer
                 except StopIteration as stop:
                     result: Any = stop.value
                 except GeneratorExit as error:
                     raise RuntimeError("the tool raised GeneratorExit") from error
                 else:
-                    result = await drive(cast("Any", work), pending, timeout)
+                    result = await drive(work, pending, timeout)
             else:
                 result = await drive(_await(work), NOT_STARTED, timeout) if _awaitable(work) else work
-            output = result if type(result) is ToolOutput else wrap(result)
+            if type(result) is str:
+                if tool.output_schema is None and self.redact is None and len(result) <= tool.max_output:
+                    return plain_output(result if result.isprintable() else safe(result))
+                output = plain_output(result)
+            else:
+                output = result if type(result) is ToolOutput else wrap(result)
             if tool.output_schema is not None and not output.is_error:
                 output = tool.check_output(output)
         except TimedOut:

@@ -105,10 +105,11 @@ class ToolRegistry:
 
     def find(self, name: str) -> Tool | None:
         """The tool of that name, other name, or name as some dialect had to spell it."""
-        if not isinstance(cast("Any", name), str):
+        try:
+            tool = self._tools.get(name)
+        except TypeError:  # no name at all, but something unhashable
             return None
-        tool = self._tools.get(name)
-        if tool is not None:
+        if tool is not None or not isinstance(cast("Any", name), str):
             return tool
         other = self._other_names.get(name)
         if other is not None:

@@ -188,7 +188,7 @@ class Tool:
 
     def bind(self, arguments: Mapping[str, Any] | str | bytes | None) -> tuple[dict[str, Any], str | bytes]:
         """Validated keyword arguments, and the JSON text they were made from. Raises InvalidArguments."""
-        text = arguments if isinstance(arguments, str | bytes) else encode(arguments)
+        text = arguments if isinstance(arguments, (str, bytes)) else encode(arguments)
         expected = self.arguments
         if expected.closed or not self.aliases:  # an open schema would take another spelling for a new key
             try:
