@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -147,3 +148,43 @@ async def test_an_edit_is_a_replacement_and_undo_its_inverse(room, before, middl
     assert target.read_bytes() == (before + new + after).encode()
     room.journal.undo()
     assert target.read_bytes() == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "old"),
+    [
+        ("def f():\n\tnoreturn x\n", "    return x\n"),
+        ("foobar = 1\n", "foo "),
+        ("bar\nfoo\n", "   \nfoo"),
+        ("foo \n    bar\n", "foo\n    "),
+    ],
+)
+async def test_blanks_at_the_ends_of_the_passage_need_an_edge_in_the_file(room, content, old):
+    file = room.put("a.py", content)
+    await room.fails("edit_file", path="a.py", old_text=old, new_text="new")
+    assert file.read_text() == content
+
+
+async def test_a_passage_that_overlaps_itself_is_not_the_only_one(room):
+    file = room.put("a.c", "x\n}\n}\n}\n")
+    error = await room.fails("edit_file", path="a.c", old_text="}\n}\n", new_text="}\nnew\n}\n")
+    assert "overlap" in error and "lines 2 and 3" in error
+    assert file.read_text() == "x\n}\n}\n}\n"
+
+
+async def test_a_miss_in_a_large_file_is_answered_in_bounded_time(room):
+    room.put("big.txt", "\n".join(f"x{n}" + "y" * 200 for n in range(30_000)))
+    started = time.monotonic()
+    old = "\n".join(f"x{n}z" + "y" * 199 for n in range(30_000))
+    await room.fails("edit_file", path="big.txt", old_text=old, new_text="x")
+    room.put("line.txt", "ab" * 2_000_000)
+    await room.fails("edit_file", path="line.txt", old_text="ba" * 1_000_000 + "c", new_text="x")
+    assert time.monotonic() - started < 10  # 140 s before there was a bound, and nothing else could run
+
+
+async def test_an_id_used_again_is_another_call(room):
+    for name in ("one", "two"):
+        output = await room.registry.execute("write_file", {"path": name, "content": name}, room.ctx, call_id="call_1")
+        assert not output.is_error
+    room.journal.undo()
+    assert (room.root / "one").exists() and not (room.root / "two").exists()

@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 import subprocess
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -279,3 +280,26 @@ def test_the_parser_answers_anything_with_files_or_words(text):
                 assert all(line[0] in " +-" for line in hunk.lines)
     except ToolError as error:
         assert str(error)
+
+
+async def test_taking_back_a_patch_leaves_an_earlier_call_of_the_same_id(room):
+    await room.registry.execute("write_file", {"path": "kept", "content": "x"}, room.ctx, call_id="call_1")
+    patch = "*** Begin Patch\n*** Add File: n\n+x\n*** Add File: n/sub\n+x\n*** End Patch\n"
+    output = await room.registry.execute("apply_patch", {"patch": patch}, room.ctx, call_id="call_1")
+    assert output.is_error and "nothing of the patch was kept" in output.for_llm
+    assert (room.root / "kept").read_text() == "x"
+    assert not (room.root / "n").exists()
+
+
+def test_a_patch_that_deletes_a_secret_with_hunks_asks(room):
+    room.put(".env", "SECRET=hunter2\n")
+    patch = "--- a/.env\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-SECRET=aunter\n"
+    assert room.judge("apply_patch", patch=patch) == "ask"  # a hunk that does not fit shows what is there
+
+
+async def test_repeated_lines_take_linear_time(room):
+    room.put("big.txt", "a\n" * 100_000)
+    patch = "*** Begin Patch\n*** Update File: big.txt\n@@\n" + " a\n" * 50_000 + "-b\n+c\n*** End Patch\n"
+    started = time.monotonic()
+    await room.fails("apply_patch", patch=patch)
+    assert time.monotonic() - started < 5  # 13 s when each place was compared from its beginning

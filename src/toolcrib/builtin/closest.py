@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from itertools import accumulate
 
 _MIN_LINE = 60.0  # similarity of the best line, of 100: below this a hint misleads
 _SURE_LINE = 80.0  # above this one line is anchor enough, and a second search is saved
@@ -11,6 +12,11 @@ _MIN_PASSAGE = 45.0
 _MAX_SHOWN = 60
 _MAX_LINES = 400_000
 _SHIFTS = 3
+# A comparison costs the product of both lengths and holds the interpreter's lock: without these bounds one miss in a
+# file of 20 MB stopped the whole process for minutes, its time limits included.
+_MAX_LINE = 500  # characters of a line that are compared
+_MAX_SEARCHED = 8_000_000  # characters of a file that are compared with one line: 0.1 s
+_MAX_COMPARED = 10_000  # characters of a passage that are compared: 2 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +44,38 @@ def closest_passage(text: str, wanted: str) -> Passage | None:
             anchors.append((n, text.count("\n", 0, text.find(stripped))))
             break
     if not anchors:
+        searched = _searched(lines)
         for n in by_length[:2]:
-            best = process.extractOne(target[n], lines, scorer=fuzz.ratio, score_cutoff=_MIN_LINE)
+            best = process.extractOne(target[n][:_MAX_LINE], searched, scorer=fuzz.ratio, score_cutoff=_MIN_LINE)
             if best is not None:
                 anchors.append((n, best[2]))
                 if best[1] >= _SURE_LINE:
                     break
     size = len(target)
-    whole = "\n".join(target)
+    whole = _compared(target)
     found: Passage | None = None
     for n, at in anchors:
         for shift in range(-_SHIFTS, _SHIFTS + 1):
             begin = min(max(0, at - n + shift), max(0, len(lines) - 1))
             window = lines[begin : begin + size]
-            score = fuzz.ratio(whole, "\n".join(window))
+            score = fuzz.ratio(whole, _compared(window))
             if found is None or score > found.score:
                 found = Passage(begin + 1, window, score)
     return found if found is not None and found.score >= _MIN_PASSAGE else None
+
+
+def _searched(lines: list[str]) -> list[str]:
+    """The beginning of each line, as many lines as may be compared."""
+    short = [line[:_MAX_LINE] for line in lines]
+    for number, total in enumerate(accumulate(map(len, short)), 1):
+        if total > _MAX_SEARCHED:
+            return short[:number]
+    return short
+
+
+def _compared(lines: list[str]) -> str:
+    """The beginning of a passage, as much of it as may be compared."""
+    return "\n".join(line[:_MAX_LINE] for line in lines[:_MAX_COMPARED])[:_MAX_COMPARED]
 
 
 def miss_hint(text: str, wanted: str, path: str) -> str:

@@ -132,7 +132,7 @@ class EditTools:
             written = self.journal.write(
                 path,
                 data,
-                call_id=call_id_of(ctx),
+                call_id=call_id_of(ctx, self.journal),
                 tool="edit_file",
                 session_id=ctx.session_id,
                 expect=loaded.identity,
@@ -155,7 +155,7 @@ class EditTools:
         written = self.journal.write(
             path,
             data,
-            call_id=call_id_of(ctx),
+            call_id=call_id_of(ctx, self.journal),
             tool="edit_file",
             session_id=ctx.session_id,
             expect=expect,
@@ -214,6 +214,12 @@ def _choose(
         if occurrence > count:
             raise ToolError(f"old_text is in {shown} only {_times(count)} (lines {lines})")
         chosen = [matches.found[occurrence - 1]]
+    elif not replace_all and count == 1 and (again := _overlapping(text, matches.found[0])) >= 0:
+        second = text.count("\n", 0, again) + 1
+        raise ToolError(
+            f"old_text is in {shown} twice, and the two overlap (lines {lines} and {second}). "
+            "Add lines around it until it is the only one"
+        )
     elif replace_all or count == 1:
         chosen = matches.found
     else:
@@ -224,6 +230,11 @@ def _choose(
     if all(text[m.start : m.end] == m.new for m in chosen):
         raise ToolError(f"{shown} has new_text there already; nothing was changed")
     return matches, chosen
+
+
+def _overlapping(text: str, match: Match) -> int:
+    """Where the same passage begins again before it has ended; -1 if it does not."""
+    return text.find(text[match.start : match.end], match.start + 1, 2 * match.end - match.start - 1)
 
 
 def _answer(text: str, shown: str, matches: Matches, chosen: list[Match], changed: bool) -> str:

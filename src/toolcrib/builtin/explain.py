@@ -10,6 +10,7 @@ import secrets
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import ToolError
+from ..record.journal import Journal
 
 
 class explained:  # noqa: N801
@@ -58,6 +59,12 @@ def similar_names(ws: Workspace, shown: str) -> str:
     return " Did you mean " + " or ".join(os.path.join(folder, folded[each]) for each in close) + "?"
 
 
-def call_id_of(ctx: ToolContext) -> str:
-    """The id under which the journal keeps this call's changes."""
-    return ctx.call_id or f"direct-{secrets.token_hex(4)}"
+def call_id_of(ctx: ToolContext, journal: Journal) -> str:
+    """The id under which the journal keeps this call's changes. Once for each call: it is no other call's.
+
+    Some models count their calls from the start in every turn; under one id, undoing the second call would take back
+    the first as well.
+    """
+    if ctx.call_id is None:
+        return f"direct-{secrets.token_hex(4)}"
+    return f"{ctx.call_id}-{secrets.token_hex(4)}" if journal.knows(ctx.call_id) else ctx.call_id

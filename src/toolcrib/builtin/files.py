@@ -213,7 +213,7 @@ class FileTools:
         with explained(self.ws, path):
             note = self._changed_note(path, shown, ctx)
             written = self.journal.write(
-                path, data, call_id=call_id_of(ctx), tool="write_file", session_id=ctx.session_id
+                path, data, call_id=call_id_of(ctx, self.journal), tool="write_file", session_id=ctx.session_id
             )
         self.seen.note(ctx.session_id, shown, written.identity)
         return f"Successfully wrote {len(data)} bytes to {shown}{note}"
@@ -264,7 +264,7 @@ class FileTools:
             recursive: Whether a directory may be deleted with all that is in it.
         """
         shown = self.ws.relative(path)
-        call = call_id_of(ctx)
+        call = call_id_of(ctx, self.journal)
         with explained(self.ws, path):
             st = self.ws.lstat(path)
             if stat.S_ISDIR(st.st_mode) and not recursive:

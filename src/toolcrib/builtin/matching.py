@@ -189,6 +189,9 @@ def _tolerant(text: str, old: str, new: str, ends: str, tier: _Tier) -> list[Mat
     hits = list(_occurrences(form, wanted))
     if not hits:
         return []
+    # Blanks at the two ends of `old` are not in `wanted`: there the file must have an edge, or `return x` with its
+    # indentation would be found in `noreturn x`.
+    edges = tier.squeeze and _blank(old[:1]), tier.squeeze and _blank(old[-1:])
     lines = text.split("\n")
     starts = [0]
     for line in lines:
@@ -196,7 +199,7 @@ def _tolerant(text: str, old: str, new: str, ends: str, tier: _Tier) -> list[Mat
     found: list[Match] = []
     for hit in hits:
         match = _carry_back(form, hit, hit + len(wanted), lines, starts, tier)
-        if match is None:
+        if match is None or not _has_edges(form, hit, hit + len(wanted), *edges):
             continue
         first, start, end = match
         replacement = _with_ends(new, "\n")
@@ -204,6 +207,16 @@ def _tolerant(text: str, old: str, new: str, ends: str, tier: _Tier) -> list[Mat
             replacement = _reindent(replacement, old, lines[first:])
         found.append(Match(start, end, _with_ends(replacement, ends)))
     return found
+
+
+def _blank(char: str) -> bool:
+    return char != "" and _loose(char) == " "
+
+
+def _has_edges(form: str, begin: int, end: int, before: bool, after: bool) -> bool:
+    begins = begin == 0 or form[begin - 1] == "\n"
+    ends = end == len(form) or form[end] == "\n"
+    return (begins or not before) and (ends or not after)
 
 
 def _carry_back(

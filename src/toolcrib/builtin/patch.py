@@ -75,7 +75,7 @@ class PatchTools:
         changed_by_others = [
             p for p, f in changes.items() if f.identity and self.seen.changed(ctx.session_id, p, f.identity)
         ]
-        call = call_id_of(ctx)
+        call = call_id_of(ctx, self.journal)
         self._commit(changes, call, ctx)
         lines = [f"{_letter(f)} {path}" for path, f in changes.items()]
         lines += notes
@@ -211,7 +211,8 @@ class PatchTools:
         for patch in patches:
             for path in (patch.path, patch.new_path, patch.other):
                 if path is not None:
-                    verdict = self.ws.judge_path(path, read=patch.action == "update", write=True)
+                    # A hunk that does not fit is answered with what is in the file: that is reading.
+                    verdict = self.ws.judge_path(path, read=patch.action == "update" or bool(patch.hunks), write=True)
                     if verdict is not None and (path != patch.other or verdict.verdict != "deny"):
                         found.append(verdict)
         return min(found, key=lambda j: _STRICTEST[j.verdict], default=None)
@@ -349,16 +350,15 @@ def _after_anchor(lines: list[str], anchor: str, begin: int, start: int, what: s
 
 
 def _places(lines: list[str], wanted: list[str], begin: int) -> list[int]:
+    """Where the wanted lines are, from line `begin` on. As one text, because `str.find` takes linear time."""
+    text = "\n".join(["", *lines[begin:], ""])
+    part = "\n".join(["", *wanted, ""])
     found: list[int] = []
-    first, size = wanted[0], len(wanted)
-    at = begin
-    last = len(lines) - size
-    while at <= last:
-        try:
-            at = lines.index(first, at, last + 1)
-        except ValueError:
-            break
-        if lines[at : at + size] == wanted:
-            found.append(at)
-        at += 1
+    number, counted = begin, 0
+    at = text.find(part)
+    while at >= 0:
+        number += text.count("\n", counted, at)
+        counted = at
+        found.append(number)
+        at = text.find(part, at + 1)
     return found

@@ -240,6 +240,13 @@ class Journal:
         )
         return [Change(*row) for row in rows]
 
+    def knows(self, call_id: str) -> bool:
+        """Whether any change is remembered under this id, undone or not."""
+        try:
+            return bool(self._execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call_id))
+        except sqlite3.Error:  # the change itself is refused with the words for it
+            return False
+
     def last_call(self) -> str | None:
         """The call that `undo()` would take back: the newest that is not undone and is no undo itself."""
         rows = self._execute(
