@@ -577,7 +577,7 @@ async def test_hooks_rewrite_answer_deny_and_replace() -> None:
 
         async def after(self, call: ToolCall, output: ToolOutput, ctx: ToolContext) -> ToolOutput | None:
             seen.append(("after", call.arguments))
-            return ToolOutput(output.for_llm.upper()) if call.arguments["path"] == "loud" else None  # type: ignore[index]  # noqa: E501
+            return ToolOutput(output.for_llm.upper()) if call.arguments["path"] == "loud" else None  # type: ignore[index]
 
         async def error(self, call: ToolCall, output: ToolOutput, ctx: ToolContext) -> None:
             seen.append(("error", output.error_kind))

@@ -382,6 +382,32 @@ def compile_schema(schema: Json, owner: str) -> Any:
         raise ToolDefinitionError(f"{owner}: not a valid JSON Schema: {str(error).splitlines()[0]}") from error
 
 
+MANY_NODES = 5_000
+"""In values of more parts than this only the first error is told: jsonschema-rs collects them all before it gives
+one, at up to 50 µs each (24 s for 1 MB of wrong items)."""
+
+
+class _Misfit(ValueError):
+    """A value that does not fit its schema."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+def _is_larger(value: Any, limit: int) -> bool:
+    """Whether a JSON value has more parts than a limit."""
+    left = [value]
+    while left and limit >= 0:
+        item = left.pop()
+        limit -= 1
+        if isinstance(item, dict | list):
+            if len(cast("list[Any]", item)) > limit:
+                return True
+            left.extend(cast("Json", item).values() if isinstance(item, dict) else cast("list[Any]", item))
+    return limit < 0
+
+
 class RawArguments:
     """Arguments of a tool given by JSON Schema; validation by jsonschema-rs."""
 
@@ -401,12 +427,26 @@ class RawArguments:
     def parse(self, text: str | bytes) -> dict[str, Any]:
         value = self._load(text, allow_inf_nan=False)
         if not self._is_valid(value):
-            raise InvalidArguments(raw_violations(self._validator.iter_errors(value), self.schema))
+            raise _Misfit(value)
         check_finite(text)
         return value
 
     def explain(self, error: ValueError, text: str | bytes) -> list[Violation]:
+        if isinstance(error, _Misfit):
+            if _is_larger(error.value, MANY_NODES):
+                first = self._first_error(error.value)
+                return [*raw_violations([first], self.schema), Violation("", "… and perhaps more")]
+            return raw_violations(self._validator.iter_errors(error.value), self.schema)
         return error.violations if isinstance(error, InvalidArguments) else [Violation("", f"not valid JSON: {error}")]
+
+    def _first_error(self, value: Any) -> Any:
+        import jsonschema_rs
+
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            return error
+        raise AssertionError("an invalid value has no error")
 
     def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
         return None

@@ -1,0 +1,115 @@
+"""Threads for sync tools: bounded, counted when stuck, and never in the way of exit."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from toolcrib.core.threads import ThreadsExhausted, ToolThreads
+
+
+async def wait_until(condition: object) -> None:
+    for _ in range(500):
+        if condition():  # type: ignore[operator]
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never came about")
+
+
+async def test_many_jobs_share_a_few_threads() -> None:
+    threads = ToolThreads(limit=3)
+    names: set[int] = set()
+
+    def work(n: int) -> int:
+        names.add(threading.get_ident())
+        time.sleep(0.002)
+        return n
+
+    assert await asyncio.gather(*(threads.run(work, {"n": n}) for n in range(30))) == list(range(30))
+    assert len(names) <= 3
+
+
+async def test_threads_are_daemons() -> None:
+    assert await ToolThreads().run(lambda: threading.current_thread().daemon, {})
+
+
+async def test_stuck_threads_are_replaced_up_to_a_limit_and_come_back() -> None:
+    threads = ToolThreads(limit=2, max_stuck=4)
+    release = threading.Event()
+    for n in range(4):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(threads.run(release.wait, {"timeout": 20}), 0.03)
+        assert threads.stuck == n + 1
+        if n < 3:
+            assert await asyncio.wait_for(threads.run(lambda: "ok", {}), 2) == "ok"
+    with pytest.raises(ThreadsExhausted, match="4 earlier"):
+        await threads.run(lambda: "ok", {})
+    release.set()
+    await wait_until(lambda: threads.stuck == 0)
+    assert await threads.run(lambda: "ok", {}) == "ok"
+
+
+async def test_a_job_that_never_began_is_not_stuck() -> None:
+    threads = ToolThreads(limit=1)
+    release = threading.Event()
+    ran: list[int] = []
+    first = asyncio.create_task(threads.run(release.wait, {"timeout": 20}))
+    await asyncio.sleep(0.02)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(threads.run(ran.append, {"object": 1} if False else {}), 0.02)
+    assert threads.stuck == 0
+    release.set()
+    assert await first
+    assert await threads.run(lambda: "ok", {}) == "ok" and not ran
+
+
+async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.core.threads._IDLE_SECONDS", 0.02)
+    threads = ToolThreads()
+    await threads.run(lambda: None, {})
+    await wait_until(lambda: threads._alive == 0)
+    assert await threads.run(lambda: "again", {}) == "again"
+
+
+def test_a_loop_that_is_gone_harms_no_thread() -> None:
+    threads = ToolThreads()
+    release = threading.Event()
+
+    async def main() -> None:
+        task = asyncio.create_task(threads.run(release.wait, {"timeout": 20}))
+        await asyncio.sleep(0.02)
+        task.cancel()
+
+    asyncio.run(main())
+    release.set()
+    assert asyncio.run(threads.run(lambda: "ok", {})) == "ok"
+
+
+@pytest.mark.parametrize("end", ["return", "raise SystemExit(3)"])
+def test_a_stuck_tool_does_not_hold_up_exit(end: str) -> None:
+    code = f"""
+        import asyncio, time
+        from toolcrib import ToolRegistry, tool
+
+        @tool(category="memory", timeout=0.2)
+        def stuck() -> None:
+            time.sleep(600)
+
+        async def main():
+            out = await ToolRegistry([stuck]).execute("stuck")
+            print(out.error_kind, flush=True)
+            {end}
+
+        asyncio.run(main())
+    """
+    begun = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "timeout\n", done.stderr
+    assert done.returncode == (3 if "3" in end else 0)
+    assert time.monotonic() - begun < 20
