@@ -202,3 +202,12 @@ async def test_a_backend_of_a_later_version_is_refused_and_not_replaced(folder):
         assert output.is_error
         assert "landlock" in output.for_llm
     assert not (folder / "x").exists()
+
+
+@pytest.mark.parametrize("grant", ["", "state", "state/toolcrib", "config/toolcrib/x"])
+async def test_no_grant_reaches_our_own_settings_and_record(folder, tmp_path, grant):
+    settings = tmp_path / "given.toml"
+    settings.write_text(f"[sandbox]\nwrite_roots = [{json.dumps(str(tmp_path / grant))}]\n")
+    (tmp_path / grant).mkdir(parents=True, exist_ok=True)
+    with pytest.raises(ConfigError, match="grant smaller folders"):
+        await Toolbox.open(workspace=folder, config=settings)

@@ -5,6 +5,7 @@ Imports are inside the functions: `from toolcrib import Toolbox` alone loads not
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     import asyncio
     import os
+    from pathlib import Path
 
     from .boundary.sandbox import Sandbox
     from .boundary.workspace import Workspace
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 T = TypeVar("T")
+
+log = logging.getLogger("toolcrib")
 
 
 class Toolbox:
@@ -233,9 +237,14 @@ class Toolbox:
         from .record.state import StateFolder
 
         flags = {"mode": given.mode} if given.mode else {}
-        settings = given.settings or load_settings(workspace=given.workspace, config=given.config, flags=flags)
+        settings = given.settings
+        if settings is None:  # settings made elsewhere were read by whoever made them
+            settings = load_settings(workspace=given.workspace, config=given.config, flags=flags)
+            for warning in settings.warnings:
+                log.warning("%s", warning)
         self.settings = settings
         self.state = StateFolder.for_workspace(settings.workspace)
+        _keep_out(settings.sandbox.write_roots, self.state.path.parent)
         self.spill = Spill(self.state.spill)
         self.workspace = Workspace(
             settings.workspace, read_roots=(*settings.sandbox.read_roots, self.state.spill),
@@ -315,6 +324,22 @@ def default_tools(
     return [
         *file_tools(workspace, journal), *SearchTools(workspace, ripgrep=ripgrep).tools(), *shell.tools(),
     ]  # fmt: skip
+
+
+def _keep_out(roots: Iterable[Path], state_home: Path) -> None:
+    """Refuse a grant to write where our own settings, record and trust are: it would be a grant of everything."""
+    import os
+
+    from .config.load import config_home
+    from .core.errors import ConfigError
+
+    for own in (os.path.realpath(state_home), os.path.realpath(config_home())):
+        for root in (os.path.realpath(each) for each in roots):
+            if os.path.commonpath([root, own]) in (root, own):
+                raise ConfigError(
+                    f"sandbox.write_roots: {root} takes in {own}, where tools could change what Toolcrib allows; "
+                    "grant smaller folders"
+                )
 
 
 class Opening:
