@@ -92,9 +92,10 @@ def _read(path: Path) -> bytes:
             raise ConfigError(f"{path}: there is no such file") from None
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise ConfigError(f"{path}: not a regular file")
     with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ConfigError(f"{path}: not a regular file")
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_BYTES:,} bytes; that is no configuration")

@@ -69,6 +69,8 @@ def load_settings(
             status = _status(found, trust or TrustStore(_trust_path(env)), root)
     if user is not None:
         _must_be_outside(user.path, root)
+    if chosen is not None and chosen.file is not None:
+        _better_outside(chosen.file.path, root, warnings)
 
     result = Merged(Settings().model_dump())
     for layer in layers:
@@ -151,6 +153,15 @@ def _must_be_outside(path: Path, root: Path) -> None:
         raise ConfigError(
             f"{path}: your own configuration lies inside the workspace {root}, where tools could change it. "
             "Choose a smaller workspace, or set XDG_CONFIG_HOME to a folder outside."
+        )
+
+
+def _better_outside(path: Path, root: Path, warnings: list[str]) -> None:
+    """The names of project files are protected; another file in the workspace is one that tools may write."""
+    own = [os.path.join(os.path.realpath(root), f"toolcrib{suffix}") for suffix in (".toml", ".json")]
+    if _is_inside(path, root) and os.path.realpath(path) not in own:
+        warnings.append(
+            f"{path} is trusted, and lies inside the workspace {root}, where tools can change it. Keep it outside."
         )
 
 
