@@ -84,3 +84,11 @@ def test_cleaning(tmp_path, home):
     assert folder.clean(journal_age=-1).freed == 500
     assert journal.changes() == []
     assert folder.sizes()["trash"] == 0
+
+
+def test_a_place_that_cannot_hold_it_is_named_with_the_way_out(tmp_path, monkeypatch):
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(ConfigError, match="XDG_STATE_HOME"):
+        StateFolder.for_workspace(tmp_path / "ws")

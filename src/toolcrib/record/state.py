@@ -87,7 +87,13 @@ class StateFolder:
             )
         folder = cls(path)
         for each in (path, folder.journal, folder.trash, folder.spill):
-            private_folder(each)
+            try:
+                private_folder(each)
+            except OSError as error:
+                raise ConfigError(
+                    f"the state folder {each} cannot be made: {error.strerror}; make that place writable, or set "
+                    "XDG_STATE_HOME to a folder that is"
+                ) from None
         return folder
 
     @property
