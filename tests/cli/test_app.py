@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib import import_module
@@ -86,3 +87,18 @@ def test_completion_of_commands_and_tools(cli: Cli) -> None:
 
     assert "call" in complete("toolcrib ")
     assert "read_file" in complete("toolcrib call ")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error_and_no_file_takes_their_place(cli: Cli, closed: str) -> None:
+    cli.write("a.txt", "x\n")
+    work = f"{sys.executable} -m toolcrib call read_file path=a.txt {closed}"
+    done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [row["outcome"] for row in map(json.loads, cli("log", "--json").stdout.splitlines())] == ["ok"]
+
+
+def test_a_carriage_return_writes_over_nothing(cli: Cli) -> None:
+    done = cli("call", "read_file", "--json", '{"path":"x\\rcall_0 forged"}', code=1)
+    assert "\r" not in done.stderr + cli("log").stdout
+    assert "x\\rcall_0 forged" in done.stderr

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. 0 ok, 1 tool error, 2 usage or arguments, 3 denied or not approved, 130 Ctrl-C."""
+    _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -16,3 +18,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     from .app import app
 
     app()(args=None if argv is None else list(argv), prog_name="toolcrib")
+
+
+def _fill_closed_streams() -> None:
+    """Open what our caller closed (`>&-`) on nothing: else the next file we open is taken for a standard stream."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is not None:
+            continue
+        try:
+            os.fstat(fd)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != fd:
+                os.dup2(opened, fd)
+                os.close(opened)
+        setattr(sys, name, os.fdopen(fd, mode, closefd=False))

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from ..core.bound import safe
+from ..policy.plain import one_line
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 VERDICTS = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -30,8 +31,9 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
 
 
 def out(text: str = "", style: str | None = None) -> None:
-    """A result, to stdout. It is made safe for terminals."""
-    print(paint(safe(text), style) if style else safe(text))
+    """A result, to stdout. It is made safe for terminals; where there is none, line ends stay as they are."""
+    clean = _still(text) if sys.stdout.isatty() else safe(text)
+    print(paint(clean, style) if style else clean)
 
 
 def out_json(value: Any, *, lines: bool = False) -> None:
@@ -43,24 +45,24 @@ def out_json(value: Any, *, lines: bool = False) -> None:
 
 def say(text: str = "", style: str | None = None) -> None:
     """Something for the person, to stderr."""
-    clean = safe(text)
+    clean = _still(text)
     print(paint(clean, style, sys.stderr) if style else clean, file=sys.stderr)
 
 
 def warn(text: str) -> None:
     """Something that should be known, to stderr."""
-    print(paint("warning: ", "yellow", sys.stderr) + safe(text), file=sys.stderr)
+    print(paint("warning: ", "yellow", sys.stderr) + _still(text), file=sys.stderr)
 
 
 def error(text: str) -> None:
     """What went wrong, to stderr."""
-    print(paint("toolcrib: ", "red", sys.stderr) + safe(text), file=sys.stderr)
+    print(paint("toolcrib: ", "red", sys.stderr) + _still(text), file=sys.stderr)
 
 
 def columns(rows: Sequence[Sequence[str]], styles: Sequence[str | None] = (), *, stream: TextIO | None = None) -> None:
     """Rows in columns; the last one is cut at the width of the terminal, and not at all where there is none."""
     target = stream or sys.stdout
-    rows = [[safe(cell).replace("\n", " ").replace("\t", " ") for cell in row] for row in rows]
+    rows = [[one_line(cell.replace("\n", " ").replace("\t", " ")) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     room = shutil.get_terminal_size().columns if target.isatty() else 0
     for row in rows:
@@ -95,6 +97,11 @@ def confirm(question: str) -> bool:
         return False
     print(f"{safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _still(text: str) -> str:
+    """Safe text in which no carriage return writes over what stands before it."""
+    return safe(text).replace("\r\n", "\n").replace("\r", "\\r")
 
 
 def _escaped(character: str) -> str:
