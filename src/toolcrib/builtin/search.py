@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
-import re
 import stat
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ..boundary.globs import BadPattern, expand_braces, normalize, split_prefix
 from ..boundary.readonly import Stop
-from ..boundary.ripgrep import LONGEST_LINE, Mode, Query, Ripgrep, find_ripgrep, is_meant
+from ..boundary.ripgrep import Mode, Query, Ripgrep, find_ripgrep, is_meant
 from ..boundary.search import Answer, Haystack, search
 from ..boundary.sensitive import sensitive_by
 from ..boundary.workspace import Workspace
@@ -24,11 +23,22 @@ from ..core.errors import OutsideWorkspace, ToolError
 from ..core.output import ToolOutput
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
+from .search_page import (
+    Found,
+    entries,
+    fit,
+    join_page,
+    no_matches,
+    no_names,
+    pick_files,
+    pick_lines,
+    shown_path,
+    what_is_left,
+)
 
 OutputMode = Literal["files_with_matches", "content", "count"]
 
 SECONDS = 20.0  # a search that takes longer is answered with what it found until then
-MOST_CHARACTERS = 40_000  # of a page: below the pipeline's bound, so that no page is cut in its middle
 # A search keeps at most this many matches and sorts them afterwards. Where there are more it is run again in the
 # order of paths, on one thread, and stopped at the page's end. So pages are the same whatever the threads did.
 MOST_SORTED = 2_000
@@ -36,30 +46,6 @@ MOST_HELD = 100_000  # names beyond the wanted ones before the oldest are let go
 MOST_BYTES = 16 << 20  # of lines that are held, context included
 
 _MODES: Mapping[OutputMode, Mode] = {"files_with_matches": "files", "content": "lines", "count": "count"}
-_UNITS: Mapping[Mode, str] = {"files": "files", "lines": "matching lines", "count": "files", "names": "files"}
-_RECORD = re.compile(rb"(\d+)(?::(\d+):|-)")
-_CUT_SHORT = re.compile(r" \[\.\.\. [^\]]*\]\Z")  # what ripgrep puts after the shown part of a long line
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One line of a file: `column` is where a match begins, 0 in a line of context."""
-
-    number: int
-    column: int
-    text: str
-
-
-@dataclass(slots=True)
-class _Found:
-    """What a search found: for each path its lines, or how many match. `skipped` matches are not held."""
-
-    lines: dict[str, list[_Line]] = field(default_factory=dict[str, list[_Line]])
-    counts: dict[str, int] = field(default_factory=dict[str, int])
-    matches: int = 0
-    skipped: int = 0
-    stopped: Stop | None = None
-    binary: bool = False
 
 
 class SearchTools:
@@ -135,11 +121,11 @@ class SearchTools:
             if haystack is not None:
                 newest, total, stopped = self._newest(query, haystack, limit, ctx)
         if not newest:
-            return ToolOutput(_page([_no_names(pattern, path, hidden, no_ignore)], self._why_stopped(stopped)))
+            return ToolOutput(join_page([no_names(pattern, path, hidden, no_ignore)], self._why_stopped(stopped)))
         base = self.workspace.relative(where)
-        page = _fit(_shown(base, name) for name in newest)
+        page = fit(shown_path(base, name) for name in newest)
         notes = [f"{len(page):,} of {total:,} files, newest first"] if total > len(page) else []
-        return ToolOutput(_page(page, [*notes, *self._why_stopped(stopped)]))
+        return ToolOutput(join_page(page, [*notes, *self._why_stopped(stopped)]))
 
     def grep(
         self,
@@ -204,13 +190,13 @@ class SearchTools:
             return ToolOutput(f"{path} is a binary file, and it has a match. exec can look into it.")
         base = "." if single else self.workspace.relative(path)
         if query.mode == "lines":
-            page, shown = _pick_lines(found, base, offset - found.skipped, limit, context)
+            page, shown = pick_lines(found, base, offset - found.skipped, limit, context)
         else:
-            page, shown = _pick_files(found, base, offset - found.skipped, limit, query.mode == "count")
-        notes = [*_what_is_left(query, found, offset, shown), *self._why_stopped(found.stopped)]
+            page, shown = pick_files(found, base, offset - found.skipped, limit, query.mode == "count")
+        notes = [*what_is_left(query, found, offset, shown), *self._why_stopped(found.stopped)]
         if not page:
-            page = [_no_matches(query, path, offset, found.matches)]
-        return ToolOutput(_page(page, notes))
+            page = [no_matches(query, path, offset, found.matches)]
+        return ToolOutput(join_page(page, notes))
 
     # Before it runs
 
@@ -288,18 +274,18 @@ class SearchTools:
         newest = heapq.nsmallest(limit, found) if limit * 8 < len(found) else sorted(found)[:limit]
         return [os.fsdecode(name) for _, name in newest], total, answer.stopped
 
-    def _collect(self, query: Query, haystack: Haystack, path: str, most: int, skip: int, ctx: ToolContext) -> _Found:
+    def _collect(self, query: Query, haystack: Haystack, path: str, most: int, skip: int, ctx: ToolContext) -> Found:
         """What is found, up to `most` matches. Files that hold secrets are as if they were not there.
 
         In a search that comes in order, the first `skip` matches are counted but not held.
         """
-        found, size = _Found(), 0
+        found, size = Found(), 0
         real, meant = self.workspace.real(path), is_meant(query)
         own_name = self.workspace.relative(path)
         if haystack.stdin is not None:
             os.lseek(haystack.stdin, 0, os.SEEK_SET)  # the second time around
         with self._search(query, haystack, ctx) as answer:
-            for name, line, count in _entries(query, answer):
+            for name, line, count in entries(query, answer):
                 if query.stdin:
                     name = own_name
                 elif (meant is not None and not meant(name)) or sensitive_by(f"{real}/{name}") is not None:
@@ -342,126 +328,6 @@ def _ages(names: list[bytes], directory: int) -> list[tuple[int, bytes]]:
             with contextlib.suppress(OSError):
                 found.append((-look(name, dir_fd=directory, follow_symlinks=False).st_mtime_ns, name))
         return found
-
-
-def _entries(query: Query, answer: Answer) -> Iterator[tuple[str, _Line | None, int]]:
-    """(path, line, count) of what a search says: a line, or how many lines match."""
-    if query.mode == "files":
-        for names in answer.names():
-            for name in names:
-                yield _name(name), None, 1
-        return
-    for name, record in answer.records():
-        if query.mode == "count":
-            yield _name(name), None, int(record)
-        elif head := _RECORD.match(record):
-            text = record[head.end() :].decode("utf-8", "replace").rstrip("\r")
-            column = int(head[2] or 0)
-            if column > LONGEST_LINE:
-                text = f"{_CUT_SHORT.sub('', text)} [... a long line; the match is at byte {column}]"
-            yield _name(name), _Line(int(head[1]), column, text), 0
-
-
-def _name(name: bytes) -> str:
-    return os.fsdecode(name.removeprefix(b"./"))
-
-
-def _by_parts(path: str) -> list[str]:
-    return path.split("/")  # the order in which ripgrep's --sort=path goes
-
-
-def _pick_files(found: _Found, base: str, offset: int, limit: int, counts: bool) -> tuple[list[str], int]:
-    """The page's lines, one a file, and how many files they show."""
-    names = sorted(found.counts, key=_by_parts)[offset : offset + limit]
-    page = _fit(_shown(base, name) + (f":{found.counts[name]}" if counts else "") for name in names)
-    return page, len(page)
-
-
-def _fit(lines: Iterable[str]) -> list[str]:
-    """As many lines as a page holds, at least one."""
-    page: list[str] = []
-    size = 0
-    for line in lines:
-        size += len(line) + 1
-        if size > MOST_CHARACTERS and page:
-            break
-        page.append(line)
-    return page
-
-
-def _pick_lines(found: _Found, base: str, offset: int, limit: int, context: int) -> tuple[list[str], int]:
-    """The page's lines with their context, and how many matches they show."""
-    page: list[str] = []
-    index = shown = size = 0
-    for name in sorted(found.lines, key=_by_parts):
-        lines, path = found.lines[name], _shown(base, name)
-        wanted: list[int] = []  # line numbers of the page's matches in this file
-        for line in lines:
-            if line.column:
-                if offset <= index < offset + limit and size <= MOST_CHARACTERS:
-                    wanted.append(line.number)
-                    size += len(line.text) + len(path) + 10
-                index += 1
-        if not wanted:
-            continue
-        shown += len(wanted)
-        matched = set(wanted)
-        near = {n for at in wanted for n in range(at - context, at + context + 1)} if context else matched
-        last = None
-        for line in lines:
-            if line.number in near and (line.number in matched or not line.column or context):
-                if context and page and (last is None or line.number > last + 1):
-                    page.append("--")
-                mark = ":" if line.column else "-"
-                page.append(f"{path}{mark}{line.number}{mark}{line.text}")
-                last = line.number
-    return page, shown
-
-
-def _what_is_left(query: Query, found: _Found, offset: int, shown: int) -> list[str]:
-    """What of the matches the page does not show, and how to get it."""
-    unit, end = _UNITS[query.mode], offset + shown
-    if not shown or (found.stopped != "enough" and found.matches == shown):
-        if query.mode == "count" and len(found.counts) > 1:
-            return [f"{sum(found.counts.values()):,} matching lines in {len(found.counts):,} files"]
-        return []
-    if found.stopped == "enough":
-        return [f"{unit} {offset + 1:,} to {end:,}; there are more: offset={end}"]
-    more = f": offset={end}" if end < found.matches else ""
-    return [f"{unit} {offset + 1:,} to {end:,} of {found.matches:,}{more}"]
-
-
-def _shown(base: str, name: str) -> str:
-    """A path relative to the workspace, on one line whatever it is called."""
-    path = name if base == "." else f"{base}/{name}"
-    if path.isprintable():
-        return path
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in path)
-
-
-def _page(lines: list[str], notes: list[str]) -> str:
-    return "\n".join([*lines, *(f"[{note}]" for note in notes)])
-
-
-def _no_names(pattern: str, path: str, hidden: bool, no_ignore: bool) -> str:
-    text = f"No files match {pattern} in {path}."
-    if "/" not in pattern and pattern != "**":
-        text += f" (Only files directly in {path} were looked at; **/{pattern} looks below it, too.)"
-    elif not (hidden and no_ignore):
-        text += " (Hidden files and those in .gitignore were left out; hidden=true and no_ignore=true find them.)"
-    return text
-
-
-def _no_matches(query: Query, path: str, offset: int, matches: int) -> str:
-    if matches:
-        return f"Nothing at offset {offset}: there are only {matches:,} {_UNITS[query.mode]}."
-    text = f"No matches for {query.pattern} in {path}."
-    if not query.stdin:
-        left_out = ["binary files", "files that hold secrets"]
-        left_out += [] if query.hidden else ["hidden files"]
-        left_out += [] if query.no_ignore else ["those in .gitignore"]
-        text += f" (Not searched: {', '.join(left_out)}.)"
-    return text
 
 
 def _name_filter(glob: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

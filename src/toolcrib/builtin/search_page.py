@@ -1,0 +1,159 @@
+"""What `glob` and `grep` answer with: pages of paths and lines, and what is said of the rest."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ..boundary.readonly import Stop
+from ..boundary.ripgrep import LONGEST_LINE, Mode, Query
+from ..boundary.search import Answer
+
+MOST_CHARACTERS = 40_000  # of a page: below the pipeline's bound, so that no page is cut in its middle
+
+_UNITS: Mapping[Mode, str] = {"files": "files", "lines": "matching lines", "count": "files", "names": "files"}
+_RECORD = re.compile(rb"(\d+)(?::(\d+):|-)")
+_CUT_SHORT = re.compile(r" \[\.\.\. [^\]]*\]\Z")  # what ripgrep puts after the shown part of a long line
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a file: `column` is where a match begins, 0 in a line of context."""
+
+    number: int
+    column: int
+    text: str
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found: for each path its lines, or how many match. `skipped` matches are not held."""
+
+    lines: dict[str, list[Line]] = field(default_factory=dict[str, list[Line]])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    matches: int = 0
+    skipped: int = 0
+    stopped: Stop | None = None
+    binary: bool = False
+
+
+def entries(query: Query, answer: Answer) -> Iterator[tuple[str, Line | None, int]]:
+    """(path, line, count) of what a search says: a line, or how many lines match."""
+    if query.mode == "files":
+        for names in answer.names():
+            for name in names:
+                yield _name(name), None, 1
+        return
+    for name, record in answer.records():
+        if query.mode == "count":
+            yield _name(name), None, int(record)
+        elif head := _RECORD.match(record):
+            text = record[head.end() :].decode("utf-8", "replace").rstrip("\r")
+            column = int(head[2] or 0)
+            if column > LONGEST_LINE:
+                text = f"{_CUT_SHORT.sub('', text)} [... a long line; the match is at byte {column}]"
+            yield _name(name), Line(int(head[1]), column, text), 0
+
+
+def _name(name: bytes) -> str:
+    return os.fsdecode(name.removeprefix(b"./"))
+
+
+def _by_parts(path: str) -> list[str]:
+    return path.split("/")  # the order in which ripgrep's --sort=path goes
+
+
+def pick_files(found: Found, base: str, offset: int, limit: int, counts: bool) -> tuple[list[str], int]:
+    """The page's lines, one a file, and how many files they show."""
+    names = sorted(found.counts, key=_by_parts)[offset : offset + limit]
+    page = fit(shown_path(base, name) + (f":{found.counts[name]}" if counts else "") for name in names)
+    return page, len(page)
+
+
+def fit(lines: Iterable[str]) -> list[str]:
+    """As many lines as a page holds, at least one."""
+    page: list[str] = []
+    size = 0
+    for line in lines:
+        size += len(line) + 1
+        if size > MOST_CHARACTERS and page:
+            break
+        page.append(line)
+    return page
+
+
+def pick_lines(found: Found, base: str, offset: int, limit: int, context: int) -> tuple[list[str], int]:
+    """The page's lines with their context, and how many matches they show."""
+    page: list[str] = []
+    index = shown = size = 0
+    for name in sorted(found.lines, key=_by_parts):
+        lines, path = found.lines[name], shown_path(base, name)
+        wanted: list[int] = []  # line numbers of the page's matches in this file
+        for line in lines:
+            if line.column:
+                if offset <= index < offset + limit and size <= MOST_CHARACTERS:
+                    wanted.append(line.number)
+                    size += len(line.text) + len(path) + 10
+                index += 1
+        if not wanted:
+            continue
+        shown += len(wanted)
+        matched = set(wanted)
+        near = {n for at in wanted for n in range(at - context, at + context + 1)} if context else matched
+        last = None
+        for line in lines:
+            if line.number in near and (line.number in matched or not line.column or context):
+                if context and page and (last is None or line.number > last + 1):
+                    page.append("--")
+                mark = ":" if line.column else "-"
+                page.append(f"{path}{mark}{line.number}{mark}{line.text}")
+                last = line.number
+    return page, shown
+
+
+def what_is_left(query: Query, found: Found, offset: int, shown: int) -> list[str]:
+    """What of the matches the page does not show, and how to get it."""
+    unit, end = _UNITS[query.mode], offset + shown
+    if not shown or (found.stopped != "enough" and found.matches == shown):
+        if query.mode == "count" and len(found.counts) > 1:
+            return [f"{sum(found.counts.values()):,} matching lines in {len(found.counts):,} files"]
+        return []
+    if found.stopped == "enough":
+        return [f"{unit} {offset + 1:,} to {end:,}; there are more: offset={end}"]
+    more = f": offset={end}" if end < found.matches else ""
+    return [f"{unit} {offset + 1:,} to {end:,} of {found.matches:,}{more}"]
+
+
+def shown_path(base: str, name: str) -> str:
+    """A path relative to the workspace, on one line whatever it is called."""
+    path = name if base == "." else f"{base}/{name}"
+    if path.isprintable():
+        return path
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in path)
+
+
+def join_page(lines: list[str], notes: list[str]) -> str:
+    return "\n".join([*lines, *(f"[{note}]" for note in notes)])
+
+
+def no_names(pattern: str, path: str, hidden: bool, no_ignore: bool) -> str:
+    text = f"No files match {pattern} in {path}."
+    if "/" not in pattern and pattern != "**":
+        text += f" (Only files directly in {path} were looked at; **/{pattern} looks below it, too.)"
+    elif not (hidden and no_ignore):
+        text += " (Hidden files and those in .gitignore were left out; hidden=true and no_ignore=true find them.)"
+    return text
+
+
+def no_matches(query: Query, path: str, offset: int, matches: int) -> str:
+    if matches:
+        return f"Nothing at offset {offset}: there are only {matches:,} {_UNITS[query.mode]}."
+    text = f"No matches for {query.pattern} in {path}."
+    if not query.stdin:
+        left_out = ["binary files", "files that hold secrets"]
+        left_out += [] if query.hidden else ["hidden files"]
+        left_out += [] if query.no_ignore else ["those in .gitignore"]
+        text += f" (Not searched: {', '.join(left_out)}.)"
+    return text
