@@ -1,4 +1,5 @@
 import os
+import time
 from pathlib import Path
 
 from toolcrib.boundary.sandbox.guarded import guard
@@ -100,3 +101,63 @@ def test_large_workspaces_are_looked_at_for_a_bounded_time(tmp_path: Path) -> No
             (tmp_path / f"d{number}/e{inner}").mkdir(parents=True)
     (tmp_path / ".mcp.json").write_text("x")
     assert paths(guard(tmp_path, tmp_path, frozenset()).arguments(), "--ro-bind", tmp_path) == {".mcp.json"}
+
+
+def test_a_new_link_above_a_protected_name_goes_itself(tmp_path: Path) -> None:
+    make(tmp_path, "old/fish.txt", "linked/")
+    (tmp_path / ".config").symlink_to("linked")
+    found = guard(tmp_path, tmp_path, frozenset())
+    make(tmp_path, "x/mcp.json", "g/config", "linked/fish/config.fish")
+    (tmp_path / ".cursor").symlink_to("x")
+    (tmp_path / ".git").symlink_to("g")
+    assert sorted(found.appeared()) == [".cursor", ".git", "linked/fish"]
+
+
+def test_what_appears_in_a_deep_folder_where_the_command_starts_is_found(tmp_path: Path) -> None:
+    deep = tmp_path / "a/b/c/d/e/repo"
+    make(tmp_path, "a/b/c/d/e/repo/.git/HEAD")
+    found = guard(tmp_path, deep, frozenset())
+    make(tmp_path, "a/b/c/d/e/repo/.git/hooks/pre-commit", "a/b/c/d/e/repo/.git/commondir")
+    names = ["a/b/c/d/e/repo/.git/commondir", "a/b/c/d/e/repo/.git/hooks"]
+    assert sorted(found.appeared()) == names
+
+
+def test_a_repository_is_not_hidden_behind_many_folders(tmp_path: Path) -> None:
+    make(tmp_path, "z/.git/config", "y/zz/.git/config")
+    before = guard(tmp_path, tmp_path, frozenset())
+    for number in range(1100):
+        (tmp_path / f"d{number}").mkdir()
+    make(tmp_path, "z/.git/hooks/x")
+    assert before.appeared() == ["z/.git/hooks"]
+    later = guard(tmp_path, tmp_path, frozenset(), before.known)
+    assert {"z/.git/config", "y/zz/.git/config"} <= paths(later.arguments(), "--ro-bind", tmp_path)
+
+
+def test_what_was_not_reached_before_is_not_taken_for_new(tmp_path: Path) -> None:
+    for number in range(1100):
+        (tmp_path / f"d{number}").mkdir()
+    make(tmp_path, *(f"d{number}/zz/.git/config" for number in range(0, 1100, 100)))
+    time.sleep(0.05)
+    found = guard(tmp_path, tmp_path, frozenset())
+    for number in range(1, 1099):
+        if number % 100:
+            (tmp_path / f"d{number}").rmdir()
+    assert found.appeared() == []
+    make(tmp_path, "d100/zz/.git/hooks/x")
+    assert found.appeared() == ["d100/zz/.git/hooks"]
+
+
+def test_a_repository_without_a_dot_git_is_protected(tmp_path: Path) -> None:
+    make(tmp_path, "real/HEAD", "real/objects/", "real/config", "real/hooks/", "plain/HEAD", "plain/config")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/.git").write_text("gitdir: ../real\n")
+    found = guard(tmp_path, tmp_path, frozenset())
+    assert paths(found.arguments(), "--ro-bind", tmp_path) == {"sub/.git", "real/config", "real/hooks"}
+    make(tmp_path, "HEAD", "objects/", "config", "hooks/pre-commit", "real/commondir")
+    assert sorted(found.appeared()) == ["config", "hooks", "real/commondir"]
+    assert guard(tmp_path, tmp_path, frozenset({".git"})).arguments() == []
+
+
+def test_too_many_submodules_are_protected_as_a_whole(tmp_path: Path) -> None:
+    make(tmp_path, *(f".git/modules/m{number}/HEAD" for number in range(600)), ".git/modules/m1/config")
+    assert ".git/modules" in paths(guard(tmp_path, tmp_path, frozenset()).arguments(), "--ro-bind", tmp_path)

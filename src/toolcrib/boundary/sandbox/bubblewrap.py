@@ -14,12 +14,13 @@ from ...core.errors import SandboxUnavailable
 from ..spawn import Spawn
 from . import seccomp
 from .cgroup import CommandGroup, join_group, new_group
-from .guarded import guard
+from .guarded import Guard, guard
 from .remedies import explain
 from .roots import SYSTEM_FOLDERS, SYSTEM_LINKS, Roots, kernel_arguments, open_system_files, system_arguments
 from .spec import Limits, Profile, SandboxSettings
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
+_MOST_KNOWN = 1_000  # folders with protected names that are remembered
 _ROOTS_SECONDS = 10.0  # how long what PATH links to is remembered
 _FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", *SYSTEM_FOLDERS[:1])
 
@@ -55,6 +56,7 @@ class Bubblewrap:
         self._filter = seccomp.build(machine, families if settings.loopback else families[:1])
         self._settings = settings
         self._lock = threading.Lock()
+        self._known: dict[Path, dict[str, None]] = {}  # folders of each root in which protected names were found
         self._roots: tuple[float, str, Roots, list[str]] | None = None
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
@@ -62,8 +64,8 @@ class Bubblewrap:
         home = self._home(env)
         roots, path = self._visible(env.get("PATH", ""), cwd)
         arguments = [self.program, *_ISOLATION, *self._mounts(home, roots)]
-        guarded = guard(self.workspace, cwd, self._settings.allow_protected)
-        if self.profile == "workspace-write":
+        guards = self._guards(cwd)
+        for guarded in guards:
             arguments += guarded.arguments()
         arguments += self._hidden()
         copies = open_system_files()
@@ -84,8 +86,26 @@ class Bubblewrap:
             child_fds=(filter_fd, handshake.status, handshake.block, *(fd for fd, _ in copies)),
             handshake=handshake,
             prepare=lambda: join_group(self._settings.limits),
-            appeared=guarded.appeared if self.profile == "workspace-write" else list[str],
+            appeared=lambda: self._appeared(guards),
         )
+
+    def _guards(self, cwd: Path) -> list[Guard]:
+        """What is protected in each folder that the command may write to, outer folders first, as their binds go."""
+        if self.profile != "workspace-write":
+            return []
+        guards: list[Guard] = []
+        roots = {self.workspace, *(Path(os.path.realpath(path)) for path in self._settings.write)}
+        for root in sorted(filter(Path.is_dir, roots), key=lambda path: len(path.parts)):
+            known = self._known.setdefault(root, {})
+            found = guard(root, cwd, self._settings.allow_protected, tuple(known))
+            found.absolute = root != self.workspace
+            known.update(dict.fromkeys(found.known[: _MOST_KNOWN - len(known)]))
+            guards.append(found)
+        return guards
+
+    def _appeared(self, guards: list[Guard]) -> list[str]:
+        found = {self.workspace / path: path for guarded in guards for path in guarded.appeared()}
+        return list(found.values())
 
     def _home(self, env: Mapping[str, str]) -> str:
         """The home directory's name inside: the host's, so that tools find themselves, if it can be empty."""

@@ -9,21 +9,29 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..protected import PROTECTED_NAMES
+from ..protected import PROTECTED_NAMES, protected_parents
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
 # from, worktrees hold one each (gitrepository-layout(5)).
 _GIT_NAMES = (".git/commondir", ".git/worktrees")
 _NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
+# A folder with HEAD and objects is a repository whatever it is called: git uses one that it stands in, and a `.git`
+# file can point to it.
+_REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees")
 _FIRST = frozenset(name.partition("/")[0] for name in _NAMES)
+
+_ABOVE = frozenset(name for name in protected_parents() if "/" not in name)
+_TICK = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
 
 # How far nested repositories and projects are looked for. A repository deeper than this is not protected.
 _DEPTH = 3
 _MOST_FOLDERS = 1_000
+_MOST_MODULES = 500
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
 
 
@@ -36,6 +44,12 @@ class Guard:
     pinned: set[str] = field(default_factory=set[str])
     read_only: set[str] = field(default_factory=set[str])
     existing: dict[str, str] = field(default_factory=dict[str, str])  # path → where it really is
+    links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → what it says
+    nearer: tuple[str, ...] = ()  # where the command starts, and the folders above
+    known: tuple[str, ...] = ()  # folders to look at again, however many others there are by then
+    seen: set[str] = field(default_factory=set[str])
+    absolute: bool = False  # how paths are spelled: for a root that is not the workspace
+    started: int = field(default_factory=lambda: time.time_ns() - _TICK)
 
     def arguments(self) -> list[str]:
         """Bubblewrap's arguments, to come after the workspace's own bind."""
@@ -49,16 +63,36 @@ class Guard:
     def appeared(self) -> list[str]:
         """Protected names that are there now and were not before, or lead elsewhere; relative to the root."""
         found: list[str] = []
-        for base, name in _candidates(self.root, ()):
+        cut = len(self.seen) >= _MOST_FOLDERS
+        for base, name in _candidates(self.root, self.nearer, self.known):
             path = f"{base}/{name}"
-            if self._is_allowed(name) or any(path.startswith(other + "/") for other in found):
+            if self._is_allowed(name) or self.existing.get(path) == os.path.realpath(path):
                 continue
-            if path not in self.existing or os.path.realpath(path) != self.existing[path]:
+            if cut and base not in self.seen and not self._is_recent(path):
+                continue  # there were too many folders to see it before
+            path = self._movable(base, name)
+            if not any(path == other or path.startswith(other + "/") for other in found):
                 found.append(path)
-        return [os.path.relpath(path, self.root) for path in found]
+        return found if self.absolute else [os.path.relpath(path, self.root) for path in found]
+
+    def _is_recent(self, path: str) -> bool:
+        try:
+            return os.lstat(path).st_ctime_ns >= self.started
+        except OSError:
+            return False
+
+    def _movable(self, base: str, name: str) -> str:
+        """What has to go for a name to be gone. Nothing is moved through a link: a new link goes itself."""
+        path = f"{base}/{name}"
+        parts = name.split("/")
+        for n in range(1, len(parts)):
+            above = f"{base}/{'/'.join(parts[:n])}"
+            if os.path.islink(above):
+                return os.path.realpath(path) if self.links.get(above) == os.readlink(above) else above
+        return path
 
     def _is_allowed(self, name: str) -> bool:
-        parts = name.split("/")
+        parts = (f".git/{name}" if name in _REPOSITORY_NAMES else name).split("/")
         return "*" in self.allowed or any("/".join(parts[:n]) in self.allowed for n in range(1, len(parts) + 1))
 
     def _protect(self, base: str, name: str) -> None:
@@ -76,22 +110,40 @@ class Guard:
             self.pinned.add(str(parent))
 
 
-def guard(root: Path, cwd: Path, allowed: frozenset[str]) -> Guard:
-    """Look at a workspace as it is before a command that starts in `cwd`."""
+def guard(root: Path, cwd: Path, allowed: frozenset[str], known: Iterable[str] = ()) -> Guard:
+    """Look at a workspace as it is before a command that starts in `cwd`.
+
+    `known` are folders where protected names were found before: a command could make so many others that those
+    would not be reached.
+    """
     found = Guard(str(root), allowed)
     nearer = [str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(root)]
-    for base, name in _candidates(str(root), nearer):
+    bases = dict.fromkeys(known)
+    for base, name in _candidates(str(root), nearer, tuple(bases), found):
         found._protect(base, name)  # pyright: ignore[reportPrivateUsage]
+        bases[base] = None
+    found.nearer, found.known = tuple(nearer), tuple(bases)
     return found
 
 
-def _candidates(root: str, nearer: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Every protected name that exists, as (folder, name)."""
+def _candidates(
+    root: str, nearer: Iterable[str], known: Iterable[str], note: Guard | None = None
+) -> Iterator[tuple[str, str]]:
+    """Every protected name that exists, as (folder, name). `note` takes down the folders and links that were seen."""
     seen: set[str] = set()
-    for base, entries in _folders(root, nearer):
+    for base, entries in _folders(root, nearer, known):
         if base in seen:
             continue
         seen.add(base)
+        if note is not None:
+            note.seen.add(base)
+            for name in entries & _ABOVE:
+                if os.path.islink(f"{base}/{name}"):
+                    note.links[f"{base}/{name}"] = os.readlink(f"{base}/{name}")
+        if _is_repository(base, entries):
+            for name in _REPOSITORY_NAMES:
+                if name in entries:
+                    yield base, name
         first = entries & _FIRST
         if not first:
             continue
@@ -100,6 +152,10 @@ def _candidates(root: str, nearer: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield base, name
         if ".git" in first:
             yield from ((base, name) for name in _git_names(base))
+
+
+def _is_repository(base: str, entries: set[str]) -> bool:
+    return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and os.path.isfile(f"{base}/HEAD")
 
 
 def _git_names(base: str) -> Iterator[str]:
@@ -113,7 +169,8 @@ def _git_names(base: str) -> Iterator[str]:
         return
     pending = [".git/modules"]
     for folder in pending:
-        if len(pending) > 200:
+        if len(pending) > _MOST_MODULES:
+            yield ".git/modules"  # too many to look at: then all of them
             return
         try:
             with os.scandir(f"{base}/{folder}") as entries:
@@ -123,7 +180,7 @@ def _git_names(base: str) -> Iterator[str]:
         for name in names:
             module = f"{folder}/{name}"
             if os.path.lexists(f"{base}/{module}/HEAD"):
-                for guarded in ("config", "hooks", "config.worktree", "commondir", "worktrees"):
+                for guarded in _REPOSITORY_NAMES:
                     if os.path.lexists(f"{base}/{module}/{guarded}"):
                         yield f"{module}/{guarded}"
                 pending.append(f"{module}/modules")
@@ -131,11 +188,13 @@ def _git_names(base: str) -> Iterator[str]:
                 pending.append(module)  # a submodule's name may have slashes
 
 
-def _folders(root: str, nearer: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
-    """Folders of the workspace, breadth first, and the names in each."""
+def _folders(root: str, nearer: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
+    """Folders of the workspace, breadth first, and the names in each. Those that are `known` are not descended into."""
     pending = [(folder, 0) for folder in dict.fromkeys((root, *nearer))]
+    pending += [(folder, _DEPTH) for folder in known]
+    most = len(pending) + _MOST_FOLDERS
     for visited, (folder, depth) in enumerate(pending):
-        if visited >= _MOST_FOLDERS:
+        if visited >= most:
             return
         names: set[str] = set()
         try:
