@@ -5,7 +5,6 @@ Imports are inside the functions: `from toolcrib import Toolbox` alone loads not
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 T = TypeVar("T")
-
-log = logging.getLogger("toolcrib")
 
 
 class Toolbox:
@@ -223,6 +220,8 @@ class Toolbox:
     # --- how it is put together
 
     def _build(self, given: Opening) -> None:
+        import logging
+
         from .boundary.workspace import Workspace
         from .config import load_settings
         from .core.context import ToolContext
@@ -241,7 +240,7 @@ class Toolbox:
         if settings is None:  # settings made elsewhere were read by whoever made them
             settings = load_settings(workspace=given.workspace, config=given.config, flags=flags)
             for warning in settings.warnings:
-                log.warning("%s", warning)
+                logging.getLogger("toolcrib").warning("%s", warning)
         self.settings = settings
         self.state = StateFolder.for_workspace(settings.workspace)
         _keep_out(settings.sandbox.write_roots, self.state.path.parent)
