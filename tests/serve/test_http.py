@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -72,6 +73,16 @@ async def test_a_real_client_lists_and_calls(registry: ToolRegistry, era: str) -
         assert [listed.name for listed in (await client.list_tools()).tools] == ["echo"]
         result: Any = await client.call_tool("echo", {"text": "over the wire"})
     assert result.content[0].text == "over the wire"
+
+
+async def test_answers_do_not_wait_for_acknowledgements(registry: ToolRegistry) -> None:
+    async with serving(registry) as url, httpx2.AsyncClient() as http:
+        times: list[float] = []
+        for _ in range(15):
+            begun = time.perf_counter()
+            assert (await http.post(url, headers=_headers(), json=_call("echo", text="x"))).status_code == 200
+            times.append(time.perf_counter() - begun)
+    assert min(times) < 0.03, times  # with Nagle's algorithm every one of them takes 40 ms or more
 
 
 async def test_progress_over_http(era: str) -> None:

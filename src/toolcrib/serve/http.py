@@ -142,12 +142,23 @@ def choose_token(token: str | None, host: str) -> tuple[str | None, bool]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    bare = host.strip("[]")
+    # The protocol is named because asyncio turns Nagle's algorithm off only for sockets that say they are TCP; with
+    # it on, every answer of more than one segment waits 40 ms for the client's delayed acknowledgement.
+    hints = {"type": socket.SOCK_STREAM, "proto": socket.IPPROTO_TCP, "flags": socket.AI_PASSIVE}
     try:
-        family, _, _, _, address = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family, backlog=128)
+        family, kind, proto, _, address = socket.getaddrinfo(host.strip("[]") or None, port, **hints)[0]
+        listener = socket.socket(family, kind, proto)
+        try:
+            if os.name == "posix":
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(128)
+        except BaseException:
+            listener.close()
+            raise
     except (OSError, OverflowError) as error:
         raise ConfigError(f"the MCP server cannot listen on {host}:{port}: {error}") from None
+    return listener
 
 
 def _is_any(host: str) -> bool:
