@@ -93,7 +93,7 @@ async def run_batch(
             if not tasks:
                 continue
             asked = group.create_task(_wait(asks))
-            done = asyncio.gather(*tasks)
+            done = group.create_task(_all(tasks))  # not a gather: cancelled, it would complain that nobody asked
             await asyncio.wait({done, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()
             if not done.done():  # it waits for a person: what only reads need not
@@ -105,6 +105,10 @@ async def run_batch(
     return [
         output if output is not None else ToolOutput.error("the call was not run", "cancelled") for output in outputs
     ]
+
+
+async def _all(tasks: list[asyncio.Task[None]]) -> None:
+    await asyncio.wait(tasks)
 
 
 async def _wait(event: asyncio.Event) -> None:
