@@ -25,6 +25,7 @@ _CLOUD = "it holds cloud credentials"
 SENSITIVE_NAMES: tuple[SensitiveName, ...] = (
     SensitiveName(".env", _ENV),
     SensitiveName(".env.*", _ENV),
+    SensitiveName(".env~", _ENV),
     SensitiveName("*.env", _ENV),
     SensitiveName(".envrc", _ENV),
     SensitiveName("*.pem", _KEY),
@@ -51,8 +52,15 @@ SENSITIVE_NAMES: tuple[SensitiveName, ...] = (
     SensitiveName(".npmrc", _LOGIN),
     SensitiveName(".pypirc", _LOGIN),
     SensitiveName(".docker/config.json", _LOGIN),
+    SensitiveName(".config/gh/hosts.yml", _LOGIN),
+    SensitiveName(".config/git/credentials", _LOGIN),
+    SensitiveName(".cargo/credentials*", _LOGIN),
+    SensitiveName(".gem/credentials", _LOGIN),
+    SensitiveName(".vault-token", _LOGIN),
     SensitiveName("etc/shadow", _LOGIN),
     SensitiveName(".aws/credentials", _CLOUD),
+    SensitiveName(".aws/sso/cache/*", _CLOUD),
+    SensitiveName(".aws/cli/cache/*", _CLOUD),
     SensitiveName(".azure/*", _CLOUD),
     SensitiveName(".kube/config", _CLOUD),
     SensitiveName("credentials.json", _CLOUD),
@@ -84,8 +92,10 @@ def _pattern(glob: str) -> str:
     return translate(glob).removesuffix(r"\Z").removesuffix(r"\z").replace(".*", "[^/]*")
 
 
-_SENSITIVE = re.compile("(?:^|.*/)(?:" + "|".join(f"({_pattern(s.pattern)})" for s in SENSITIVE_NAMES) + r")\Z")
-_HARMLESS = re.compile("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in HARMLESS_NAMES) + r")\Z")
+_SENSITIVE = re.compile(
+    "(?:^|.*/)(?:" + "|".join(f"({_pattern(s.pattern)})" for s in SENSITIVE_NAMES) + r")\Z", re.DOTALL
+)
+_HARMLESS = re.compile("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in HARMLESS_NAMES) + r")\Z", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)  # a search asks about the same names again and again
