@@ -17,7 +17,10 @@ from toolcrib.boundary.sensitive import SENSITIVE_NAMES, sensitive_by
         (".GIT/Hooks/x", ".git/hooks"),
         ("./.vscode/tasks.json", ".vscode"),
         ("sub/toolcrib.toml", "toolcrib.toml"),
-        (".git/index", None),
+        (".git/index", ".git"),
+        (".git/commondir", ".git"),
+        ("sub/.git/modules/x/config", ".git"),
+        (".git/rebase-merge/git-rebase-todo", ".git"),
         (".gitignore", None),
         ("hooks/pre-commit", None),
         ("my.bashrc", None),
@@ -47,7 +50,8 @@ def test_every_entry_is_relative_reasoned_and_matches_itself():
 @pytest.mark.parametrize(
     "path",
     [".env", "a/.env.local", "prod.env", "x/server.PEM", "id_rsa", "k/id_ed25519_work", ".ssh/config",
-     ".aws/credentials", "etc/shadow", "terraform.tfstate", ".kube/config", "/home/u/.netrc", "service-account-1.json"],
+     ".aws/credentials", "etc/shadow", "terraform.tfstate", ".kube/config", "/home/u/.netrc", "service-account-1.json",
+     "a\nb/.env", ".aws/sso/cache/x.json", ".config/gh/hosts.yml"],
 )  # fmt: skip
 def test_sensitive(path):
     entry = sensitive_by(path)

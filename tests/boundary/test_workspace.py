@@ -293,7 +293,7 @@ def test_judging_secrets_and_protected_names(ws):
     for path in (".git/hooks/pre-commit", ".git/config", ".git", "lib/.git/hooks/x", ".GIT/hooks/x", "toolcrib.toml"):
         verdict = ws.judge_path(path, read=False, write=True)
         assert verdict is not None and verdict.verdict == "ask", path
-    for path in (".gitignore", ".git/index", "hooks/x", "a.txt"):
+    for path in (".gitignore", "hooks/x", "a.txt"):
         assert ws.judge_path(path, read=False, write=True) is None, path
 
 
@@ -326,3 +326,33 @@ def test_no_spelling_reaches_outside(tmp_path_factory, pieces, lead):
             ws.close()
     assert b"secret" not in answers
     assert len(answers) == 1, answers  # both ways of opening agree
+
+
+def test_settings_of_a_repository_of_another_name_are_protected(ws, tmp_path):
+    (tmp_path / "ws/real/objects").mkdir(parents=True)
+    (tmp_path / "ws/real/HEAD").write_text("ref: refs/heads/main")
+    for path in ("real/config", "real/hooks/pre-commit", "real/commondir", "real/modules/x/config"):
+        assert ws.judge_path(path, write=True).verdict == "ask"
+    for path in ("real/description", "config", "sub/config", "real/src/config.py"):
+        assert ws.judge_path(path, write=True) is None
+
+
+def test_a_root_that_is_replaced_by_a_link_is_gone(ws, tmp_path):
+    for path in sorted((tmp_path / "ws").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (tmp_path / "ws").rmdir()
+    (tmp_path / "ws").symlink_to("outside")
+    with pytest.raises(FileNotFoundError):
+        ws.open_read("secret.txt")
+    with pytest.raises(FileNotFoundError):
+        ws.write_atomic("new", b"x")
+    assert not (tmp_path / "outside/new").exists()
+
+
+def test_an_endless_path_is_refused_at_once(ws):
+    started = time.monotonic()
+    for path in ("a/" * 500_000, "x" * 1_000_000, "../" * 300_000):
+        with pytest.raises(ToolError) as caught:
+            ws.locate(path)
+        assert len(str(caught.value)) < 300
+    assert time.monotonic() - started < 1

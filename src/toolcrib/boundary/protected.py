@@ -68,6 +68,15 @@ PROTECTED_NAMES: tuple[ProtectedName, ...] = (
 )
 
 
+# The file tools ask for all of a repository's own files: next to hooks and settings there are the settings of
+# submodules and worktrees, lists of commands for a rebase, and links to other settings. Commands may change the rest,
+# for git could not work otherwise.
+REPOSITORY = ProtectedName(".git", "dir", "git keeps settings and lists of commands there")
+
+# In a folder with HEAD and objects (a repository, whatever it is called) these are what `.git/…` is elsewhere.
+REPOSITORY_NAMES = frozenset({"config", "hooks", "config.worktree", "commondir", "worktrees", "modules"})
+
+
 def _parts(relative: str) -> tuple[str, ...]:
     # Case is folded everywhere: `.GIT/Hooks` is the same directory on macOS; asking too often is harmless.
     return tuple(part.casefold() for part in relative.split("/") if part not in ("", "."))
@@ -85,7 +94,7 @@ def protected_by(relative: str) -> ProtectedName | None:
             for name, entry in _FOLDED:
                 if parts[start : start + len(name)] == name:
                     return entry
-    return None
+    return REPOSITORY if ".git" in parts[:-1] else None
 
 
 def protected_below(relative: str) -> ProtectedName | None:

@@ -29,7 +29,7 @@ from .openat2 import (
     openat2,
     rename_new,
 )
-from .protected import ProtectedName, protected_below, protected_by
+from .protected import REPOSITORY, REPOSITORY_NAMES, ProtectedName, protected_below, protected_by
 from .sensitive import SensitiveName, sensitive_by
 from .walk import Escape, LinkMet, walk_open
 
@@ -39,6 +39,8 @@ Method = Literal["openat2", "walk"]
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LOOK = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
+
+_LONGEST = 4096  # characters of a path: what Linux takes (PATH_MAX); longer ones only cost time
 
 # What `Judgement.rule` says of a path; `check --bare` and the policy tell the cases apart by these.
 RULE_OUTSIDE = "path:outside"
@@ -198,6 +200,8 @@ class Workspace:
             raise ToolError("a path cannot contain a NUL character")
         if text == "~" or text.startswith("~/"):
             text = os.path.expanduser(text)
+        if len(text) > _LONGEST:
+            raise ToolError(f"a path of {len(text):,} characters is too long; {_LONGEST:,} are possible")
         absolute = os.path.normpath(os.path.join(self.root, text) if text else self.root)
         if absolute.startswith("//"):  # POSIX keeps two leading slashes
             absolute = absolute[1:]
@@ -244,8 +248,12 @@ class Workspace:
         fd = self._root_fd(root)
         if os.fstat(fd).st_nlink:
             return False
-        try:
-            fresh = os.open(root.path, _LOOK | os.O_DIRECTORY)
+        try:  # its path was a real one: a link in it now was put there to lead somewhere else
+            top = os.open("/", _LOOK | os.O_DIRECTORY)
+            try:
+                fresh = walk_open(top, root.path.parts[1:], _LOOK | os.O_DIRECTORY, follow=False)[0]
+            finally:
+                os.close(top)
         except OSError:
             return False
         os.dup2(fresh, fd, inheritable=False)
@@ -557,7 +565,17 @@ class Workspace:
         """The entry of the protected names that a change of this path would touch."""
         place = self.locate(path)
         inside = "/".join(place.parts)
-        return protected_by(inside) or (protected_below(inside) if place.parts else None)
+        found = protected_by(inside) or (protected_below(inside) if place.parts else None)
+        return found or (REPOSITORY if self._in_repository(place) else None)
+
+    def _in_repository(self, place: Place) -> bool:
+        """Whether a path is one of the settings of a repository that is not called .git."""
+        for n, part in enumerate(place.parts):
+            if part.casefold() in REPOSITORY_NAMES:
+                beside = [self._shown(place.root.path, (*place.parts[:n], name)) for name in ("HEAD", "objects")]
+                if all(map(self.exists, beside)):
+                    return True
+        return False
 
     def judge_path(self, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
         """What is to be said of reading or changing a path; None if nothing. Never changes or opens content."""
