@@ -126,7 +126,7 @@ def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) 
         if version < OLDEST:
             found = f"is version {'.'.join(map(str, version))}" if version else "does not run"
             raise ConfigError(
-                f"tools.search.ripgrep: {configured} {found}; ripgrep {OLDEST[0]} or newer is needed. "
+                f"tools.ripgrep: {configured} {found}; ripgrep {OLDEST[0]} or newer is needed. "
                 "Leave the setting out to use the one on PATH or the packaged one."
             )
         return Ripgrep(os.path.expanduser(configured), version, "configured")

@@ -170,8 +170,9 @@ class Audit:
         values: list[Any] = []
         if kind == "outcome":  # a literal: the indexes cover outcomes, and a parameter could be anything
             clauses.append("kind = 'outcome'")
+            kind = None
         for text, value in (
-            ("kind = ?", kind if kind != "outcome" else None), ("tool = ?", tool), ("time >= ?", since), ("time <= ?", until),
+            ("kind = ?", kind), ("tool = ?", tool), ("time >= ?", since), ("time <= ?", until),
             ("outcome = ?", outcome), ("session_id = ?", session_id), ("call_id = ?", call_id), ("seq > ?", after),
         ):  # fmt: skip
             if value is not None:
