@@ -117,3 +117,16 @@ def test_folders_of_the_workspace_need_no_bind(home: Path) -> None:
     roots = Roots(home, home / "work")
     assert roots.add_path(f"{home}/work/node_modules/.bin") == [f"{home}/work/node_modules/.bin"]
     assert roots.binds == {}
+
+
+def test_a_version_manager_of_the_account_is_found_where_home_is_another_folder(tmp_path, monkeypatch):
+    account, other, workspace = tmp_path / "account", tmp_path / "other", tmp_path / "work"
+    shims = account / ".pyenv" / "shims"
+    shims.mkdir(parents=True)
+    other.mkdir()
+    workspace.mkdir()
+    (account / "secret").write_text("s")
+    monkeypatch.setattr("toolcrib.boundary.sandbox.roots._account_home", lambda: str(account))
+    roots = Roots(other, workspace)
+    assert roots.add_path(f"{shims}:{account}") == [str(shims)]
+    assert roots.binds == {str(account / ".pyenv"): str(account / ".pyenv")}

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import glob
 import os
+import pwd
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -125,6 +126,9 @@ class Roots:
         self.binds: dict[str, str] = {}  # target → source
         self._open = {"/", "/home", "/root", "/tmp", "/var", "/etc", self.home, f"{self.home}/.local"}  # noqa: S108
         self._open |= {str(p) for p in (*home.parents, *workspace.parents)}
+        # A PATH may name version managers of the account where HOME was set to another folder (CI, sudo).
+        self._homes = tuple(dict.fromkeys((self.home, _account_home())))
+        self._open |= {*self._homes, *(f"{each}/.local" for each in self._homes)}
 
     def add_path(self, path: str) -> list[str]:
         """Make the folders of a PATH visible, with what they need. Returns those that will exist."""
@@ -165,14 +169,15 @@ class Roots:
     # --- PATH is the user's word: what it names is bound -------------------------------------------------
 
     def _add_folder(self, folder: str) -> None:
-        relative = os.path.relpath(folder, self.home)
-        for tool_home in TOOL_HOMES:
-            if relative == tool_home or relative.startswith(tool_home + "/"):
-                self._bind(f"{self.home}/{tool_home}")
-                return
+        tool_home = self._tool_home(folder)
+        if tool_home is not None:
+            self._bind(tool_home)
+            return
         self._bind(folder)
-        if relative in _RELATED:
-            self._bind(f"{self.home}/{_RELATED[relative]}")
+        for home in self._homes:
+            relative = os.path.relpath(folder, home)
+            if relative in _RELATED:
+                self._bind(f"{home}/{_RELATED[relative]}")
         prefix = os.path.dirname(folder)
         if os.path.basename(folder) == "bin" and self._is_prefix(prefix):
             self._bind(prefix)
@@ -183,8 +188,8 @@ class Roots:
         if self._visible(target) or self._within_workspace(target):
             return
         real = os.path.realpath(target)
-        folder, relative = os.path.dirname(real), os.path.relpath(real, self.home)
-        if any(relative.startswith(tool_home + "/") for tool_home in TOOL_HOMES):
+        folder = os.path.dirname(real)
+        if self._tool_home(folder) is not None:
             self._add_folder(folder)
         elif os.path.basename(folder) == "bin" and self._is_prefix(os.path.dirname(folder)):
             self._bind(os.path.dirname(folder))
@@ -193,6 +198,14 @@ class Roots:
             self._bind(real)
         if not self._visible(target):  # reached through another link: put the file where that one is
             self.binds[target] = real
+
+    def _tool_home(self, folder: str) -> str | None:
+        """The version manager's folder that a folder belongs to."""
+        for home in self._homes:
+            for name in TOOL_HOMES:
+                if folder == f"{home}/{name}" or folder.startswith(f"{home}/{name}/"):
+                    return f"{home}/{name}"
+        return None
 
     def _is_prefix(self, folder: str) -> bool:
         return folder not in self._open and (os.path.isdir(f"{folder}/lib") or os.path.isfile(f"{folder}/pyvenv.cfg"))
@@ -224,6 +237,13 @@ class Roots:
     def _visible(self, path: str) -> bool:
         parents = [path, *(str(p) for p in Path(path).parents)]
         return any(p in self.binds or p in SYSTEM_FOLDERS or p in SYSTEM_LINKS for p in parents)
+
+
+def _account_home() -> str:
+    """The home that the system's list of users gives this account, or "/" where it gives none."""
+    with contextlib.suppress(KeyError):
+        return os.path.normpath(pwd.getpwuid(os.getuid()).pw_dir or "/")
+    return "/"
 
 
 def _links(folder: str) -> Iterator[str]:
