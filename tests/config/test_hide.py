@@ -27,6 +27,12 @@ SECRET = "hunter2hunter2"
         {"command": f"TOKEN={SECRET} curl x"},
         {"passwords": [SECRET]},
         {"channels": {"mail": {"password": SECRET}}},
+        {"agent": {"pwd": SECRET}},
+        {"command": f"curl -u me:{SECRET} https://example.com"},
+        {"hooks": [{"post": f"https://hooks.slack.com/services/T0/B0/{SECRET}"}]},
+        {"agent": {"model": f"sk-ant-{SECRET}"}},
+        {"channels": {"bot": f"123456789:AA{SECRET}{SECRET}"}},
+        {"channels": {"note": f"ghp_{SECRET}{SECRET}"}},
     ],
 )
 def test_hidden(value: object) -> None:

@@ -9,7 +9,9 @@ from typing import Any, cast
 
 MASK = "***"
 
-_NAME = re.compile(r"key(?!word)|token|secret|passw|passphrase|credential|cookie|authorization|bearer", re.IGNORECASE)
+_NAME = re.compile(
+    r"key(?!word)|token|secret|passw|passphrase|pwd|credential|cookie|authorization|bearer", re.IGNORECASE
+)
 # Limits and lists that are named after secrets but hold none.
 _HARMLESS = {"max_tokens"}
 # Maps whose values a person put there for a program: an environment, request headers.
@@ -19,6 +21,16 @@ _QUERY = re.compile(r"(?<=[?&])([^=&\s]*(?:key|token|secret|passw|sig)[^=&\s]*=)
 _ARGUMENT = re.compile(r"(-{1,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
 _ASSIGNED = re.compile(r"((?:^|[\s;\"'-])[\w-]*(?:key|token|secret|passw|auth)[\w-]*[=:]\s*)[^\s\"';]+", re.IGNORECASE)
 _SCHEME = re.compile(r"\b(Bearer|Basic|Token)\s+\S+", re.IGNORECASE)
+
+_LOGIN = re.compile(r"((?:^|\s)(?:-u\s*|--user[= ]\s*)[^\s:]+:)[^\s\"']+")
+_WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s\"']+")
+# What the issuers' keys begin with: OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, Stripe, npm, PyPI;
+# Telegram's bot tokens; JWTs.
+_KNOWN = re.compile(
+    r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
+    r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|[rs]k_(?:live|test)_\w{10,}|npm_\w{20,}|pypi-[\w-]{20,}"
+    r"|\d{6,}:[\w-]{30,}|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*)"
+)
 
 
 def is_secret_name(name: str) -> bool:
@@ -44,10 +56,13 @@ def hidden(value: Any, name: str = "") -> Any:
 
 
 def hidden_text(text: str) -> str:
-    """A text with logins in URLs, secret query parameters, `TOKEN=…` and authorization values masked."""
+    """A text with logins, secret query parameters, `TOKEN=…`, authorization values and known keys masked."""
     text = _USERINFO.sub(MASK, text)
     text = _QUERY.sub(rf"\1{MASK}", text)
     text = _SCHEME.sub(rf"\1 {MASK}", text)
+    text = _LOGIN.sub(rf"\1{MASK}", text)
+    text = _WEBHOOK.sub(rf"\1{MASK}", text)
+    text = _KNOWN.sub(MASK, text)
     return _ASSIGNED.sub(rf"\1{MASK}", text)
 
 
