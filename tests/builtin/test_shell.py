@@ -400,6 +400,27 @@ async def test_the_number_of_sessions_is_limited(tmp_path: Path) -> None:
     assert not alive("86.5")
 
 
+async def test_sessions_that_begin_together_are_counted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, most_sessions=2)
+    calls = [bench("exec", command="sleep 88.5", background=True) for _ in range(6)]
+    outputs = await asyncio.gather(*calls)
+    assert sum(output.is_error for output in outputs) == 4
+    failing = [bench("exec", command="true", background=True, working_dir="absent") for _ in range(3)]
+    assert all(output.is_error for output in await asyncio.gather(*failing))
+    bench.close()
+    late = await bench("exec", command="sleep 88.5", background=True)
+    assert not late.is_error
+    await asyncio.sleep(0.1)
+    assert not alive("88.5")
+
+
+async def test_what_could_not_begin_leaves_room(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, most_sessions=1)
+    assert (await bench("exec", command="true", background=True, working_dir="absent")).is_error
+    await begin(bench, "sleep 88.5")
+    bench.close()
+
+
 async def test_idle_sessions_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolcrib.builtin.sessions.IDLE_SECONDS", 0.5)
     session = await begin(bench, "echo x; sleep 87.5")

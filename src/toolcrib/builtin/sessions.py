@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -57,12 +58,17 @@ class Sessions:
         self._most = most
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
+        self._closed = False
+        self._coming: Counter[str | None] = Counter()  # reserved, not added yet
 
     def reserve(self, owner: str | None) -> None:
-        """Make sure that there is room for one more. Ended sessions that nobody read make way."""
+        """Keep room for one more, until `add` or `release`. Ended sessions that nobody read make way."""
         with self._lock:
-            for group, most in ((self._of(owner), self._most), ([*self._sessions.values()], MOST_SESSIONS_IN_ALL)):
-                over = len(group) - most + 1
+            for group, coming, most in (
+                (self._of(owner), self._coming[owner], self._most),
+                ([*self._sessions.values()], self._coming.total(), MOST_SESSIONS_IN_ALL),
+            ):
+                over = len(group) + coming - most + 1
                 for session in [s for s in group if s.process.done][: max(0, over)]:
                     self._sessions.pop(session.id, None)
                     over -= 1
@@ -73,14 +79,28 @@ class Sessions:
                         'exec_session(action="kill", session_id=…) first.'
                     )
 
+            self._coming[owner] += 1
+
+    def release(self, owner: str | None) -> None:
+        """Give back what was reserved."""
+        with self._lock:
+            self._coming[owner] -= 1
+            if self._coming[owner] <= 0:
+                del self._coming[owner]
+
     def add(self, owner: str | None, command: str, process: Process, settle: Callable[[], list[str]]) -> Session:
         """Keep a command that was started. `settle` looks over the workspace once it has ended."""
         with self._lock:
             name = f"sh-{secrets.token_hex(3)}"
             while name in self._sessions:
                 name = f"sh-{secrets.token_hex(3)}"
-            session = self._sessions[name] = Session(name, owner, command, process, settle)
+            session = Session(name, owner, command, process, settle)
+            closed = self._closed
+            if not closed:
+                self._sessions[name] = session
         session.watch()
+        if closed:  # it was on its way while everything was ended
+            process.kill()
         return session
 
     def get(self, owner: str | None, name: str) -> Session:
@@ -110,6 +130,7 @@ class Sessions:
     def close(self) -> None:
         """End them all."""
         with self._lock:
+            self._closed = True
             sessions, self._sessions = [*self._sessions.values()], {}
         for session in sessions:
             session.process.kill()

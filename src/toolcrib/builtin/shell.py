@@ -124,6 +124,7 @@ class ShellTools:
         """
         argv = _shell_command(command)
         limit = None if background else timeout
+        reserved = background
         if background:
             self.sessions.reserve(ctx.session_id)
         try:
@@ -136,7 +137,10 @@ class ShellTools:
                 interactive=background,
             )
             if background:
-                return await self._in_background(process, spawn, sandbox, command, ctx)
+                session = self._keep(process, spawn, command, ctx)
+                self.sessions.release(ctx.session_id)
+                reserved = False
+                return await self._in_background(session, sandbox)
             try:
                 result = await process.finished()
             except asyncio.CancelledError:
@@ -149,6 +153,9 @@ class ShellTools:
             return _not_started(error)
         except SandboxUnavailable as error:
             return ToolOutput.error(str(error), "unavailable")
+        finally:
+            if reserved:
+                self.sessions.release(ctx.session_id)
         return _answer(result, timeout, notes, sandbox)
 
     async def _prepare(self, argv: list[str], working_dir: str | None, timeout: float | None) -> tuple[Sandbox, Spawn]:
@@ -203,12 +210,11 @@ class ShellTools:
 
     # --- sessions -----------------------------------------------------------------------------------------
 
-    async def _in_background(
-        self, process: Process, spawn: Spawn, sandbox: Sandbox, command: str, ctx: ToolContext
-    ) -> ToolOutput:
-        settle = lambda: self._settle(spawn, ctx.call_id)  # noqa: E731
-        session = self.sessions.add(ctx.session_id, command, process, settle)
-        if await process.settled(_EARLY_SECONDS):
+    def _keep(self, process: Process, spawn: Spawn, command: str, ctx: ToolContext) -> Session:
+        return self.sessions.add(ctx.session_id, command, process, lambda: self._settle(spawn, ctx.call_id))
+
+    async def _in_background(self, session: Session, sandbox: Sandbox) -> ToolOutput:
+        if await session.process.settled(_EARLY_SECONDS):
             return await self._report(session)
         text = (
             f"Started session {session.id} in the background.\n"
