@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from .output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
 
@@ -27,6 +27,9 @@ MIN_DATA_CHARS = 50_000
 """Structured data may always have this many characters of JSON, or `max_output` if that is more."""
 
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -69,7 +72,7 @@ def bound(
     if output.content or output.data is not None:
         return _bound_rest(output, clean, for_user, limit, call_id, spill, redact)
     if len(clean) > limit:
-        clean = cut(clean, limit, spill(call_id, "output.txt", clean) if spill else None)
+        clean = cut(clean, limit, spill(call_id, "output.txt", clean) if spill is not None else None)
     if clean is output.for_llm and for_user is output.for_user:
         return output
     return replace(output, for_llm=clean, for_user=for_user)
@@ -88,17 +91,21 @@ def _bound_rest(
     data = output.data
     if data is not None:
         if redact is not None:
-            data = _redact_data(data, redact)
-        encoded = _encode(data)
+            data = map_texts(data, redact)
+        try:
+            encoded = _encode(data)
+        except ValueError:
+            data = map_texts(data, without_surrogates)
+            encoded = _encode(data)
         if len(encoded) > max(limit, MIN_DATA_CHARS):
-            where = spill(call_id, "data.json", encoded) if spill else None
+            where = spill(call_id, "data.json", encoded) if spill is not None else None
             notes.append(f"[structured data of {len(encoded):,} bytes left out{_at(where)}]")
             data = None
     blocks = _bound_blocks(output.content, limit, call_id, spill, redact, notes)
     said = cut("\n".join(notes), limit // 2, None)
     room = limit - (len(said) + 1 if said else 0)
     if len(text) > room:
-        text = cut(text, room, spill(call_id, "output.txt", text) if spill else None)
+        text = cut(text, room, spill(call_id, "output.txt", text) if spill is not None else None)
     if said:
         text = f"{text}\n{said}" if text else said
         if any(isinstance(block, TextBlock) for block in blocks):  # such an output is shown by its blocks
@@ -122,9 +129,9 @@ def _bound_blocks(
             notes.append(f"[{len(content) - number} more blocks left out]")
             break
         if isinstance(block, TextBlock):
-            bare = safe(redact(block.text) if redact else block.text)
+            bare = safe(redact(block.text) if redact is not None else block.text)
             if len(bare) > text_left:
-                where = spill(call_id, f"text-{number}.txt", bare) if spill else None
+                where = spill(call_id, f"text-{number}.txt", bare) if spill is not None else None
                 if text_left < MIN_BLOCK_CHARS:
                     notes.append(f"[text of {len(bare):,} characters left out{_at(where)}]")
                     continue
@@ -134,7 +141,7 @@ def _bound_blocks(
             continue
         block, size = _measure(block, redact)
         if size > min(MAX_BLOCK_BYTES, bytes_left):
-            where = spill(call_id, f"block-{number}.bin", _bytes_of(block)) if spill else None
+            where = spill(call_id, f"block-{number}.bin", _bytes_of(block)) if spill is not None else None
             notes.append(f"[{block.type} of {size:,} bytes left out{_at(where)}]")
             continue
         bytes_left -= size
@@ -148,7 +155,7 @@ def _at(where: str | None) -> str:
 
 def _measure(block: ImageBlock | AudioBlock | ResourceBlock, redact: Redact | None) -> tuple[Any, int]:
     if isinstance(block, ResourceBlock) and block.text is not None:
-        bare = safe(redact(block.text) if redact else block.text)
+        bare = safe(redact(block.text) if redact is not None else block.text)
         block = replace(block, text=bare)
     return block, len(_bytes_of(block))
 
@@ -165,11 +172,18 @@ def _encode(data: Any) -> str:
     return to_json(data, inf_nan_mode="null", serialize_unknown=True).decode()
 
 
-def _redact_data(data: Any, redact: Redact) -> Any:
+def map_texts(data: Any, change: Callable[[str], str]) -> Any:
+    """JSON data with every string in it changed, keys too."""
     if isinstance(data, str):
-        return redact(data)
+        return change(data)
     if isinstance(data, dict):
-        return {k: _redact_data(v, redact) for k, v in data.items()}  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(data, list):
-        return [_redact_data(v, redact) for v in data]  # pyright: ignore[reportUnknownVariableType]
+        items = cast("dict[Any, Any]", data).items()
+        return {change(k) if isinstance(k, str) else k: map_texts(v, change) for k, v in items}
+    if isinstance(data, list | tuple):
+        return [map_texts(item, change) for item in cast("list[Any]", data)]
     return data
+
+
+def without_surrogates(text: str) -> str:
+    """Text that can be encoded: file names that are no UTF-8 hold lone surrogates."""
+    return text.encode("utf-8", "replace").decode() if _SURROGATE.search(text) else text

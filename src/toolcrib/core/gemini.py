@@ -70,7 +70,7 @@ class _Conversion:
             elif key == "anyOf":
                 value = [self.convert(branch, above) for branch in value]
             elif key == "enum":
-                if not all(isinstance(option, str) for option in value):
+                if out.get("type", "string") != "string" or not all(isinstance(option, str) for option in value):
                     said.append("one of " + ", ".join(_plain(option) for option in value))
                     continue
                 out.setdefault("type", "string")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from .bound import map_texts, without_surrogates
 from .output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
 
 _BLOCKS = (TextBlock, ImageBlock, AudioBlock, ResourceBlock)
@@ -29,8 +30,14 @@ def wrap(result: Any) -> ToolOutput:
         items = cast("Sequence[Any]", result)
         if any(isinstance(i, _RAW) or _is_picture(i) for i in items):
             return _of_blocks([_block(item) for item in items])
-    data = plain(result)
-    return ToolOutput(as_text(data), data=data)
+    try:
+        data = plain(result)
+        return ToolOutput(as_text(data), data=data)
+    except ValueError as error:
+        if "surrogates" not in str(error):
+            raise
+        data = map_texts(plain(map_texts(result, without_surrogates)), without_surrogates)
+        return ToolOutput(as_text(data), data=data)
 
 
 def as_text(data: Any) -> str:

@@ -1,0 +1,141 @@
+"""What a model may see: safe text, bounded in one place; what is too large is spilled whole, never cut in two."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.core.bound import MAX_BLOCK_BYTES, MAX_BLOCKS, MAX_BLOCKS_BYTES, bound, cut, safe
+from toolcrib.core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+
+UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+NASTY = st.text(alphabet=st.sampled_from("ab é\n\t\r\x00\x1b\x7f\x85\u202e\u2066\u200b\ud800\U0001f600"), max_size=400)
+
+
+class Spilled(dict[str, str | bytes]):
+    def __call__(self, call_id: str, name: str, data: str | bytes) -> str | None:
+        self[name] = data
+        return f"/spill/{call_id}/{name}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain é 😀\t\n\r", "plain é 😀\t\n\r"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("a\x00b\x7f\x9b", "a\\x00b\\x7f\\x9b"),
+        ("\u202etxt\u2066", "\\u202etxt\\u2066"),
+        ("\ud800", "\ufffd"),
+        ("\u200b\xa0", "\u200b\xa0"),
+    ],
+)
+def test_safe(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+@given(NASTY, st.integers(100, 400))
+def test_text_is_safe_bounded_and_whole_in_the_spill(text: str, limit: int) -> None:
+    spilled = Spilled()
+    output = bound(ToolOutput(text, for_user=text), limit, "c", spilled)
+    assert not UNSAFE.search(output.for_llm) and not UNSAFE.search(output.for_user or "")
+    assert len(output.for_llm) <= limit
+    output.for_llm.encode()
+    if len(safe(text)) > limit:
+        assert spilled == {"output.txt": safe(text)}
+    else:
+        assert output.for_llm == safe(text) and not spilled
+
+
+@given(st.text(max_size=3000), st.integers(100, 1000), st.booleans())
+def test_a_cut_keeps_head_and_tail(text: str, limit: int, named: bool) -> None:
+    shown = cut(text, limit, "/spill/x" if named else None)
+    assert len(shown) <= limit
+    if len(text) <= limit:
+        assert shown == text
+    elif limit >= 300:
+        assert shown[:50] == text[:50] and shown[-20:] == text[-20:]
+        assert "/spill/x" in shown if named else "not kept" in shown
+
+
+def blocks() -> st.SearchStrategy[ContentBlock]:
+    data = st.sampled_from([b"", b"x", b"y" * 1000])
+    return (
+        st.builds(TextBlock, NASTY)
+        | st.builds(ImageBlock, data, st.just("image/png"))
+        | st.builds(AudioBlock, data, st.just("audio/wav"))
+        | st.builds(ResourceBlock, st.just("file:///x"), st.none(), NASTY, st.none())
+        | st.builds(ResourceBlock, st.just("file:///x"), st.none(), st.none(), data)
+    )
+
+
+@given(NASTY, st.lists(blocks(), max_size=8), st.none() | st.lists(NASTY, max_size=3), st.integers(100, 500))
+def test_blocks_are_bounded_and_safe(text: str, content: list[ContentBlock], data: Any, limit: int) -> None:
+    output = bound(ToolOutput(text, content=tuple(content), data=data), limit, "c", Spilled())
+    assert len(output.for_llm) <= limit and not UNSAFE.search(output.for_llm)
+    texts = [b.text for b in output.content if isinstance(b, TextBlock)]
+    assert sum(map(len, texts)) <= 2 * limit and not any(UNSAFE.search(t) for t in texts)
+    assert not any(UNSAFE.search(b.text) for b in output.content if isinstance(b, ResourceBlock) and b.text)
+
+
+def test_structured_data_is_kept_whole_or_left_out_whole() -> None:
+    spilled = Spilled()
+    small = {"rows": [1, 2, 3]}
+    assert bound(ToolOutput("ok", data=small), 100, "c", spilled).data == small and not spilled
+    large = {"rows": ["x" * 100] * 1000}
+    output = bound(ToolOutput("ok", data=large), 100, "c", spilled)
+    assert output.data is None and len(output.for_llm) <= 100
+    output = bound(ToolOutput("ok", data=large), 1000, "c", spilled)
+    assert output.for_llm.startswith("ok\n[structured data of 103,") and "/spill/c/data.json" in output.for_llm
+    assert len(spilled["data.json"]) > 100_000
+    assert bound(ToolOutput("ok", data=large), 200_000, "c", spilled).data == large
+
+
+def test_large_blocks_are_left_out_and_spilled() -> None:
+    spilled = Spilled()
+    big = ImageBlock(b"x" * (MAX_BLOCK_BYTES + 1), "image/png")
+    fine = ImageBlock(b"x" * MAX_BLOCK_BYTES, "image/png")
+    output = bound(ToolOutput("see", content=(big, fine)), 1000, "c", spilled)
+    assert output.content == (fine,) and spilled == {"block-0.bin": big.data}
+    assert "[image of 5,242,881 bytes left out; it is in /spill/c/block-0.bin]" in output.for_llm
+    output = bound(ToolOutput("see", content=(fine,) * 6), 1000, "c", spilled)
+    assert sum(len(b.data) for b in output.content if isinstance(b, ImageBlock)) <= MAX_BLOCKS_BYTES
+    assert len(output.content) == 4
+
+
+def test_the_number_of_blocks_is_bounded() -> None:
+    output = bound(ToolOutput("see", content=(ImageBlock(b"x", "image/png"),) * 10_000), 1000, "c")
+    assert len(output.content) == MAX_BLOCKS and "9900 more blocks left out" in output.for_llm
+    output = bound(ToolOutput("", content=(TextBlock("x" * 90),) * 10_000), 1000, "c")
+    assert sum(len(b.text) for b in output.content if isinstance(b, TextBlock)) <= 1500
+    assert len(output.for_llm) <= 1000
+
+
+def test_secrets_are_gone_before_anything_is_spilled() -> None:
+    def redact(text: str) -> str:
+        return text.replace("SECRET", "***")
+
+    spilled = Spilled()
+    output = bound(
+        ToolOutput(
+            "SECRET" * 100, for_user="SECRET", data={"a": ["SECRET" * 20_000], "SECRET": 1},
+            content=(TextBlock("SECRET" * 100), ResourceBlock("u", text="SECRET")),
+        ),
+        200, "c", spilled, redact,
+    )  # fmt: skip
+    assert "SECRET" not in repr(output)
+    assert "SECRET" not in repr({name: data for name, data in spilled.items() if name != "data.json"})
+    assert "SECRET" * 2 not in str(spilled["data.json"])
+
+
+def test_without_a_place_to_spill_it_says_so() -> None:
+    assert "was not kept" in bound(ToolOutput("x" * 500), 200, "c").for_llm
+    assert "was not kept" in bound(ToolOutput("x" * 500), 200, "c", lambda *a: None).for_llm
+
+
+def test_an_output_that_is_fine_stays_the_same_object() -> None:
+    output = ToolOutput("fine", for_user="fine")
+    assert bound(output, 100, "c") is output
