@@ -78,11 +78,12 @@ async def test_a_real_client_lists_and_calls(registry: ToolRegistry, era: str) -
 async def test_answers_do_not_wait_for_acknowledgements(registry: ToolRegistry) -> None:
     async with serving(registry) as url, httpx2.AsyncClient() as http:
         times: list[float] = []
-        for _ in range(15):
+        for _ in range(60):
             begun = time.perf_counter()
             assert (await http.post(url, headers=_headers(), json=_call("echo", text="x"))).status_code == 200
             times.append(time.perf_counter() - begun)
-    assert min(times) < 0.03, times  # with Nagle's algorithm every one of them takes 40 ms or more
+    # with Nagle's algorithm each takes 40 ms, once the kernel has stopped to acknowledge a young connection at once
+    assert sorted(times[40:])[10] < 0.03, times
 
 
 async def test_progress_over_http(era: str) -> None:

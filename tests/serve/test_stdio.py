@@ -63,14 +63,6 @@ async def test_a_real_client_lists_and_calls(parameters: StdioServerParameters, 
             assert got == text if size < 50_000 else len(got) <= 50_000
 
 
-async def test_only_the_protocol_reaches_stdout(parameters: StdioServerParameters, era: str) -> None:
-    async with Client(stdio_client(parameters), mode=era) as client:
-        result: Any = await client.call_tool("noisy")
-        assert result.content[0].text == "stdin says ''"
-        assert not result.is_error
-        assert (await client.call_tool("echo", {"text": "still here"})).content[0].text == "still here"  # type: ignore[union-attr]
-
-
 async def test_cancelling_leaves_no_process(parameters: StdioServerParameters, work: Path, era: str) -> None:
     async with Client(stdio_client(parameters), mode=era) as client:
         call = asyncio.create_task(client.call_tool("spawn"))
@@ -103,24 +95,35 @@ INITIALIZE = {
 }
 
 
-def started(work: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    """A server whose pipes we hold ourselves, with `spawn` running in it."""
+def started(work: Path, environment: dict[str, str], tool: str = "spawn") -> subprocess.Popen[bytes]:
+    """A server whose pipes we hold ourselves, with a call running in it."""
     server = subprocess.Popen(
         [sys.executable, str(SCRIPT), str(work)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
     )  # fmt: skip
     assert server.stdin is not None
     assert server.stdout is not None
     messages: list[dict[str, Any]] = [
         INITIALIZE,
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "spawn", "arguments": {}}},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": {}}},
     ]
     for message in messages:
         server.stdin.write(json.dumps(message).encode() + b"\n")
     server.stdin.flush()
     assert json.loads(server.stdout.readline())["result"]["serverInfo"]["name"] == "toolcrib"
     return server
+
+
+async def test_only_the_protocol_reaches_stdout(work: Path, environment: dict[str, str]) -> None:
+    server = started(work, environment, "noisy")
+    assert server.stdout is not None
+    answer = json.loads(await asyncio.to_thread(server.stdout.readline))  # any other line would be no JSON
+    assert answer["result"]["content"][0]["text"] == "stdin says ''"
+    out, errors = await asyncio.to_thread(server.communicate, None, 10)
+    assert out == b""
+    for noise in (b"from print", b"from the descriptor", b"from a child"):
+        assert noise in errors
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, "eof"])
@@ -142,7 +145,7 @@ async def test_the_end_of_the_server_ends_its_calls(work: Path, environment: dic
     finally:
         server.kill()
         server.wait()
-        for pipe in (server.stdin, server.stdout):
+        for pipe in (server.stdin, server.stdout, server.stderr):
             if pipe is not None:
                 pipe.close()
 
@@ -162,7 +165,9 @@ async def test_nonsense_on_the_wire_does_not_end_the_server(work: Path, environm
     finally:
         server.kill()
         server.wait()
-        server.stdout.close()  # type: ignore[union-attr]
+        for pipe in (server.stdin, server.stdout, server.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 # --- the lines themselves
