@@ -1,5 +1,6 @@
 """Every change can be taken back: content, mode and absence, in one process or several, after a crash too."""
 
+import errno
 import os
 import shutil
 import stat
@@ -316,3 +317,79 @@ def test_undo_is_byte_identical_after_any_changes(tmp_path_factory, steps, jump)
         room.journal.close()
         room.ws.close()
         shutil.rmtree(base)
+
+
+def other_file_system(monkeypatch):
+    """As if the state folder were on another file system than the workspace."""
+    real = moving.rename_new
+
+    def rename(src, dst, src_dir, dst_dir):
+        if os.fstat(src_dir).st_ino != os.fstat(dst_dir).st_ino:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        real(src, dst, src_dir, dst_dir)
+
+    monkeypatch.setattr(moving, "rename_new", rename)
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_killed_while_the_source_is_removed(room, monkeypatch):
+    other_file_system(monkeypatch)
+    for name in "abc":
+        (room.root / "d").mkdir(exist_ok=True)
+        (room.root / "d" / name).write_text(name)
+    whole = room.tree()
+    real = moving.remove_tree
+
+    def remove(dir_fd, name):
+        if name in "abc":
+            raise Killed
+        real(dir_fd, name)
+
+    monkeypatch.setattr(moving, "remove_tree", remove)
+    monkeypatch.setattr("toolcrib.record.journal.remove_entry", lambda path: None)  # dead processes tidy up nothing
+    monkeypatch.setattr(Journal, "_execute", lambda self, sql, *values: [])
+    with pytest.raises(Killed):
+        room.journal.move_to_trash("d", "1")
+    monkeypatch.undo()
+    other_file_system(monkeypatch)
+    assert not (room.root / "d").exists()
+    room.journal.undo("1")
+    assert {path: entry for path, entry in room.tree().items() if path.startswith("d")} == whole
+
+
+def test_what_is_written_while_a_file_is_moved_is_not_lost(room, monkeypatch):
+    other_file_system(monkeypatch)
+    (room.root / "f").write_text("old")
+    real = moving.copy_tree
+
+    def copy(src_dir, src, dst_dir, dst):
+        real(src_dir, src, dst_dir, dst)
+        (room.root / "f").write_text("newer")
+
+    monkeypatch.setattr(moving, "copy_tree", copy)
+    with pytest.raises(OSError, match="changed while"):
+        room.journal.move_to_trash("f", "1")
+    assert (room.root / "f").read_text() == "newer"
+    assert room.journal.changes() == []
+
+
+def test_a_source_that_cannot_be_removed_wholly_loses_nothing(room, monkeypatch):
+    other_file_system(monkeypatch)
+    (room.root / "d").mkdir()
+    for name in "ab":
+        (room.root / "d" / name).write_text(name)
+    real = moving.remove_tree
+
+    def remove(dir_fd, name):
+        if name == "b":
+            raise PermissionError(errno.EACCES, "no")
+        real(dir_fd, name)
+
+    monkeypatch.setattr(moving, "remove_tree", remove)
+    room.journal.move_to_trash("d", "1")
+    monkeypatch.undo()
+    room.journal.undo("1")
+    assert sorted(os.listdir(room.root / "d")) == ["a", "b"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import logging
 import os
 import secrets
 import stat
 
 from ..boundary.openat2 import rename_new
+
+log = logging.getLogger(__name__)
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -19,7 +23,8 @@ _CHUNK = 1 << 20
 def move(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
     """Move an entry to a new name; FileExistsError rather than replacing. All of it arrives, or the source stays.
 
-    Across file systems it is copied first under a passing name, put in place, and then removed at the source.
+    Across file systems it is copied first under a passing name and put in place. The source then gets a passing name
+    too, before it is removed: whoever is killed in between leaves a whole source or none, never a half of it.
     """
     try:
         rename_new(src, dst, src_dir, dst_dir)
@@ -29,12 +34,39 @@ def move(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
             raise
     passing = f".{secrets.token_hex(6)}.tmp"
     try:
+        before = _state_of(src_dir, src)
         copy_tree(src_dir, src, dst_dir, passing)
         rename_new(passing, dst, dst_dir, dst_dir)
     except BaseException:
         remove_tree(dst_dir, passing)
         raise
-    remove_tree(src_dir, src)
+    try:
+        rename_new(src, passing, src_dir, src_dir)
+    except BaseException:
+        remove_tree(dst_dir, dst)
+        raise
+    if _state_of(src_dir, passing) != before:  # what somebody wrote meanwhile is not in the copy
+        rename_new(passing, src, src_dir, src_dir)
+        remove_tree(dst_dir, dst)
+        raise OSError(errno.EBUSY, "it was changed while it was moved", src)
+    try:
+        remove_tree(src_dir, passing)
+    except OSError:  # it has arrived; to call that a failure would drop the copy, with the source half removed
+        log.warning("%s was moved, but what is left of it as %s could not be removed", src, passing, exc_info=True)
+
+
+def _state_of(dir_fd: int, name: str) -> list[tuple[int, ...]]:
+    """What tells an entry and all below it from a changed one, without their names."""
+    st = os.lstat(name, dir_fd=dir_fd)
+    found = [(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns)]
+    if stat.S_ISDIR(st.st_mode):
+        below = os.open(name, _DIRECTORY, dir_fd=dir_fd)
+        try:
+            for each in sorted(os.listdir(below)):
+                found += _state_of(below, each)
+        finally:
+            os.close(below)
+    return found
 
 
 def copy_tree(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
@@ -116,6 +148,8 @@ def remove_tree(dir_fd: int, name: str) -> None:
             raise
     below = os.open(name, _DIRECTORY, dir_fd=dir_fd)
     try:
+        with contextlib.suppress(PermissionError):
+            os.fchmod(below, 0o700)  # a write-protected directory keeps its entries
         for each in os.listdir(below):
             remove_tree(below, each)
     finally:
