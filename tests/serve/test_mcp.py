@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -19,6 +20,7 @@ from toolcrib.policy.loops import LoopGuard
 from toolcrib.serve import mcp as mcp_module
 from toolcrib.serve.mcp import McpServer
 from toolcrib.serve.peer import peer_of
+from toolcrib.toolbox import Toolbox
 
 Connect = Callable[..., Client]
 
@@ -584,3 +586,33 @@ async def test_a_tool_that_ignores_its_end_is_left_behind_and_named(
         release.set()
         await asyncio.sleep(0)
     assert "left behind" in caplog.text
+
+
+async def test_cancelling_a_command_ends_its_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connect: Connect, era: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    work = tmp_path / "work"
+    work.mkdir()
+    config = tmp_path / "toolcrib.toml"
+    config.write_text('[sandbox]\nbackend = "none"\n')  # in a sandbox the pids would be of another namespace
+    async with Toolbox.open(workspace=work, config=config, yes=True) as box, connect(box, era) as client:
+        command = "sleep 1003 & echo $! > child; echo $$ > shell; wait"
+        call = asyncio.create_task(client.call_tool("exec", {"command": command}))
+        with anyio.fail_after(10):
+            while not (work / "shell").exists() or not (work / "shell").read_text().strip():
+                await asyncio.sleep(0.02)
+        pids = [int((work / name).read_text()) for name in ("child", "shell")]
+        assert all(Path(f"/proc/{pid}").exists() for pid in pids)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        with anyio.fail_after(10):
+            while any(_alive(pid) for pid in pids):
+                await asyncio.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
