@@ -44,7 +44,7 @@ def _end(child: pexpect.spawn[str]) -> int:
 def test_yes_at_the_terminal(cli: Cli, spawn: Spawn) -> None:
     path = cli.write("a.txt", "x")
     child = spawn("call", "delete_file", "path=a.txt")
-    child.expect("delete_file.*destructive.*why it asks.*delete a.txt.*Run it")
+    child.expect("delete_file.*destructive.*why it asks.*rule that would allow it: delete_file.*delete a.txt.*Run it")
     assert path.exists()  # nothing before the yes
     child.sendline("what?")
     child.expect("Please answer.*Run it")

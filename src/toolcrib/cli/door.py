@@ -15,11 +15,12 @@ from typing import Any
 
 from ..core.bound import cut, safe
 from ..policy.approval import ApprovalRequest, Decision
+from ..policy.plain import one_line
 from . import show
 
 APPROVER = "terminal"
 _SHOWN = 6_000  # characters of a preview: about two screens; the whole is one key away
-_KEYS = "[y] yes, once   [n] no   [e] edit the arguments   [s] yes, for this session"
+_KEYS = "[y] yes, once   [n] no   [e] edit the arguments   [s] yes, to the rule for this session"
 
 
 def terminal_door(pause: Callable[[], None] | None = None) -> TerminalDoor | None:
@@ -104,7 +105,13 @@ def present(request: ApprovalRequest) -> None:
     """Show what is asked, to stderr. What Toolcrib says comes first, what the model wrote last and marked."""
     show.say()
     show.say(f"{request.tool} ({request.category}) wants to run", "bold")
-    show.say(f"why it asks: {request.reason}")
+    show.say(f"why it asks: {one_line(request.reason)}")
+    if request.rule == request.tool:
+        show.say(f"a rule that would allow it: {request.rule}")
+    else:  # the model's words are in it
+        show.say("a rule that would allow it:")
+        preview(one_line(request.rule))
+        show.say("the call:")
     preview(request.preview)
 
 
