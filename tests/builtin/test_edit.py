@@ -188,3 +188,18 @@ async def test_an_id_used_again_is_another_call(room):
         assert not output.is_error
     room.journal.undo()
     assert (room.root / "one").exists() and not (room.root / "two").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "result"),
+    [
+        (b"a\r\nfoo\r\nb\r\n", "\nfoo", "\nbar", b"a\r\nbar\r\nb\r\n"),
+        (b"a\r\nfoo\r\nb\r\n", "\nfoo\n", "\n", b"a\r\nb\r\n"),
+        (b"a\r\nfoo\r\n", "a\r", "c", b"c\r\nfoo\r\n"),
+        (b"x\r\n\ny\r\nz\r\n", "\n\n", "\n", b"x\r\ny\r\nz\r\n"),
+    ],
+)
+async def test_no_line_end_is_cut_in_half(room, content, old, new, result):
+    file = room.put("f", content)
+    await room.ok("edit_file", path="f", old_text=old, new_text=new)
+    assert file.read_bytes() == result

@@ -94,12 +94,21 @@ def _with_ends(text: str, ends: str) -> str:
 
 def _exact(text: str, old: str, new: str, ends: str) -> list[Match]:
     for spelled in dict.fromkeys((old, _with_ends(old, ends), _with_ends(old, "\n"))):
-        found = [Match(at, at + len(spelled), "") for at in _occurrences(text, spelled)]
+        found = [_whole_ends(text, at, at + len(spelled)) for at in _occurrences(text, spelled)]
         if found:
             # Text that was given with this file's line ends, or for one with mixed ends, is meant as it is.
             meant = new if spelled == old and "\r\n" in old else _with_ends(new, ends)
             return [Match(m.start, m.end, meant) for m in found]
     return []
+
+
+def _whole_ends(text: str, start: int, end: int) -> Match:
+    """A match that cuts no CRLF in half: replacing `\\nfoo` must not leave the `\\r` before it."""
+    if text[start] == "\n" and start and text[start - 1] == "\r":
+        start -= 1
+    if text[end - 1] == "\r" and text[end : end + 1] == "\n" and end - 1 > start:
+        end -= 1
+    return Match(start, end, "")
 
 
 def _occurrences(text: str, part: str) -> Iterator[int]:
