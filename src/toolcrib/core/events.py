@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,8 +104,8 @@ class EventStream:
             except Exception:
                 log.exception("an event listener failed")
 
-    async def listen(self) -> AsyncIterator[Event]:
-        """Events as they come, until the caller stops iterating."""
+    async def listen(self) -> AsyncGenerator[Event]:
+        """Events as they come, until the generator is closed: `async with contextlib.aclosing(stream.listen())`."""
         queue: asyncio.Queue[Event] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .errors import ToolConflictError, ToolDefinitionError, ToolNotFoundError
-from .tool import FunctionTool, Tool, ToolCategory
+from .tool import FunctionTool, Tool
 
 if TYPE_CHECKING:
     from .authorize import Authorizer
@@ -58,12 +58,7 @@ class ToolRegistry:
                 return known
             if on_conflict == "error" or (actual.source != "own" and actual.source != known.source):
                 raise ToolConflictError(f"a tool named {name!r} is registered already ({known.source})")
-        try:
-            ToolCategory(actual.category)
-        except ValueError:
-            raise ToolDefinitionError(f"{name}: unknown category {actual.category!r}") from None
-        _ = actual.schema  # a tool that cannot say its schema would break every listing
-        _ = actual.invoke
+        actual.prepare()  # a tool that cannot say its schema would break every listing
         self._forget(name)
         self._tools[name] = actual
         for other in actual.names:

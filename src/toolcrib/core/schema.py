@@ -70,11 +70,13 @@ class Arguments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """A function's visible parameters, with resolved annotations, the name its context goes to, what it returns."""
+    """A function's visible parameters, with resolved annotations, the name its context goes to, what it returns,
+    and the name of its `*args`."""
 
     visible: tuple[inspect.Parameter, ...]
     context: str | None
     returns: Any = None
+    variadic: str | None = None
 
 
 def _is_context(annotation: Any) -> bool:
@@ -97,6 +99,7 @@ def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any]
         raise ToolDefinitionError(f"{owner}: cannot read its annotations: {error}") from error
     visible: list[inspect.Parameter] = []
     context: str | None = None
+    variadic: str | None = None
     for name, parameter in signature.parameters.items():
         annotation: Any = hints.get(name, Any)
         if _is_context(annotation):
@@ -107,12 +110,13 @@ def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any]
             context = name
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:
-            raise ToolDefinitionError(f"{owner}: *{name} has no name a model could use; take a list instead")
+            variadic = name
+            continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise ToolDefinitionError(f"{owner}: {name!r} is positional-only; tools are called by keyword")
         kind = parameter.kind if parameter.kind is parameter.VAR_KEYWORD else parameter.KEYWORD_ONLY
         visible.append(parameter.replace(kind=kind, annotation=annotation))
-    return Parameters(tuple(visible), context, hints.get("return"))
+    return Parameters(tuple(visible), context, hints.get("return"), variadic)
 
 
 class TypedArguments:
@@ -122,6 +126,10 @@ class TypedArguments:
         from pydantic import ConfigDict, PydanticUserError, TypeAdapter
         from pydantic.errors import PydanticSchemaGenerationError
         from pydantic_core import SchemaError, SchemaValidator, ValidationError, core_schema
+
+        if parameters.variadic is not None:
+            text = f"{owner}: *{parameters.variadic} has no name a model could use; take a list instead"
+            raise ToolDefinitionError(text)
 
         def stub(**_: Any) -> None: ...
 

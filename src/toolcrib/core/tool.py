@@ -97,7 +97,7 @@ class Tool:
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work. Subclasses define this."""
-        raise NotImplementedError(f"{type(self).__name__} defines no {self._handler_name}()")
+        raise NotImplementedError
 
     # --- how the pipeline reaches it
 
@@ -129,7 +129,24 @@ class Tool:
     def _signature(self) -> Parameters:
         from .schema import read_parameters
 
+        if getattr(self.handler, "__func__", None) in (Tool.execute, BaseTool.run):
+            raise ToolDefinitionError(f"{self.name}: {type(self).__name__} defines no {self._handler_name}()")
         return read_parameters(self.handler, self.name, self._local_names)
+
+    def prepare(self) -> None:
+        """Build now what could fail later. Raises ToolDefinitionError."""
+        try:
+            ToolCategory(self.category)
+        except ValueError:
+            raise ToolDefinitionError(f"{self.name}: unknown category {self.category!r}") from None
+        _ = self.schema
+        _ = self.invoke
+        if self._given_output_schema is not None:
+            _ = self._output_validator
+
+    @property
+    def _given_output_schema(self) -> Mapping[str, Any] | None:
+        return self.output_schema
 
     def check_output(self, output: ToolOutput) -> ToolOutput:
         """The output, or an error if its structured data does not fit `output_schema`."""
@@ -247,7 +264,7 @@ class BaseTool(Tool):
 
     async def run(self, **kwargs: Any) -> Any:
         """Do the work. Subclasses define this."""
-        raise NotImplementedError(f"{type(self).__name__} defines no run()")
+        raise NotImplementedError
 
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
         """The same as `run`, for callers that know the other name."""
@@ -323,6 +340,10 @@ class FunctionTool(Tool):
         from .returned import schema_of
 
         return schema_of(self._signature.returns)
+
+    @property
+    def _given_output_schema(self) -> Mapping[str, Any] | None:  # the annotation's is right by construction
+        return self._output_schema if isinstance(self._output_schema, Mapping) else None
 
     @functools.cached_property
     def _doc(self) -> Docstring:

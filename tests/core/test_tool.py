@@ -1,0 +1,307 @@
+"""The three ways to make a tool, and what a tool says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import Any, ClassVar
+
+import pytest
+from pydantic import BaseModel
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.errors import ToolDefinitionError
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import BaseTool, Tool, ToolCategory, tool
+
+
+async def call(t: Tool, arguments: Any = None, ctx: ToolContext | None = None) -> str:
+    return (await ToolRegistry([t]).execute(t.name, arguments, ctx)).for_llm
+
+
+# --- from functions
+
+
+async def test_a_decorator_with_and_without_options_and_a_call() -> None:
+    @tool
+    def one(x: int) -> int:
+        """Double. And more."""
+        return 2 * x
+
+    @tool(name="second", category="memory", timeout=3)
+    async def two(x: int) -> int:
+        """Triple."""
+        return 3 * x
+
+    three = tool(lambda x: x, name="third", description="Said.")
+    assert (one.name, one.description, one.summary) == ("one", "Double. And more.", "Double.")
+    assert (two.name, two.category, two.timeout, two.categorized) == ("second", ToolCategory.MEMORY, 3, True)
+    assert (three.name, three.description) == ("third", "Said.")
+    assert [await call(t, {"x": 2}) for t in (one, two, three)] == ["4", "6", "2"]
+    assert one(5) == 10 and await two(5) == 15  # still the functions they were
+
+
+async def test_bound_methods_partials_and_callable_objects() -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.n = 0
+
+        def add(self, by: int = 1) -> int:
+            """Count on."""
+            self.n += by
+            return self.n
+
+        async def __call__(self, by: int) -> int:
+            """Count by calling."""
+            return self.add(by)
+
+    counter = Counter()
+    assert await call(tool(counter.add), {"by": 2}) == "2"
+    by_call = tool(counter)
+    assert (by_call.name, by_call.description, by_call.is_async) == ("Counter", "Count by calling.", True)
+    assert await call(by_call, {"by": 3}) == "5"
+    partial = tool(functools.partial(counter.add, by=10))
+    assert partial.name == "add" and await call(partial) == "15"
+
+    @functools.wraps(counter.add)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return counter.add(*args, **kwargs)
+
+    assert list(tool(wrapped).schema["properties"]) == ["by"] and await call(tool(wrapped), {"by": "1"}) == "16"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tool(lambda: None),
+        lambda: tool(3),  # type: ignore[call-overload]
+        lambda: tool(tool(lambda: None, name="t")),
+        lambda: tool(lambda: None, name="t", category="nonsense"),
+        lambda: tool(lambda: None, name="t", timeout=0),
+        lambda: tool(lambda: None, name="t", timeout=-1),
+        lambda: tool(lambda: None, name="t", max_output=5),
+        lambda: type("Bad", (Tool,), {"category": "nonsense"}),
+    ],
+)
+def test_definition_errors(make: Any) -> None:
+    with pytest.raises(ToolDefinitionError):
+        make()
+
+
+def test_generators_are_no_tools() -> None:
+    def gen() -> Any:
+        yield 1
+
+    async def agen() -> Any:
+        yield 1
+
+    for fn in (gen, agen):
+        with pytest.raises(ToolDefinitionError, match="generator"):
+            tool(fn)
+
+
+async def test_types_of_the_function_around_are_known() -> None:
+    class Local(BaseModel):
+        n: int
+
+    @tool
+    def use(x: Local, xs: list[Local] | None = None, ctx: ToolContext | None = None) -> int:
+        return x.n
+
+    assert await call(use, {"x": {"n": "3"}}) == "3"
+    assert use.validate_params({"x": {"n": 1, "m": 2}}) == ["unknown parameter x.m; known: n"]
+
+
+async def test_the_context_is_injected() -> None:
+    @tool
+    def who(greeting: str, *, ctx: ToolContext) -> str:
+        return f"{greeting} {ctx.sender_id}"
+
+    @tool
+    def perhaps(where: ToolContext | None = None) -> str:
+        return str(where.sender_id if where else None)
+
+    ctx = ToolContext(sender_id="ann")
+    assert await call(who, {"greeting": "hi"}, ctx) == "hi ann" and await call(perhaps, {}, ctx) == "ann"
+    assert "unknown parameter ctx" in await call(who, {"greeting": "hi", "ctx": {"sender_id": "eve"}}, ctx)
+
+
+# --- from classes
+
+
+class ArgsCtx(Tool):
+    name = "args_ctx"
+    description = "Takes both."
+    parameters: ClassVar[Any] = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    category = ToolCategory.MEMORY
+
+    async def execute(self, args: dict[str, Any], ctx: ToolContext) -> str:  # pyright: ignore
+        return f"{args} {ctx.sender_id}"
+
+
+class ArgsUntyped(ArgsCtx):
+    name = "args_untyped"
+
+    async def execute(self, args, ctx):  # pyright: ignore
+        return f"{args} {ctx.sender_id}"
+
+
+class ArgsOnly(ArgsCtx):
+    name = "args_only"
+
+    async def execute(self, params: dict[str, Any]) -> str:  # pyright: ignore
+        return f"{params}"
+
+
+class Keywords(ArgsCtx):
+    name = "keywords"
+
+    async def execute(self, x: int) -> str:  # pyright: ignore
+        return f"x={x}"
+
+
+class KeywordsAndContext(ArgsCtx):
+    name = "keywords_ctx"
+
+    async def execute(self, ctx: ToolContext, **kwargs: Any) -> str:  # pyright: ignore
+        return f"{kwargs} {ctx.sender_id}"
+
+
+class FromAnnotations(Tool):
+    """No `parameters`: they come from the signature."""
+
+    name = "annotated"
+    category = "memory"  # pyright: ignore
+
+    async def execute(self, x: int, y: str = "d") -> str:  # pyright: ignore
+        """Work.
+
+        Args:
+            x: A number.
+        """
+        return f"{x}{y}"
+
+
+class Computed(Tool):
+    """Everything is a property."""
+
+    @property
+    def name(self) -> str:  # pyright: ignore
+        return "computed"
+
+    @property
+    def description(self) -> str:  # pyright: ignore
+        return "A computed tool. Really."
+
+    @property
+    def parameters(self) -> Any:  # pyright: ignore
+        return {"x": {"type": "string"}, "n": {"type": "integer", "default": 3}}
+
+    async def execute(self, **kwargs: Any) -> str:  # pyright: ignore
+        return str(kwargs)
+
+
+class Running(BaseTool):
+    name = "running"
+    description = "Runs."
+    parameters: ClassVar[Any] = {"sql": {"type": "string"}, "limit": {"type": "integer", "default": 100}}
+    category = ToolCategory.NETWORK_READ
+
+    async def run(self, sql: str, limit: int = 100) -> str:  # pyright: ignore
+        return f"{sql} {limit}"
+
+
+@pytest.mark.parametrize(
+    ("t", "arguments", "answer"),
+    [
+        (ArgsCtx(), {"x": "1"}, "{'x': 1} ann"),
+        (ArgsUntyped(), {"x": 1}, "{'x': 1} ann"),
+        (ArgsOnly(), {"x": 1}, "{'x': 1}"),
+        (Keywords(), {"x": 1}, "x=1"),
+        (KeywordsAndContext(), {"x": 1}, "{'x': 1} ann"),
+        (FromAnnotations(), {"x": "4"}, "4d"),
+        (Computed(), {"x": "a"}, "{'x': 'a'}"),
+        (Running(), {"sql": "select"}, "select 100"),
+    ],
+    ids=lambda v: v.name if isinstance(v, Tool) else None,
+)
+async def test_class_tools(t: Tool, arguments: Any, answer: str) -> None:
+    assert await call(t, arguments, ToolContext(sender_id="ann")) == answer
+
+
+def test_what_class_tools_say() -> None:
+    assert Running().schema == {
+        "type": "object",
+        "properties": {"sql": {"type": "string"}, "limit": {"type": "integer", "default": 100}},
+        "required": ["sql"],
+    }
+    assert Running().validate_params({"limit": "x"}) == [
+        'limit should be an integer, got "x"', "missing required sql",
+    ]  # fmt: skip
+    assert FromAnnotations().schema["properties"]["x"] == {"type": "integer", "description": "A number."}
+    assert FromAnnotations().category is ToolCategory.MEMORY and FromAnnotations().categorized
+    assert not Computed().categorized and Computed().category is ToolCategory.SHELL
+    assert Computed().summary == "A computed tool."
+    assert repr(Running()) == "<Tool running (network_read)>"
+
+
+def test_base_tool_can_be_executed_under_its_other_name() -> None:
+    assert asyncio.run(Running().execute(sql="a")) == asyncio.run(Running().execute({"sql": "a"})) == "a 100"
+
+
+def test_a_class_without_a_body() -> None:
+    class Empty(Tool):
+        name = "empty"
+        parameters: ClassVar[Any] = {}
+
+    class EmptyRun(BaseTool):
+        name = "empty_run"
+        parameters: ClassVar[Any] = {}
+
+    for empty, word in ((Empty(), "execute"), (EmptyRun(), "run")):
+        with pytest.raises(ToolDefinitionError, match=rf"defines no {word}\(\)"):
+            ToolRegistry([empty])
+
+
+def test_a_handler_whose_parameters_nobody_can_fill() -> None:
+    with pytest.raises(ToolDefinitionError, match="a, b, c"):
+        _ = Tool.from_schema("t", "", {"x": {"type": "string"}}, lambda a, b, c: None).invoke
+
+
+# --- from raw schemas
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        lambda args: args["x"],
+        lambda args, ctx: args["x"],
+        lambda x: x,
+        lambda **kwargs: kwargs["x"],
+        lambda *args, **kwargs: kwargs["x"],
+    ],
+)
+async def test_raw_tools(handler: Any) -> None:
+    t = Tool.from_schema(
+        "raw", "Raw.", {"type": "object", "properties": {"x": {"type": "integer"}}}, handler, category="memory"
+    )
+    assert await call(t, {"x": "7"}) == "7"
+    assert t.category is ToolCategory.MEMORY and t.validate_params({"y": 1})
+
+
+# --- defaults
+
+
+def test_read_only_follows_from_the_category_unless_said() -> None:
+    def made(**options: Any) -> bool:
+        return tool(lambda: None, name="t", **options).is_read_only
+
+    assert made(category="network_read") and made(category="filesystem_read")
+    assert not any(made(category=c) for c in ToolCategory if not c.endswith("_read")) and not made()
+    assert made(category="memory", read_only=True) and not made(category="network_read", read_only=False)
+
+
+def test_validate_params_coerces_as_a_call_would() -> None:
+    t = tool(lambda x: None, name="t", parameters={"x": {"type": "integer"}})
+    assert t.validate_params({"x": "1"}) == [] and t.validate_params('{"x": 1}') == []
+    assert t.validate_params({"x": "a"}) == ['x should be an integer, got "a"']
