@@ -211,3 +211,19 @@ async def test_no_grant_reaches_our_own_settings_and_record(folder, tmp_path, gr
     (tmp_path / grant).mkdir(parents=True, exist_ok=True)
     with pytest.raises(ConfigError, match="grant smaller folders"):
         await Toolbox.open(workspace=folder, config=settings)
+
+
+async def test_no_command_sees_our_own_settings_or_any_record(folder, tmp_path):
+    (tmp_path / "config" / "toolcrib").mkdir(parents=True)
+    (tmp_path / "config" / "toolcrib" / "config.toml").write_text('[web.search]\napi_key = "hush"\n')
+    (tmp_path / "other").mkdir()
+    async with Toolbox.open(workspace=tmp_path / "other") as other:
+        await other.call("list_dir", {"path": "."})
+    settings = tmp_path / "given.toml"
+    settings.write_text(f"[sandbox]\nread_roots = [{json.dumps(str(tmp_path))}]\n")
+    async with Toolbox.open(workspace=folder, config=settings) as box:
+        command = f"ls {tmp_path}; find {tmp_path} -name '*.db'; cat {tmp_path}/config/*/*"
+        shown = str(await box.call("exec", {"command": command}))
+    assert "given.toml" in shown
+    assert ".db" not in shown
+    assert "hush" not in shown

@@ -179,8 +179,11 @@ class Toolbox:
         with self._sandbox_lock:
             if self._sandbox is None:
                 from .config import sandbox_settings
+                from .config.load import config_home
 
-                self._sandbox = select_sandbox(sandbox_settings(self.settings, self.state.path), self.workspace.root)
+                # all workspaces' state, not this one's alone: a granted folder may take it in
+                settings = sandbox_settings(self.settings, self.state.path.parent, config_home())
+                self._sandbox = select_sandbox(settings, self.workspace.root)
             return self._sandbox
 
     def _walled(self) -> bool:
