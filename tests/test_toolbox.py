@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from toolcrib import Decision, Toolbox, ToolContext, tool
+from toolcrib import Decision, Toolbox, ToolContext, ToolRegistry, default_tools, tool
 from toolcrib.core.errors import ConfigError, SandboxUnavailable, ToolConflictError
 
 
@@ -227,3 +227,14 @@ async def test_no_command_sees_our_own_settings_or_any_record(folder, tmp_path):
     assert "given.toml" in shown
     assert ".db" not in shown
     assert "hush" not in shown
+
+
+async def test_the_built_in_tools_can_be_had_for_a_registry_of_ones_own(folder):
+    closers = []
+    registry = ToolRegistry(default_tools(folder, closers=closers))
+    assert "1| one" in str(await registry.execute("read_file", {"path": "notes.txt"}))
+    assert "Exit code: 0" in str(await registry.execute("exec", {"command": "cat notes.txt > copy"}))
+    assert not (await registry.execute("delete_file", {"path": "copy"})).is_error  # no policy: nobody is asked
+    assert not (folder / "copy").exists()
+    for close in reversed(closers):
+        close()

@@ -5,6 +5,7 @@ Imports are inside the functions: `from toolcrib import Toolbox` alone loads not
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -304,25 +305,45 @@ class Toolbox:
 
 
 def default_tools(
-    workspace: Workspace,
+    workspace: Workspace | PathLike,
     *,
-    journal: Journal,
+    journal: Journal | None = None,
     spill: Spill | None = None,
-    sandbox: Callable[[], Sandbox],
+    sandbox: Callable[[], Sandbox] | None = None,
     env: Iterable[str] = (),
     ripgrep: str | None = None,
     closers: list[Callable[[], object]] | None = None,
 ) -> list[Tool]:
-    """The built-in tools over a workspace: files, search, shell. `closers` gets what ends background sessions."""
+    """The built-in tools over a workspace: files, search, shell, for a registry of one's own.
+
+    What is not given is made: the journal in the workspace's state folder, the platform's sandbox. `closers` gets
+    what ends background sessions and closes what was made. A `Toolbox` does all this and has a policy, too.
+    """
+    from .boundary.sandbox import SandboxSettings, select_sandbox
+    from .boundary.workspace import Workspace
     from .builtin.search import SearchTools
     from .builtin.shell import ShellTools
     from .builtin.workspace_tools import file_tools
+    from .record.journal import Journal
+    from .record.state import StateFolder
 
+    made: list[Callable[[], object]] = []
+    if not isinstance(workspace, Workspace):
+        workspace = Workspace(workspace)
+        made.append(workspace.close)
+    root = workspace.root
+    state = StateFolder.for_workspace(root) if journal is None else journal.folder
+    if journal is None:
+        journal = Journal(state, workspace)
+        made.append(journal.close)
+    if sandbox is None:
+        settings = SandboxSettings(hidden=(state.path,))
+        sandbox = functools.cache(lambda: select_sandbox(settings, root))
     shell = ShellTools(
         workspace, sandbox, env=env, open_spill=spill.open if spill else None, move_to_trash=journal.move_to_trash
     )
     if closers is not None:
-        closers.append(shell.close)
+        closers += [*made, shell.close]
     return [
         *file_tools(workspace, journal), *SearchTools(workspace, ripgrep=ripgrep).tools(), *shell.tools(),
     ]  # fmt: skip
