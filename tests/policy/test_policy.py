@@ -178,3 +178,14 @@ async def test_a_changed_policy_is_heard_after_policy_changed():
     policy.ask_for = ("t",)
     registry.policy_changed()
     assert (await registry.execute("t", {})).is_error
+
+
+def test_what_usually_happens_is_what_happens_to_harmless_arguments():
+    unknown = made("shell", Judgement("ask", "cannot be known", unknown=True))
+    assert Policy(walled=lambda: True).usual(unknown).verdict == "allow"
+    assert Policy(walled=lambda: False).usual(unknown).verdict == "ask"
+    assert Policy("observer").usual(unknown).verdict == "deny"
+    assert Policy(ask_for=["t"]).usual(made("memory")).verdict == "ask"
+    assert Policy(ask_for=["t"], yes=True).usual(made("memory")).verdict == "allow"
+    for category in ToolCategory:
+        assert Policy().usual(made(category)).verdict == Policy().check(made(category), {}).verdict

@@ -44,11 +44,8 @@ def list_tools(
 
 
 def by_default(tool: Tool, policy: Policy) -> str:
-    """What the mode says of a tool before its arguments are known."""
-    from ..policy.modes import MODES
-
-    verdict = MODES[policy.mode][tool.category]
-    return "allow" if verdict == "ask" and policy.quiet else verdict
+    """What happens to a call of a tool before its arguments are known."""
+    return policy.usual(tool).verdict
 
 
 def _as_json(tool: Tool, policy: Policy) -> dict[str, object]:

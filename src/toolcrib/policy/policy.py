@@ -103,6 +103,19 @@ class Policy:
         # 4: the command's own judgement, or the mode's table
         return self._by_table(tool, judgement, table, category)
 
+    def usual(self, tool: Tool) -> Check:
+        """What happens to a call of this tool while nothing is known of its arguments: for listings."""
+        category = str(tool.category)
+        table = MODES[self.mode][ToolCategory(tool.category)]
+        if table == "deny":
+            return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
+        asked = self._asked_for(tool, None, category)
+        if asked is not None:
+            return self._quieted(asked)
+        nothing_known = tool.category == ToolCategory.SHELL and tool.judge is not None
+        judgement = Judgement("ask", "depends on the command", unknown=True) if nothing_known else None
+        return self._by_table(tool, judgement, table, category)
+
     def _asked_for(self, tool: Tool, ruled: Judgement | None, category: str) -> Check | None:
         if ruled is not None and ruled.verdict == "ask":
             return Check("ask", category, ruled.rule, ruled.reason, 2)
