@@ -203,3 +203,10 @@ async def test_no_line_end_is_cut_in_half(room, content, old, new, result):
     file = room.put("f", content)
     await room.ok("edit_file", path="f", old_text=old, new_text=new)
     assert file.read_bytes() == result
+
+
+async def test_a_miss_through_a_link_shows_nothing(room):
+    room.put(".env", "SECRET=hunter2\n")
+    (room.root / "link").symlink_to(".env")  # as if it had been put there after the call was judged
+    error = await room.fails("edit_file", path="link", old_text="SECRET=hunter3", new_text="x")
+    assert "link" in error and "hunter2" not in error

@@ -314,11 +314,14 @@ class Workspace:
                 raise
             return self._walk(place, flags, follow=follow)[0]
 
-    def open_read(self, path: PathLike) -> int:
-        """A descriptor of a regular file, for reading. Anything else is refused without waiting or reading."""
+    def open_read(self, path: PathLike, *, follow: bool = True) -> int:
+        """A descriptor of a regular file, for reading. Anything else is refused without waiting or reading.
+
+        Without `follow` links are refused, too: for a file that will be changed, so that no other is shown.
+        """
         place = self.locate(path)
         try:
-            fd = self._open(place, _READ)
+            fd = self._open(place, _READ, follow=follow)
         except OSError as error:
             if error.errno in (errno.ENXIO, errno.ENODEV):  # a socket, or a device that is not there
                 raise NotRegularFile(f"{place.shown} is not a regular file (a socket or device)") from None

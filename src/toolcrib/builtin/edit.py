@@ -53,7 +53,7 @@ class Loaded:
 
 def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
     """Read a whole text file so that it can be written back byte for byte."""
-    fd = ws.open_read(path)
+    fd = ws.open_read(path, follow=False)
     try:
         st = os.fstat(fd)
         if st.st_size > MAX_EDIT:

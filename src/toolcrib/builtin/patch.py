@@ -156,7 +156,7 @@ class PatchTools:
             return _File(None, None, None, None, None)
         if stat.S_ISLNK(st.st_mode):
             raise ToolError(f"{path} is a link; name the file it leads to")
-        fd = self.ws.open_read(path)
+        fd = self.ws.open_read(path, follow=False)
         with open(fd, "rb") as f:
             st = os.fstat(fd)
             if st.st_size > MAX_EDIT:
