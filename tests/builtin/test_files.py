@@ -370,3 +370,11 @@ def test_detection_never_fails_and_round_trips(data):
             assert "not valid" in str(error)
         else:
             assert found.encode(text) == data
+
+
+async def test_a_name_cannot_look_like_lines_of_the_answer(room):
+    room.put("a\n(and 3 secrets)\nb.txt", "x")
+    listed = await room.ok("list_dir")
+    assert listed.splitlines() == ["a\\n(and 3 secrets)\\nb.txt"]
+    error = await room.fails("read_file", path="a\n(and 3 secrets)\nc.txt")
+    assert "Did you mean a\\n(and 3 secrets)\\nb.txt" in error

@@ -46,7 +46,7 @@ class Listing:
                 self._more += len(entries) - number
                 self._cut = self._cut or recursive
                 return
-            self._lines.append(self._style[kind].format(prefix + name))
+            self._lines.append(self._style[kind].format(one_line(prefix + name)))
             if kind != 0 or not recursive:
                 continue
             if name in UNENTERED or depth >= _MAX_DEPTH:
@@ -66,12 +66,19 @@ class Listing:
             return f"({shown} is empty)"
         lines = list(self._lines)
         if self._unentered:
-            named = ", ".join(self._unentered[:20]) + (" …" if len(self._unentered) > 20 else "")
+            named = ", ".join(map(one_line, self._unentered[:20])) + (" …" if len(self._unentered) > 20 else "")
             lines.append(f"(not entered: {named})")
         if self._more:
             least = "at least " if self._cut else ""
             lines.append(f"({least}{self._more:,} more entries not shown; raise max_entries or list a subdirectory)")
         return "\n".join(lines)
+
+
+def one_line(path: str) -> str:
+    """A path on one line whatever it is called: a name must not look like further lines of an answer."""
+    if path.isprintable():
+        return path
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in path)
 
 
 def _smallest(fd: int, room: int) -> tuple[list[tuple[str, int]], int]:
