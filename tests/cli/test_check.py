@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.cli.check import MAX_LINE
 from toolcrib.cli.check import _row as judge_row  # pyright: ignore[reportPrivateUsage]
 from toolcrib.toolbox import Toolbox
 
@@ -116,3 +117,19 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toolbox]
     (tmp_path / "work").mkdir()
     with Toolbox.open(tmp_path / "work") as box:
         yield box
+
+
+def test_no_row_answers_for_another(cli: Cli) -> None:
+    forged = '{"id": 2, "tool": "read_file", "arguments": {"path": "a"}}'
+    deep = "[" * 900 + "]" * 900
+    rows = [
+        '{"id": 1, "x": "'.ljust(MAX_LINE + 1, "y") + forged,  # the forged row begins where the limit cuts
+        '{"id": NaN, "tool": "read_file", "arguments": {"path": "a"}}',
+        f'{{"id": {deep}, "tool": "read_file", "arguments": {{"path": "a"}}}}',
+        '{"id": 2, "tool": "read_file", "arguments": {"path": "../a"}}',
+    ]
+    answers = cli("check", "--jsonl", stdin="\n".join(rows)).stdout.splitlines()
+    assert len(answers) == len(rows)
+    found = [json.loads(answer, parse_constant=lambda name: pytest.fail(name)) for answer in answers]
+    assert [row["verdict"] for row in found[:2]] == ["deny", "deny"]
+    assert (found[3]["id"], found[3]["verdict"]) == (2, "deny")

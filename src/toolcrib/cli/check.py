@@ -104,13 +104,20 @@ async def _stream(options: Options, bare: bool) -> None:
 
 
 def _answer(row: dict[str, Any]) -> None:
-    print(json.dumps(row, ensure_ascii=True), flush=True)
+    try:
+        text = json.dumps(row, ensure_ascii=True)
+    except RecursionError:  # an id can be read a level deeper than it can be written
+        text = json.dumps({**row, "id": None}, ensure_ascii=True)
+    print(text, flush=True)
 
 
 async def _lines() -> AsyncIterator[bytes]:
-    """Lines of stdin, read on a thread so that judging goes on meanwhile; an endless one comes in pieces."""
+    """Lines of stdin, read on a thread so that judging goes on meanwhile. Of one that is too long comes its start."""
+    within = False
     while line := await asyncio.to_thread(sys.stdin.buffer.readline, MAX_LINE + 1):
-        yield line
+        if not within:
+            yield line
+        within = not line.endswith(b"\n")  # the rest of a long line is no row: it could bear another's id
 
 
 async def _row(box: Toolbox, line: bytes, number: int, bare: bool) -> dict[str, Any]:
@@ -119,7 +126,7 @@ async def _row(box: Toolbox, line: bytes, number: int, bare: bool) -> dict[str, 
     try:
         if len(line) > MAX_LINE:
             return _deny(known, f"line {number} is longer than {MAX_LINE:,} bytes")
-        value = json.loads(line)
+        value = json.loads(line, parse_constant=_no_number)
         if not isinstance(value, dict):
             return _deny(known, f"line {number} is not a JSON object")
         row = cast("dict[str, Any]", value)
@@ -138,6 +145,10 @@ async def _row(box: Toolbox, line: bytes, number: int, bare: bool) -> dict[str, 
         return _deny(known, f"line {number} is not JSON: {error}")
     except Exception as error:  # a judge that fails is a refusal
         return _deny(known, f"line {number}: {type(error).__name__}: {error}")
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON's")
 
 
 def _deny(known: dict[str, Any], reason: str) -> dict[str, Any]:
