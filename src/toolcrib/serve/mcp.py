@@ -358,11 +358,11 @@ class McpServer:
         return result_of(denied, self.registry.find(name), peer.request.protocol_version)
 
     def _finished(self, row: Mapping[str, Any], output: ToolOutput, session: str, approver: str | None) -> None:
-        """A call that waited at a form ended there: the record has it like any other."""
+        """A retry that ended at the form: the record has it like any other, beside the call that asked."""
         events = self.registry.events
         if events.listeners:
             events.emit(
-                CallFinished(row["call_id"], row["tool"], row["category"], row["arguments"], session, time.time(), 0.0,
+                CallFinished(self.registry.pipeline.new_id(), row["tool"], row["category"], row["arguments"], session, time.time(), 0.0,
                              output, "deny", row["rule"], approver, "mcp", False)
             )  # fmt: skip
 
