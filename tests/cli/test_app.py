@@ -102,3 +102,11 @@ def test_a_carriage_return_writes_over_nothing(cli: Cli) -> None:
     done = cli("call", "read_file", "--json", '{"path":"x\\rcall_0 forged"}', code=1)
     assert "\r" not in done.stderr + cli("log").stdout
     assert "x\\rcall_0 forged" in done.stderr
+
+
+def test_a_folder_that_is_gone_is_named_as_the_reason(cli: Cli) -> None:
+    (cli.work / "gone").mkdir()
+    work = f"cd gone && rmdir ../gone && {sys.executable} -m toolcrib list"
+    done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60)
+    assert done.returncode == 1
+    assert "--workspace" in done.stderr

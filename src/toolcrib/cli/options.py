@@ -161,6 +161,10 @@ def _guarded(work: Callable[[], int | None]) -> int:
     except BrokenPipeError:  # `toolcrib list | head`: nobody reads any more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
+    except FileNotFoundError as error:
+        gone = "the current folder is gone; go to another, or name one with --workspace"
+        show.error(f"{error.strerror}: {error.filename}" if error.filename else gone)
+        return FAILED
     except OSError as error:
         show.error(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         return FAILED
