@@ -362,8 +362,10 @@ class McpServer:
         events = self.registry.events
         if events.listeners:
             events.emit(
-                CallFinished(self.registry.pipeline.new_id(), row["tool"], row["category"], row["arguments"], session, time.time(), 0.0,
-                             output, "deny", row["rule"], approver, "mcp", False)
+                CallFinished(
+                    self.registry.pipeline.new_id(), row["tool"], row["category"], row["arguments"], session,
+                    time.time(), 0.0, output, "deny", row["rule"], approver, "mcp", False,
+                )
             )  # fmt: skip
 
     async def _row(self, ident: str) -> dict[str, Any] | None:
