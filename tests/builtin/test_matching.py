@@ -149,3 +149,10 @@ def test_the_closest_passage():
     assert passage is not None and (passage.first, passage.lines) == (2, ["two", "three lines here", "four"])
     assert closest_passage("abc\n", "zzzzzzzzzzzzzz") is None
     assert closest_passage("", "x") is None and closest_passage("x", "  ") is None
+
+
+def test_many_tolerant_matches_take_linear_time():
+    text = "caf\u00e9 \u00e0 la carte\n" * 60_000
+    started = time.monotonic()
+    assert len(find_matches(text, "cafe\u0301 a\u0300", "x").found) == 60_000
+    assert time.monotonic() - started < 4  # quadratic before: 60 s

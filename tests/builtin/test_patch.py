@@ -303,3 +303,8 @@ async def test_repeated_lines_take_linear_time(room):
     started = time.monotonic()
     await room.fails("apply_patch", patch=patch)
     assert time.monotonic() - started < 5  # 13 s when each place was compared from its beginning
+
+
+def test_a_patch_of_too_many_files_is_refused_before_it_is_looked_at():
+    with pytest.raises(ToolError, match="at most 1,000"):
+        parse_patch(v4a("\n".join(f"*** Add File: f{n}\n+x" for n in range(1001))))

@@ -393,3 +393,9 @@ def test_a_source_that_cannot_be_removed_wholly_loses_nothing(room, monkeypatch)
     monkeypatch.undo()
     room.journal.undo("1")
     assert sorted(os.listdir(room.root / "d")) == ["a", "b"]
+
+
+def test_directories_without_end_are_not_made(room):
+    with pytest.raises(ToolError, match="new directories"):
+        room.journal.write("q/" * 500 + "f", b"", call_id="1")
+    assert room.tree() == {}

@@ -206,14 +206,16 @@ def _tolerant(text: str, old: str, new: str, ends: str, tier: _Tier) -> list[Mat
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
     found: list[Match] = []
+    line = counted = 0  # counted on from hit to hit: from the beginning each time it would take minutes
     for hit in hits:
-        match = _carry_back(form, hit, hit + len(wanted), lines, starts, tier)
+        line, counted = line + form.count("\n", counted, hit), hit
+        match = _carry_back(form, hit, hit + len(wanted), line, lines, starts, tier)
         if match is None or not _has_edges(form, hit, hit + len(wanted), *edges):
             continue
         first, start, end = match
         replacement = _with_ends(new, "\n")
         if tier.squeeze and start == starts[first]:
-            replacement = _reindent(replacement, old, lines[first:])
+            replacement = _reindent(replacement, old, lines[first : first + old.count("\n") + 1])
         found.append(Match(start, end, _with_ends(replacement, ends)))
     return found
 
@@ -229,10 +231,9 @@ def _has_edges(form: str, begin: int, end: int, before: bool, after: bool) -> bo
 
 
 def _carry_back(
-    form: str, begin: int, end: int, lines: list[str], starts: list[int], tier: _Tier
+    form: str, begin: int, end: int, first: int, lines: list[str], starts: list[int], tier: _Tier
 ) -> tuple[int, int, int] | None:
-    """(line, start, end) in the original of characters `begin` to `end` of the form; None if it cannot be told."""
-    first = form.count("\n", 0, begin)
+    """(line, start, end) in the original of characters `begin` to `end` of the form, which begin in line `first`."""
     last = first + form.count("\n", begin, end)
     column = begin - (form.rfind("\n", 0, begin) + 1)
     end_column = end - (form.rfind("\n", 0, end) + 1)

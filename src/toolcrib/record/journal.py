@@ -48,6 +48,7 @@ _LISTED = "id, call_id, session_id, tool, at, reason, root, path, before_kind, a
 
 _HASH_LIMIT = 256 * 1024  # larger files are told apart by identity alone: hashing them costs more than writing them
 _LINK_LIMIT = 64 * 2**20  # larger before-images are kept by a second name of the same inode where possible
+_MOST_DIRECTORIES = 100  # made for one file; more are a mistake, or meant to keep us busy
 _PRUNE_EVERY = 256  # changes between two looks at the quota
 
 
@@ -166,6 +167,8 @@ class Journal:
         todo = self.ws.missing_parents(path)
         if todo or not self.ws.exists(path):
             todo.append(place.shown)
+        if len(todo) > _MOST_DIRECTORIES:
+            raise ToolError(f"{path[:80]}… needs {len(todo):,} new directories; at most {_MOST_DIRECTORIES} are made")
         for each in todo:
             row = self._row(self.ws.locate(each), call_id, tool, session_id, None, None) | {"after_kind": "dir"}
             number = self._insert(row)
