@@ -23,7 +23,8 @@ from .conftest import COMMAND, Cli
 def test_list(cli: Cli) -> None:
     rows = {line.split()[0]: line for line in cli("list").stdout.splitlines()}
     assert "filesystem_read" in rows["read_file"]
-    assert " ask " in rows["exec"]
+    assert " allow " in rows["exec"]  # in the sandbox
+    assert " ask " in rows["delete_file"]
     shown = cli("list", "read_file").stdout
     assert "required" in shown
     assert "File to read" in shown
