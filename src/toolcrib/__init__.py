@@ -62,7 +62,7 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604 (every name is in _HOMES; a test holds the two together)
+__all__ = [  # every name is in _HOMES; a test holds the two together
     "AddressRefused", "ApprovalExpired", "ApprovalRequest", "ApprovalRequested", "ApprovalResolved", "AudioBlock",
     "BaseTool", "CallFinished", "CallProgress", "CallStarted", "ConfigError", "ContentBlock", "Decision",
     "EventStream", "FunctionTool", "Hook", "ImageBlock", "InvalidArguments", "Judgement", "Middleware",
