@@ -1,5 +1,6 @@
 """edit_file changes exactly what was meant, keeps the rest of the bytes, and explains a miss."""
 
+import dataclasses
 import os
 import stat
 import time
@@ -210,3 +211,14 @@ async def test_a_miss_through_a_link_shows_nothing(room):
     (room.root / "link").symlink_to(".env")  # as if it had been put there after the call was judged
     error = await room.fails("edit_file", path="link", old_text="SECRET=hunter3", new_text="x")
     assert "link" in error and "hunter2" not in error
+
+
+async def test_a_call_that_was_ended_changes_nothing_later(room):
+    file = room.put("f", "a\n")
+    ended = dataclasses.replace(room.ctx, is_cancelled=lambda: True)
+    for tool, arguments in (
+        ("edit_file", {"path": "f", "old_text": "a", "new_text": "b"}),
+        ("apply_patch", {"patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n"}),
+    ):
+        output = await room.registry.execute(tool, arguments, ended)
+        assert output.is_error and file.read_text() == "a\n"

@@ -18,7 +18,7 @@ from ..record.journal import Journal
 from .closest import miss_hint
 from .diffs import bounded_diff
 from .encoding import SAMPLE, UTF8, Encoding, detect, named_encoding, not_quite_utf8, single_byte
-from .explain import call_id_of, explained
+from .explain import call_id_of, explained, still_wanted
 from .files import MAX_EDIT
 from .matching import Match, Matches, apply_matches, find_matches
 from .seen import Seen
@@ -129,6 +129,7 @@ class EditTools:
                 loaded.text, shown, old_text, new_text, replace_all, occurrence, expected_replacements, changed
             )
             data = loaded.encoding.encode(apply_matches(loaded.text, chosen))
+            still_wanted(ctx)
             written = self.journal.write(
                 path,
                 data,

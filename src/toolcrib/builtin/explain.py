@@ -60,6 +60,12 @@ def similar_names(ws: Workspace, shown: str) -> str:
     return " Did you mean " + " or ".join(one_line(os.path.join(folder, folded[each])) for each in close) + "?"
 
 
+def still_wanted(ctx: ToolContext) -> None:
+    """Stop before a change if the call was ended meanwhile: it was answered already, and others may have followed."""
+    if ctx.cancelled:
+        raise ToolError("the call was ended before anything was changed")
+
+
 def call_id_of(ctx: ToolContext, journal: Journal) -> str:
     """The id under which the journal keeps this call's changes. Once for each call: it is no other call's.
 

@@ -18,7 +18,7 @@ from .closest import miss_hint
 from .diffs import bounded_diff
 from .edit import MAX_EDIT
 from .encoding import SAMPLE, UTF8, Encoding, detect, single_byte
-from .explain import call_id_of, explained
+from .explain import call_id_of, explained, still_wanted
 from .matching import line_end
 from .patch_format import FilePatch, Hunk, parse_patch
 from .seen import Seen
@@ -90,6 +90,7 @@ class PatchTools:
             # Writing comes first: a rename must not lose the file if the new name cannot be written.
             for path, file in sorted(changes.items(), key=lambda item: item[1].data is None):
                 with explained(self.ws, path):
+                    still_wanted(ctx)
                     begun = True
                     if file.data is None:
                         if file.identity is None or identity(self.ws.lstat(path)) != file.identity:
