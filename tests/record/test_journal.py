@@ -399,3 +399,29 @@ def test_directories_without_end_are_not_made(room):
     with pytest.raises(ToolError, match="new directories"):
         room.journal.write("q/" * 500 + "f", b"", call_id="1")
     assert room.tree() == {}
+
+
+UNDOER = """
+import sys
+from pathlib import Path
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.core.errors import ToolcribError
+from toolcrib.record.journal import Journal
+from toolcrib.record.state import StateFolder
+root, home = sys.argv[1:]
+journal = Journal(StateFolder.for_workspace(root, Path(home)), Workspace(root), sync=False)
+for n in range(30):
+    try:
+        journal.undo()
+    except ToolcribError:
+        pass
+"""
+
+
+def test_several_processes_undo_at_once(room):
+    for n in range(30):
+        room.journal.write(f"f{n}", b"x", call_id=str(n))
+    command = [sys.executable, "-c", UNDOER, str(room.root), str(room.state.path.parent)]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate()[1] for process in running] == ["", "", ""]
+    assert room.tree() == {}

@@ -10,6 +10,7 @@ must be all there or not at all; contents are files beside it.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -17,7 +18,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -265,6 +266,10 @@ class Journal:
         UndoConflict otherwise, before anything is touched. With `force` what is there now goes to the trash or the
         journal, never away. An undo is remembered like any change: undoing its own id brings the change back.
         """
+        with self._alone():
+            return self._undo(call_id, force)
+
+    def _undo(self, call_id: str | None, force: bool) -> Undone:
         call = call_id or self.last_call()
         if call is None:
             raise ToolError("there is nothing to undo")
@@ -286,6 +291,16 @@ class Journal:
         undo_id = f"undo-{secrets.token_hex(4)}"
         lines = [line for row in rows if (line := self._reverse(row, undo_id))]
         return Undone(call, undo_id, lines)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        """One undo at a time, over all processes: two of the same call would both move the same things."""
+        with self._lock, open(self.folder.journal / "journal.db-undo", "wb") as file:
+            with contextlib.suppress(ImportError, OSError):  # no such locks here: then as well as it goes
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _conflict(self, row: dict[str, Any]) -> str | None:
         shown = self._shown(row)
