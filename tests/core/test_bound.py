@@ -94,6 +94,14 @@ def test_structured_data_is_kept_whole_or_left_out_whole() -> None:
     assert bound(ToolOutput("ok", data=large), 200_000, "c", spilled).data == large
 
 
+@pytest.mark.parametrize("size", [150, 199, 200, 5000])
+def test_notes_count_into_the_limit(size: int) -> None:
+    output = bound(
+        ToolOutput("x" * size, data=["y" * 60_000], content=(ImageBlock(b"z" * 6_000_000, "image/png"),)), 200, "c"
+    )
+    assert len(output.for_llm) <= 200 and "structured data" in output.for_llm
+
+
 def test_large_blocks_are_left_out_and_spilled() -> None:
     spilled = Spilled()
     big = ImageBlock(b"x" * (MAX_BLOCK_BYTES + 1), "image/png")

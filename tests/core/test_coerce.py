@@ -363,7 +363,7 @@ def test_through_a_tool() -> None:
 
 def test_an_open_schema_takes_aliases_too() -> None:
     @tool(aliases={"q": "query"})
-    def find(query: str, **more: int) -> None: ...
+    def find(query: str, **more: Any) -> None: ...
 
     assert find.bind({"q": "x", "n": 1})[0] == {"query": "x", "n": 1}
     assert find.validate_params({"q": "x", "query": "y"}) == ["q and query are the same parameter; give query once"]

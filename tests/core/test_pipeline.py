@@ -424,6 +424,7 @@ async def test_the_context_is_the_calls_own() -> None:
     await asyncio.gather(*(registry.execute(t, {"n": n}, given_[n]) for n in range(5) for t in ("waits", "sync")))
     assert all(a == b for a, b, _ in seen) and len({c for _, _, c in seen}) == 10
     assert None not in {c for _, _, c in seen}
+    await registry.execute("waits", {"n": 5}, given_[0])  # in this task
     assert all(ctx.call_id is None for ctx in given_)  # the caller's context stays as it was
     assert current_context() == ToolContext()
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime
 import enum
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
 import pytest
@@ -395,13 +398,37 @@ def test_raw_violations_have_paths() -> None:
     assert wrong(raw(schema), {}) == ["missing required meta"]
 
 
-def test_local_references_work_and_remote_ones_are_refused() -> None:
+def test_local_references_work() -> None:
     local = {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}
     assert wrong(raw(local), {"n": "x"}) == ['n should be an integer, got "x"']
     assert bound(raw(local), {"n": "3"}) == {"n": 3}
-    for uri in ("http://127.0.0.1:1/x.json", "https://example.com/s", "file:///etc/passwd"):
-        with pytest.raises(ToolDefinitionError, match="not a valid JSON Schema"):
-            _ = raw({"type": "object", "properties": {"n": {"$ref": uri}}}).schema
+
+
+def test_remote_references_are_never_fetched(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Serves(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"type": "integer"}')
+
+        def log_message(self, *_: Any) -> None: ...
+
+    (tmp_path / "s.json").write_text('{"type": "integer"}')
+    with HTTPServer(("127.0.0.1", 0), Serves) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for uri in (f"http://127.0.0.1:{server.server_port}/s.json", (tmp_path / "s.json").as_uri()):
+            for schema in (
+                {"type": "object", "properties": {"n": {"$ref": uri}}},
+                {"$id": uri, "type": "object", "properties": {"n": {"$ref": "other.json"}}},
+                {"$schema": uri, "type": "object"},
+            ):
+                with pytest.raises(ToolDefinitionError, match="not a valid JSON Schema"):
+                    _ = raw(schema).schema
+        server.shutdown()
+    assert not asked
 
 
 @pytest.mark.parametrize(

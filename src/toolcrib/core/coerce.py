@@ -27,9 +27,8 @@ from .schema import WRAPPERS
 from .violations import Json, kind_of, properties_of, resolve
 
 MAX_VISITS = 200_000
-"""Most values looked at in one coercion; the rest stay as they are. 0.3 s."""
-MAX_UNIONS = 3
-"""Unions inside unions in which conversions are tried: the work grows with members to the power of depth."""
+"""Most values looked at in one coercion; the rest stay as they are. 0.3 s. (For unions inside unions the work grows
+with the members to the power of the depth.)"""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
 _KINDS: dict[Any, str] = {
@@ -118,7 +117,7 @@ class Coercion:
         self._members: dict[int, Any] = {}  # validators of union members, by the identity of their schemas
 
     def __call__(self, value: Json) -> Json:
-        return cast("Json", _Pass(self._root, self._members).coerce(value, self._root, 0, 0))
+        return cast("Json", _Pass(self._root, self._members).coerce(value, self._root, 0))
 
 
 class _Pass:
@@ -128,29 +127,29 @@ class _Pass:
         self._root, self._members = root, members
         self._left = MAX_VISITS
 
-    def coerce(self, value: Any, schema: Any, depth: int, unions: int) -> Any:
+    def coerce(self, value: Any, schema: Any, depth: int) -> Any:
         node = resolve(schema, self._root)
         self._left -= 1
         if not node or depth > 128 or self._left < 0:
             return value
         for key in ("anyOf", "oneOf"):
             if key in node:
-                value = self._union(value, node[key], depth, unions)
+                value = self._union(value, node[key], depth)
         for part in node.get("allOf", ()):
-            value = self.coerce(value, part, depth + 1, unions)
+            value = self.coerce(value, part, depth + 1)
         value = _coerce_leaf(value, _kinds(node))
         if isinstance(value, dict):
-            return self._object(cast("Json", value), node, depth, unions)
+            return self._object(cast("Json", value), node, depth)
         if isinstance(value, list):
             prefix: list[Any] = node.get("prefixItems", [])
             rest = node.get("items", {})
             return [
-                self.coerce(item, prefix[i] if i < len(prefix) else rest, depth + 1, unions)
+                self.coerce(item, prefix[i] if i < len(prefix) else rest, depth + 1)
                 for i, item in enumerate(cast("list[Any]", value))
             ]
         return value
 
-    def _object(self, value: Json, node: Json, depth: int, unions: int) -> Json:
+    def _object(self, value: Json, node: Json, depth: int) -> Json:
         properties = properties_of(node)
         required = node.get("required", ())
         extra = node.get("additionalProperties", {})
@@ -159,23 +158,23 @@ class _Pass:
             known = properties.get(key)
             if item is None and known is not None and key not in required and not _accepts_null(known, self._root):
                 continue
-            out[key] = self.coerce(item, known if known is not None else extra, depth + 1, unions)
+            out[key] = self.coerce(item, known if known is not None else extra, depth + 1)
         return out
 
-    def _union(self, value: Any, schemas: list[Any], depth: int, unions: int) -> Any:
+    def _union(self, value: Any, schemas: list[Any], depth: int) -> Any:
         members = [resolve(schema, self._root) for schema in schemas]
         if len(members) == 2:  # `X | None`: nothing becomes null, so it is X that counts
             for one, other in (members, members[::-1]):
                 if other.get("type") == "null":
-                    return value if value is None else self.coerce(value, one, depth + 1, unions)
+                    return value if value is None else self.coerce(value, one, depth + 1)
         if isinstance(value, float) and value.is_integer():  # JSON Schema takes 3.0 for an integer, Python does not
             kinds = {kind for member in members for kind in _kinds(member)}
             return value if "number" in kinds or not all(_kinds(m) for m in members) else _coerce_leaf(value, kinds)
-        if unions >= MAX_UNIONS or any(self._fits(value, member) for member in members):
+        if any(self._fits(value, member) for member in members):
             return value
         results: list[Any] = []
         for member in members:
-            candidate = self.coerce(value, member, depth + 1, unions + 1)
+            candidate = self.coerce(value, member, depth + 1)
             if self._fits(candidate, member) and not any(_same(candidate, result) for result in results):
                 results.append(candidate)
         return results[0] if len(results) == 1 else value

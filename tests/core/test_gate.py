@@ -1,0 +1,69 @@
+"""First come, first served: an exclusive call is not starved by a stream of others."""
+
+from __future__ import annotations
+
+import asyncio
+
+from toolcrib.core.gate import Gate
+
+
+async def test_those_who_come_later_wait_behind_an_exclusive_one() -> None:
+    gate = Gate()
+    order: list[str] = []
+
+    async def hold(name: str, exclusive: bool, until: asyncio.Event | None = None) -> None:
+        async with gate.hold(exclusive):
+            order.append(name)
+            if until is not None:
+                await until.wait()
+
+    release = asyncio.Event()
+    tasks = [asyncio.create_task(hold("first", False, release))]
+    await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(hold("alone", True)))
+    await asyncio.sleep(0)
+    tasks += [asyncio.create_task(hold("late", False)) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    assert order == ["first"]
+    release.set()
+    await asyncio.gather(*tasks)
+    assert order == ["first", "alone", "late", "late", "late"]
+
+
+async def test_one_who_gives_up_is_not_waited_for() -> None:
+    gate = Gate()
+    first = gate.hold(True)
+    await asyncio.create_task(_enter(first))
+    waiting = [asyncio.create_task(_enter(gate.hold(True))) for _ in range(2)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    gate.leave(first)
+    await asyncio.wait_for(waiting[1], 2)
+    # one that was let in and cancelled in the same breath lets go again
+    last = asyncio.create_task(_enter(gate.hold(False)))
+    await asyncio.sleep(0)
+    assert not last.done()
+    last.cancel()
+    await asyncio.gather(*waiting, last, return_exceptions=True)
+
+
+async def _enter(hold: object) -> None:
+    await hold.__aenter__()  # type: ignore[attr-defined]
+
+
+def test_a_waiter_whose_loop_is_gone_blocks_nobody() -> None:
+    gate = Gate()
+    first = gate.hold(True)
+    asyncio.run(_enter(first))
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(_enter(gate.hold(True)))
+    loop.run_until_complete(asyncio.sleep(0))
+    task.cancel()
+    loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
+    orphan = loop.create_task(_enter(gate.hold(True)))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    gate.leave(first)
+    asyncio.run(asyncio.wait_for(_enter(gate.hold(True)), 2))
+    orphan._log_destroy_pending = False  # type: ignore[attr-defined]
