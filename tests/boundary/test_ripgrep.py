@@ -39,7 +39,7 @@ def test_a_configured_one_goes_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", ["12.1.1", "nonsense"])
 def test_a_configured_one_that_does_not_do_is_an_error(tmp_path: Path, version: str) -> None:
-    with pytest.raises(ConfigError, match=r"tools\.search\.ripgrep: .*13 or newer"):
+    with pytest.raises(ConfigError, match=r"tools\.ripgrep: .*13 or newer"):
         find_ripgrep(str(script(tmp_path / "own", version)))
 
 
