@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 from .context import ToolContext
 from .docstrings import Docstring
 from .errors import InvalidArguments, ToolDefinitionError, Violation
+from .nesting import check_depth, deepest
 from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_violations, resolve, typed_violations
 
 if TYPE_CHECKING:
@@ -147,9 +148,12 @@ class TypedArguments:
         self._core, self._failure = core, ValidationError
         self._validate = validator.validate_json
         self.closed = not any(p.kind is p.VAR_KEYWORD for p in parameters.visible)
+        self._deepest = deepest(core)
         self._open = _has_untyped(core)  # an untyped value could hold infinity
 
     def parse(self, text: str | bytes) -> dict[str, Any]:
+        if self._deepest is not None:
+            check_depth(text, self._deepest)
         kwargs: dict[str, Any] = self._validate(text, strict=True)[1]
         if text[:1] != "{" and not _is_object(text):  # an array would be positional arguments, perhaps none
             raise InvalidArguments([Violation("", "arguments should be an object, not an array")])

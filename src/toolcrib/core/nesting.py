@@ -1,0 +1,72 @@
+"""How deep arguments may nest for a type that contains itself in a union.
+
+pydantic tries every member of a union, so `class A: n: A | B` and `class B: n: A | B` take 2 to the power of the depth
+steps: 10 s for 16 levels that a model can write in 100 characters. A discriminated union has no such cost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from .errors import InvalidArguments, Violation
+from .violations import Json
+
+MAX_PATHS = 4096
+"""Most ways through nested unions that one validation may try: about 10 ms."""
+
+_OBJECTS = frozenset({"model", "typed-dict", "dataclass", "dict"})
+_ARRAYS = frozenset({"list", "tuple", "set", "frozenset"})
+_EITHER = frozenset({
+    "definition-ref", "definitions", "union", "nullable", "default",
+    "function-before", "function-after", "function-wrap",
+})  # fmt: skip
+
+
+def deepest(core: Json) -> int | None:
+    """How many levels arguments of a core schema may have, or None for as many as JSON may."""
+    if core.get("type") != "definitions":
+        return None  # nothing contains itself
+    widest = max((_widest(definition) for definition in core["definitions"]), default=1)
+    if widest < 2:
+        return None
+    levels, paths = 0, widest
+    while paths <= MAX_PATHS:
+        levels, paths = levels + 1, paths * widest
+    return levels
+
+
+def _widest(node: Any) -> int:
+    """The most members that could hold more of the same in any union of a core schema."""
+    if isinstance(node, list | tuple):
+        return max((_widest(item) for item in cast("list[Any]", node)), default=1)
+    if not isinstance(node, dict):
+        return 1
+    schema = cast("Json", node)
+    inner = max((_widest(v) for k, v in schema.items() if k not in ("metadata", "serialization", "config")), default=1)
+    if schema.get("type") != "union":
+        return inner
+    choices: list[Any] = schema["choices"]
+    kinds: list[str] = [(choice[0] if isinstance(choice, tuple) else choice)["type"] for choice in choices]
+    rivals = (sum(kind in same or kind in _EITHER for kind in kinds) for same in (_OBJECTS, _ARRAYS))
+    return max(inner, *rivals)
+
+
+def check_depth(text: str | bytes, limit: int) -> None:
+    """Raise InvalidArguments if JSON text nests deeper than a number of levels; text that is no JSON passes."""
+    from pydantic_core import from_json
+
+    try:
+        level: list[Any] = [from_json(text)]
+    except ValueError:
+        return
+    for _ in range(limit + 1):
+        following: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                following.extend(cast("Json", item).values())
+            elif isinstance(item, list):
+                following.extend(cast("list[Any]", item))
+        level = [item for item in following if isinstance(item, dict | list)]
+        if not level:
+            return
+    raise InvalidArguments([Violation("", f"arguments are nested too deeply: at most {limit} levels here")])
