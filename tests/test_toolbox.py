@@ -4,6 +4,8 @@ import asyncio
 import importlib
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -238,3 +240,31 @@ async def test_the_built_in_tools_can_be_had_for_a_registry_of_ones_own(folder):
     assert not (folder / "copy").exists()
     for close in reversed(closers):
         close()
+
+
+TRACED = """
+import asyncio, sys
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext, Tracer, TracerProvider
+
+class Provider(TracerProvider):
+    def get_tracer(self, *args, **kwargs):
+        return Recorder()
+
+class Recorder(Tracer):
+    def start_span(self, name, *args, **kwargs):
+        print("span", name)
+        return NonRecordingSpan(SpanContext(1, 1, False))
+    def start_as_current_span(self, name, *args, **kwargs):
+        raise NotImplementedError
+
+trace.set_tracer_provider(Provider())
+from toolcrib import Toolbox
+with Toolbox.open(workspace=sys.argv[1]) as box:
+    box.call_sync("read_file", {"path": "notes.txt"})
+"""
+
+
+def test_a_host_that_traces_gets_a_span_of_every_call(folder):
+    done = subprocess.run([sys.executable, "-c", TRACED, str(folder)], capture_output=True, text=True, check=False)
+    assert done.stdout == "span execute_tool read_file\n", done.stderr

@@ -6,6 +6,7 @@ Imports are inside the functions: `from toolcrib import Toolbox` alone loads not
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -276,6 +277,10 @@ class Toolbox:
         pipeline.dry_run = settings.dry_run
         self.guard = pipeline.guard = LoopGuard()
         pipeline.events.subscribe(self.audit.listen)
+        if "opentelemetry.trace" in sys.modules:  # a host that traces has loaded it; nobody else pays for it
+            from .core.telemetry import trace_calls
+
+            self._closers.append(trace_calls(pipeline.events))
         if given.builtin:
             for tool in self._builtin():
                 self.registry.register(tool)

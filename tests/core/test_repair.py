@@ -102,6 +102,11 @@ def test_a_cut_off_python_dict_is_never_completed(value: dict[str, Any], data: s
         parse_object(text)
 
 
+def test_an_escape_that_only_python_knows_is_not_read_as_a_backslash() -> None:
+    assert repair(repr({"'\x1f": []})) in (None, {"'\x1f": []})
+    assert repair('{"pattern": "\\d+"}') == {"pattern": "\\d+"}
+
+
 @given(OBJECTS)
 def test_a_python_dict_means_what_it_says(value: dict[str, Any]) -> None:
     text = repr(value)

@@ -22,6 +22,7 @@ MAX_GUESSED = 20_000
 
 _FENCE = re.compile(r"\A```(?:json)?\s*|\s*```\Z")
 _ESCAPE = re.compile(r'(\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})|\\')
+_PYTHON_ESCAPE = re.compile(r"\\x[0-9a-fA-F]{2}|\\U[0-9a-fA-F]{8}")
 _ODD_ESCAPE = re.compile(r"\\[^'\"\\/bfnrtu]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _WORD = re.compile(r"[^\s\"'{}\[\],:\\]+")
@@ -42,7 +43,10 @@ def repair(text: str) -> Json | None:
 
 def _json(text: str) -> Any:
     """JSON but for raw control characters in strings and backslashes that escape nothing."""
-    for candidate in (text, _ESCAPE.sub(lambda m: m.group(1) or "\\\\", text)):
+    candidates = [text]
+    if not _PYTHON_ESCAPE.search(text):  # `\\x1f` is one character to Python and four to a careless JSON writer
+        candidates.append(_ESCAPE.sub(lambda m: m.group(1) or "\\\\", text))
+    for candidate in candidates:
         try:
             return json.loads(candidate, strict=False, parse_constant=_refuse)
         except (ValueError, RecursionError):
