@@ -111,6 +111,7 @@ async def test_errors_and_refusals_are_kept_with_their_kind(audit):
     await r.execute("wipe", {"pth": 1})
     await r.execute("wip", {})
     assert [row["outcome"] for row in audit.query()] == ["not_found", "invalid", "exception"]
+    assert [row["verdict"] for row in audit.query()] == ["none", "none", "allow"]
     assert "cannot" in audit.query(outcome="exception")[0]["error"]
 
 

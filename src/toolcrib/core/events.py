@@ -60,7 +60,10 @@ class ApprovalResolved:
 
 @dataclass(frozen=True, slots=True)
 class CallFinished:
-    """The one outcome of a call. `duration` in seconds from find to bound; `arguments` is JSON text."""
+    """The one outcome of a call. `duration` in seconds from find to bound; `arguments` is JSON text.
+
+    `verdict` is allow, ask or deny; none where the call ended before it was judged (unknown tool, bad arguments).
+    """
 
     call_id: str
     tool: str

@@ -168,7 +168,7 @@ class Pipeline:
         output = with_hint(output)
         if self.events.listeners:
             ctx = ctx or EMPTY_CONTEXT
-            verdict = "deny" if output.error_kind == "denied" else "allow"
+            verdict = _verdict(output)
             self.events.emit(
                 CallFinished(call_id or self.new_id(), safe(name), "", self._told(_show(arguments))[:2000],
                              ctx.session_id, time.time(), 0.0, output, verdict, None, None, ctx.channel, True)
@@ -244,7 +244,7 @@ class Pipeline:
         trace: _Trace,
     ) -> None:
         grant = trace.grant
-        verdict = "deny" if output.error_kind == "denied" else "ask" if output.error_kind == "pending" else "allow"
+        verdict = _verdict(output)
         self.events.emit(
             CallFinished(
                 call_id, tool.name, tool.category, text, ctx.session_id, started, time.perf_counter() - begun, output,
@@ -534,6 +534,14 @@ class Pipeline:
                 await door(done, total, message)
 
         own.__dict__["on_progress"] = report
+
+
+_VERDICTS = {"denied": "deny", "loop": "deny", "pending": "ask", "invalid": "none", "not_found": "none"}
+
+
+def _verdict(output: ToolOutput) -> str:
+    """What was decided of a call; "none" where it ended before anything could be."""
+    return _VERDICTS.get(output.error_kind or "", "allow")
 
 
 class _Trace:
