@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ class Approvals:
 
     def __init__(self, path: Path | str) -> None:
         self._connection = connect(path, durable=True)
+        weakref.finalize(self, self._connection.close)  # one that nobody closed
         self._lock = threading.Lock()
 
     def add(self, row: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ import logging
 import sqlite3
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
@@ -40,6 +41,7 @@ class Audit:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._connection = connect(path, timeout=0)
+        weakref.finalize(self, self._connection.close)  # one that nobody closed
         self._lock = threading.Lock()
         self._rows: deque[tuple[Any, ...]] = deque()
         self._wake = threading.Event()

@@ -61,14 +61,21 @@ def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) ->
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     # Setting up waits for other processes that do the same, whatever is waited for later.
     connection = sqlite3.connect(path, timeout=max(timeout, 10.0), isolation_level=None, check_same_thread=False)
+    try:
+        _set_up(connection, path, durable)
+        connection.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_up(connection: sqlite3.Connection, path: Path | str, durable: bool) -> None:
     connection.row_factory = sqlite3.Row
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > SCHEMA_VERSION:
-        connection.close()
         raise sqlite3.DatabaseError(f"{path} was written by a newer version (schema {version} > {SCHEMA_VERSION})")
     if version < SCHEMA_VERSION:
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
-    connection.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
-    return connection

@@ -18,6 +18,7 @@ import sqlite3
 import stat
 import threading
 import time
+import weakref
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -537,6 +538,7 @@ class Journal:
     def _connect(self) -> sqlite3.Connection:
         if self._db is None or self._pid != os.getpid():  # a connection must not cross a fork
             self._db = open_journal_db(self.folder)
+            weakref.finalize(self, self._db.close)  # one that nobody closed
             self._pid = os.getpid()
         return self._db
 
@@ -557,9 +559,13 @@ class Journal:
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
     """A connection to the journal's list, in autocommit; waits up to 10 s for other processes."""
     db = sqlite3.connect(folder.journal / "journal.db", timeout=10, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    db.executescript(_SCHEMA)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.executescript(_SCHEMA)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
