@@ -20,7 +20,7 @@ PROGRAMS = [pytest.param(c.path, id=f"{c.origin}-{'.'.join(map(str, c.version))}
 
 
 def _within_reach(program: Path, base: Path) -> str:
-    """The program itself or, where it lies in a folder closed to others (a clone below 0700), a copy with its libraries."""
+    """The program itself or, where it lies in a folder closed to others (a clone below 0700), a copy with its libs."""
     if all(folder.stat().st_mode & 0o001 for folder in program.parents):
         return str(program)
     packages = program.parents[2]
