@@ -7,7 +7,6 @@ WAL with `synchronous=NORMAL`: rows survive the end of the process, the last one
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
 import threading
@@ -206,16 +205,6 @@ class Audit:
             after = rows[-1]["seq"] if rows else after
             if not rows:
                 time.sleep(poll)
-
-    async def afollow(self, poll: float = 0.2, **filters: Any) -> Any:
-        """`follow` for a running event loop."""
-        newest = self.query(limit=1, kind=None)
-        after: int = newest[0]["seq"] if newest else 0
-        while True:
-            for row in self.query(after=after, **filters):
-                after = row["seq"]
-                yield row
-            await asyncio.sleep(poll)
 
 
 def _writable(row: tuple[Any, ...]) -> tuple[Any, ...]:
