@@ -9,7 +9,6 @@ says so.
 from __future__ import annotations
 
 import ctypes
-import errno
 import functools
 import os
 import subprocess
@@ -244,8 +243,3 @@ def run_read_only(
             outcome.process.stdout.close()
             errors.seek(0)
             outcome.said = errors.read(4_000).decode("utf-8", "replace").strip()
-
-
-def is_missing(error: OSError) -> bool:
-    """Whether a program could not start because it is not there or cannot run here."""
-    return error.errno in {errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.EPERM}
