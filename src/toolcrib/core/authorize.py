@@ -53,12 +53,16 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave to run. `edited` are arguments that the approver changed: they are bound and judged again."""
+    """Leave to run. `edited` are arguments that the approver changed: they are bound and judged again.
+
+    `approval_id` names a stored yes that this run uses up: the intent row and that become one transaction.
+    """
 
     rule: str | None = None
     reason: str = ""
     approver: str | None = None
     edited: Mapping[str, Any] | None = None
+    approval_id: str | None = None
 
 
 class Authorizer(Protocol):

@@ -16,8 +16,9 @@ Verdict = Literal["allow", "ask", "deny"]
 class Judgement:
     """A tool's own judgement of one call's arguments.
 
-    `unknown` marks an `ask` whose only reason is that the effect cannot be known beforehand; in an active
-    workspace sandbox without network policy turns that into allow (spec 6.0 step 4).
+    `unknown` marks an `ask` whose every reason is one that the sandbox's walls answer: the effect cannot be known
+    beforehand, or it stays where those walls keep it. In an active workspace sandbox without network, policy turns
+    that into allow (spec 6.0 step 4).
     """
 
     verdict: Verdict

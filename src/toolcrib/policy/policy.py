@@ -43,6 +43,10 @@ class Rules(Protocol):
         """The strictest matching rule's verdict."""
         ...
 
+    def touches(self, tool: Tool) -> bool:
+        """Whether any rule could match a call of this tool; where none can, its calls need not be looked at."""
+        ...
+
 
 class Policy:
     """May this call run? An `Authorizer` for a registry.
@@ -159,7 +163,7 @@ class Policy:
 
     def clears(self, tool: Tool) -> bool:
         """Whether every call of this tool is allowed, whatever its arguments."""
-        if tool.judge is not None or self.rules is not None:
+        if tool.judge is not None or (self.rules is not None and self.rules.touches(tool)):
             return False
         return self.check(tool, {}).verdict == "allow"
 
