@@ -9,9 +9,11 @@ import time
 
 import pytest
 
+from toolcrib.core.authorize import Grant
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
+from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit import MAX_ARGUMENTS, Audit
 
 
@@ -138,6 +140,7 @@ import asyncio, os, sys
 sys.path[:0] = sys.argv[2:]
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
+from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit import Audit
 audit = Audit(sys.argv[1])
 @tool(category="destructive")
@@ -182,3 +185,67 @@ async def test_text_that_is_no_unicode_keeps_no_row_out(audit):
     assert sorted(kind for kind, _, _ in rows) == ["intent", "outcome", "outcome", "outcome"]
     assert any(arguments == '{"n":"\\udcff"}' for _, arguments, _ in rows)
     assert {session for _, _, session in rows} == {"s\\ud800", None}
+
+
+def stored_yes(path, tool_name="wipe", state="approved", seconds=60.0):
+    approvals = Approvals(path)
+    now = time.time()
+    approvals.add({
+        "id": "ap_1", "call_id": "c", "tool": tool_name, "category": "destructive", "arguments": "{}", "preview": "",
+        "reason": "", "digest": "d", "created": now, "expires": now + 60,
+    })  # fmt: skip
+    if state == "approved":
+        approvals.resolve("ap_1", True, approver="me")
+    with sqlite3.connect(path) as other:
+        other.execute("UPDATE approval SET expires = ?", [now + seconds])
+    other.close()
+    approvals.close()
+
+
+class Grants:
+    def __init__(self, approval_id):
+        self.approval_id = approval_id
+
+    def clears(self, tool):
+        return False
+
+    async def authorize(self, request, approved=None):
+        return Grant("rule", approver="me", approval_id=self.approval_id)
+
+
+async def test_an_approval_is_used_up_with_the_intent_of_the_one_call_that_it_was_for(audit):
+    stored_yes(audit.path)
+    r = registry(audit)
+    r.pipeline.authorizer = Grants("ap_1")
+    outputs = await asyncio.gather(*[r.execute("wipe", {"path": "a"}) for _ in range(5)])
+    assert sorted(output.error_kind or "ok" for output in outputs) == ["denied"] * 4 + ["ok"]
+    assert all("used up or expired" in o.for_llm for o in outputs if o.is_error)
+    assert len(audit.query(kind="intent")) == 1
+    with sqlite3.connect(audit.path) as other:
+        assert other.execute("SELECT state FROM approval").fetchall() == [("used",)]
+    other.close()
+
+
+@pytest.mark.parametrize(("state", "seconds"), [("approved", -1.0), ("pending", 60.0)])
+async def test_an_approval_that_is_none_any_more_lets_nothing_run(audit, state, seconds):
+    stored_yes(audit.path, state=state, seconds=seconds)
+    r = registry(audit)
+    r.pipeline.authorizer = Grants("ap_1")
+    assert (await r.execute("wipe", {"path": "a"})).error_kind == "denied"
+    assert audit.query(kind="intent") == []
+
+
+async def test_an_approval_whose_intent_cannot_be_written_stays_unused(audit):
+    stored_yes(audit.path)
+    with sqlite3.connect(audit.path) as other:
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON record BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+    r = registry(audit)
+    r.pipeline.authorizer = Grants("ap_1")
+    output = await r.execute("wipe", {"path": "a"})
+    assert output.error_kind == "denied"
+    assert "could not be recorded" in output.for_llm
+    with sqlite3.connect(audit.path) as other:
+        other.execute("DROP TRIGGER full")
+        assert other.execute("SELECT state FROM approval").fetchall() == [("approved",)]
+    other.close()
+    assert (await r.execute("wipe", {"path": "a"})).for_llm == "wiped"

@@ -413,12 +413,14 @@ class Pipeline:
         request: CallRequest | None,
         grant: Grant,
     ) -> ToolOutput:
-        """Commit the intention to run a call with effects, then run it."""
-        if self.intent is not None and not tool.is_read_only:
+        """Commit the intention to run a call with effects, or on a stored approval, then run it."""
+        if self.intent is not None and (grant.approval_id is not None or not tool.is_read_only):
             try:
                 committed = self.intent(request or CallRequest(call_id, tool, text, ctx), grant)
                 if committed is not None:
                     await committed
+            except ToolExecutionDenied as error:  # the approval it rests on is used up
+                return with_hint(denied(tool, error))
             except Exception as error:
                 log.exception("the intent of %s could not be recorded", tool.name)
                 return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))

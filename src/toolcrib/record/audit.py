@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.authorize import CallRequest, Grant
+from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
 from ..core.threads import shared_threads
 from .database import connect
@@ -46,16 +47,24 @@ class Audit:
         self._wake = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._durable: sqlite3.Connection | None = None  # syncs every commit; opened for the first stored approval
+        self._durable_lock = threading.Lock()
 
     # --- writing
 
     def intent(self, request: CallRequest, grant: Grant) -> Awaitable[None] | None:
-        """Commit that this call is about to run. Raises where that is impossible: then it must not run."""
+        """Commit that this call is about to run. Raises where that is impossible: then it must not run.
+
+        A grant that names a stored approval uses it up in the same transaction, synced to the disk; one that is used
+        up or expired already raises ToolExecutionDenied.
+        """
         ctx = request.ctx
         row = (
             "intent", time.time(), request.call_id, ctx.session_id, ctx.channel, request.tool.name,
             str(request.tool.category), _cut(request.text), "allow", grant.rule, grant.approver, None, None, None, None,
         )  # fmt: skip
+        if grant.approval_id is not None:
+            return shared_threads.run(self._use_up, {"row": _writable(row), "approval_id": grant.approval_id})
         try:
             with self._lock:
                 self._connection.execute(_INSERT, row)
@@ -79,6 +88,28 @@ class Audit:
                 if time.monotonic() > deadline or ("locked" not in str(error) and "busy" not in str(error)):
                     raise
             time.sleep(0.005)
+
+    def _use_up(self, row: tuple[Any, ...], approval_id: str) -> None:
+        """The intent and the end of the yes it rests on, as one: neither is ever there without the other."""
+        with self._durable_lock:
+            if self._durable is None:
+                self._durable = connect(self.path, durable=True, timeout=10)
+                weakref.finalize(self, self._durable.close)
+            connection = self._durable
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                used = connection.execute(
+                    "UPDATE approval SET state='used' WHERE id=? AND state='approved' AND expires > ?",
+                    [approval_id, time.time()],
+                )
+                if used.rowcount != 1:
+                    raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
+                connection.execute(_INSERT, row)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
 
     def listen(self, event: Any) -> None:
         """An event listener: keeps the outcome of every call."""
@@ -149,6 +180,9 @@ class Audit:
             self._wake.set()
             with self._lock:
                 self._connection.close()
+            with self._durable_lock:
+                if self._durable is not None:
+                    self._durable.close()
 
     # --- reading
 
