@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .empty import EMPTY
+from .labels import Labels
 
 ErrorKind = Literal[
     "not_found",
@@ -86,7 +87,8 @@ class ToolOutput:
     `content` holds blocks that are not plain text (or all blocks, in order, where a tool mixes them).
     `data` is structured data that fits the tool's `output_schema`.
     `is_async`: the work goes on and will report later. `pause_for_input`: the caller should stop and wait
-    for a person. `error_kind` says which stage ended the call; None on success.
+    for a person. `error_kind` says which stage ended the call; None on success. `labels` say whether the text may
+    be believed and told; a tool that knows better than its category sets them.
     """
 
     for_llm: str = ""
@@ -98,6 +100,7 @@ class ToolOutput:
     data: Any = None
     meta: Mapping[str, Any] = EMPTY
     error_kind: ErrorKind | None = None
+    labels: Labels | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return self.for_llm
@@ -138,3 +141,11 @@ def plain_output(text: str) -> ToolOutput:
     output = object.__new__(ToolOutput)
     output.__dict__["for_llm"] = text
     return output
+
+
+def with_labels(output: ToolOutput, labels: Labels | None) -> ToolOutput:
+    """The same output with these labels: `dataclasses.replace` at a fifth of the cost."""
+    labelled = object.__new__(ToolOutput)
+    labelled.__dict__.update(output.__dict__)
+    labelled.__dict__["labels"] = labels
+    return labelled

@@ -26,7 +26,8 @@ from .drive import NOT_STARTED, TimedOut, drive
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
 from .events import CallFinished, CallProgress, CallStarted, EventStream
 from .gate import Gate
-from .output import ToolOutput, plain_output
+from .labels import Labels
+from .output import ToolOutput, plain_output, with_labels
 from .refusals import HINT, denied, describe_error, invalid, timed_out, unexpected, with_hint, withheld
 from .threads import ThreadsExhausted, ToolThreads, shared_threads
 from .tool import Tool, encode
@@ -95,6 +96,14 @@ class Guard(Protocol):
         ...
 
 
+class Flow(Protocol):
+    """Gives results their information-flow labels, and remembers what a session has read."""
+
+    def label(self, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> Labels:
+        """The labels of a result, as the tool gave it: before it is cut or redacted."""
+        ...
+
+
 Intent = Callable[[CallRequest, Grant], Awaitable[None] | None]
 """Commits the intention to run a call with effects, before it runs. One that raises is a refusal."""
 
@@ -106,6 +115,7 @@ class Pipeline:
         self.authorizer: Authorizer | None = None
         self.intent: Intent | None = None
         self.guard: Guard | None = None
+        self.flow: Flow | None = None
         self.redact: Redact | None = None
         self.spill: Spill | None = None
         self.dry_run = False
@@ -466,7 +476,12 @@ class Pipeline:
             else:
                 result = await drive(_await(work), NOT_STARTED, timeout) if _awaitable(work) else work
             if type(result) is str:
-                if tool.output_schema is None and self.redact is None and len(result) <= tool.max_output:
+                if (
+                    tool.output_schema is None
+                    and self.redact is None
+                    and self.flow is None
+                    and len(result) <= tool.max_output
+                ):
                     return plain_output(result if result.isprintable() else safe(result))
                 output = plain_output(result)
             else:
@@ -501,7 +516,10 @@ class Pipeline:
             if watched:
                 self.running.pop(id(own), None)
         try:
+            labels = output.labels if self.flow is None else self.flow.label(tool, kwargs, output, own)
             output = bound(output, tool.max_output, call_id, self.spill, self.redact)
+            if labels is not output.labels:
+                output = with_labels(output, labels)
         except Exception as error:
             log.exception("the output of %s could not be bounded", tool.name)
             output = withheld(tool, error)

@@ -18,6 +18,7 @@ from .modes import MODES, check_mode
 
 if TYPE_CHECKING:
     from .approval import Approver
+    from .flow import Flow
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -66,6 +67,7 @@ class Policy:
         yes: bool = False,
         walled: Callable[[], bool] | None = None,
         rules: Rules | None = None,
+        flow: Flow | None = None,
         approver: Approver | None = None,
     ) -> None:
         self.mode = check_mode(mode)
@@ -76,6 +78,7 @@ class Policy:
         self.quiet = yes or not enabled or approval == "always_allow"
         self.walled = walled or (lambda: False)
         self.rules = rules
+        self.flow = flow
         self.approver = approver
 
     # --- the steps
@@ -86,6 +89,7 @@ class Policy:
         try:
             judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
             ruled = self.rules.match(tool, arguments, ctx) if self.rules is not None else None
+            flowing = self.flow.question(tool, arguments, ctx) if self.flow is not None else None
         except Exception as error:
             log.exception("the check of a %s call failed", tool.name)
             return Check("deny", category, None, f"the check of this call failed: {error}", 1)
@@ -99,6 +103,8 @@ class Policy:
             return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
         # 2: somebody asked to be asked
         asked = self._asked_for(tool, ruled, category)
+        if asked is None and flowing is not None:
+            asked = Check("ask", category, flowing.rule, flowing.reason, 2)
         if asked is not None:
             return self._quieted(asked)
         # 3: allowed by a trusted rule
@@ -165,6 +171,8 @@ class Policy:
         """Whether every call of this tool is allowed, whatever its arguments."""
         if tool.judge is not None or (self.rules is not None and self.rules.touches(tool)):
             return False
+        if self.flow is not None and self.flow.watches(tool):
+            return False
         return self.check(tool, {}).verdict == "allow"
 
     async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
@@ -176,6 +184,7 @@ class Policy:
         if verdict.verdict == "allow":
             return Grant(verdict.rule, verdict.reason, approved.approver if approved else None)
         if approved is not None:  # a person changed the arguments and said yes to the change
+            self._endorse(request)
             return approved
         if self.approver is None:
             text = (
@@ -183,7 +192,15 @@ class Policy:
                 "The host can pass an approver, or run in another mode."
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
-        return await self.approver.ask(request, verdict.reason, verdict.rule)
+        answer = await self.approver.ask(request, verdict.reason, verdict.rule)
+        if isinstance(answer, Grant) and answer.edited is None:
+            self._endorse(request)
+        return answer
+
+    def _endorse(self, request: CallRequest) -> None:
+        """A person saw these values and said yes: they count as trusted from now on, in this session."""
+        if self.flow is not None:
+            self.flow.endorse(request.tool, request.arguments, request.ctx.session_id)
 
 
 def bare_check(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:

@@ -1,0 +1,343 @@
+"""Information flow: a call that would act on what an untrusted result said is asked about (spec 6.9).
+
+Results carry labels, joined over a session. Where a sink's destination or value stands in an untrusted result of
+its session, a person is asked, and the question names that result. What the model paraphrased cannot be seen, nor
+what stands in an image: `strict` asks for every sink once anything untrusted was read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from ..core.context import ToolContext
+from ..core.errors import ConfigError
+from ..core.labels import LABELS, Labels
+from ..core.output import ResourceBlock, TextBlock, ToolOutput
+from ..core.tool import Tool, ToolCategory
+from ..core.verdict import Judgement
+from .plain import one_line
+
+FlowPolicy = Literal["off", "said", "default", "strict"]
+FLOW_POLICIES: tuple[FlowPolicy, ...] = ("off", "said", "default", "strict")
+
+MAX_SESSIONS = 1_000
+MAX_CHARS = 2 * 2**20
+"""Untrusted text that is kept of a session, in characters. Beyond it every sink of the session asks."""
+WORDS = 6
+"""So many words in a row that also stand in an untrusted result were taken from there; looked for at every sixth
+word, so that eleven are sure to be found."""
+MAX_RUNS = 100
+"""So many of them are looked for in one call: about 20 ms in the largest session. A text with more asks."""
+
+_C = ToolCategory
+_UNTRUSTED = frozenset({_C.NETWORK_READ, _C.NETWORK_WRITE})
+_PRIVATE = frozenset({_C.FILESYSTEM_READ, _C.FILESYSTEM_WRITE, _C.SHELL, _C.MEMORY, _C.HARDWARE, _C.MESSAGING})
+_SINKS = frozenset({_C.NETWORK_WRITE, _C.MESSAGING, _C.DESTRUCTIVE})
+
+_TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|]+")
+_TRIM = ".:!?"
+_ADDRESS = re.compile(r".@.|://|[\w-]\.[a-z]{2,}|^~?/.{3,}|/.*/")
+LONG_TOKEN = 20
+"""A word of this length is a key or a digest."""
+DESTINATIONS = frozenset(
+    {"address", "bcc", "cc", "channel", "chat", "chat_id", "dest", "destination", "domain", "email", "endpoint", "host",
+     "hostname", "owner", "path", "paths", "phone", "project", "recipient", "recipients", "repo", "repository",
+     "server", "target", "to", "uri", "url", "user", "user_id", "username", "webhook"}
+)  # fmt: skip
+"""Parameters that say where something goes: their values are looked for however plain they are."""
+
+
+def default_labels(tool: Tool) -> Labels:
+    """What a tool's results are as long as nobody says otherwise: by category and hints, never by name.
+
+    A hint can make a result untrusted; only a tool's own code or the operator can make one trusted.
+    """
+    category = ToolCategory(tool.category)
+    untrusted = category in _UNTRUSTED or tool.open_world is True
+    return LABELS[untrusted, category in _PRIVATE]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An untrusted result: what it is called in a question, its text for searching, and its tokens."""
+
+    shown: str
+    text: str
+    tokens: frozenset[str]
+    words: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Session:
+    labels: Labels = LABELS[False, False]
+    sources: list[_Source] = field(default_factory=list[_Source])
+    size: int = 0
+    full: bool = False
+    said: list[_Source] = field(default_factory=list[_Source])
+    endorsed: set[str] = field(default_factory=set[str])
+
+
+class Flow:
+    """Remembers what each session read, and asks before it reaches a sink.
+
+    `reaches_out(arguments, ctx)` says whether a shell call could reach the network. Calls without a session share
+    one. Memory is bounded: sessions used longest ago are forgotten but for the fact that they read something
+    untrusted.
+    """
+
+    def __init__(
+        self,
+        policy: FlowPolicy = "default",
+        reaches_out: Callable[[Tool, Mapping[str, Any], ToolContext], bool] | None = None,
+    ) -> None:
+        if policy not in FLOW_POLICIES:
+            raise ConfigError(f"unknown labels.policy {policy!r}; known: {', '.join(FLOW_POLICIES)}")
+        self.policy = policy
+        self._reaches_out = reaches_out
+        self._sessions: OrderedDict[str | None, _Session] = OrderedDict()
+        self._forgotten: set[str | None] = set()
+        self._defaults: dict[Tool, Labels] = {}
+
+    # --- after a call
+
+    def label(self, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> Labels:
+        """The labels of a result, before it is cut; its session remembers it."""
+        labels = output.labels
+        if labels is None:
+            labels = self._defaults.get(tool)
+            if labels is None:
+                labels = self._defaults[tool] = default_labels(tool)
+        session = self._sessions.get(ctx.session_id)
+        if session is None:
+            session = self._session(ctx.session_id)
+        if session.labels is not labels:
+            session.labels = session.labels.join(labels)
+        if labels.integrity == "untrusted" and self.policy != "off":
+            self._remember(session, tool, arguments, output)
+        return labels
+
+    def _remember(self, session: _Session, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput) -> None:
+        text = "\n".join(_texts_of(output))
+        session.size += len(text)
+        if session.size > MAX_CHARS:
+            session.full = True
+            return
+        source = _source(_shown(tool, arguments), text)
+        if source.tokens:
+            session.sources.append(source)
+
+    def _session(self, session_id: str | None) -> _Session:
+        session = self._sessions[session_id] = _Session()
+        if session_id in self._forgotten:
+            session.labels, session.full = LABELS[True, True], True
+        if len(self._sessions) > MAX_SESSIONS:
+            oldest, dropped = self._sessions.popitem(last=False)
+            if dropped.labels.integrity == "untrusted":
+                self._forgotten.add(oldest)
+        return session
+
+    # --- what the host says
+
+    def trust(self, text: str, session_id: str | None = None) -> None:
+        """The user said this: with policy `said`, values in it are theirs wherever else they stand."""
+        session = self._sessions.get(session_id) or self._session(session_id)
+        session.said.append(_source("the user", text))
+
+    def endorse(self, tool: Tool, arguments: Mapping[str, Any], session_id: str | None) -> None:
+        """A person approved this call: its values are no longer asked about in this session."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.endorsed.update(_folded(value) for _, value in _strings(arguments))
+
+    def labels_of(self, session_id: str | None) -> Labels:
+        """The join of everything a session read."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            return session.labels
+        return LABELS[True, True] if session_id in self._forgotten else LABELS[False, False]
+
+    def forget(self, session_id: str | None) -> None:
+        """A session has ended."""
+        self._sessions.pop(session_id, None)
+        self._forgotten.discard(session_id)
+
+    # --- before a call
+
+    def watches(self, tool: Tool) -> bool:
+        """Whether calls of this tool may ever be asked about."""
+        return self.policy != "off" and (tool.category in _SINKS or tool.category == _C.SHELL)
+
+    def question(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """Why a person should be asked about this call, or None."""
+        if not self.watches(tool):
+            return None
+        session_id = ctx.session_id
+        session = self._sessions.get(session_id)
+        if session is None:
+            if session_id not in self._forgotten:
+                return None
+            session = self._session(session_id)
+        if session.labels.integrity != "untrusted":
+            return None
+        if tool.category == _C.SHELL and self._reaches_out and not self._reaches_out(tool, arguments, ctx):
+            return None
+        if self.policy == "strict":
+            source = session.sources[-1].shown if session.sources else "an earlier result"
+            return _ask("strict", f"this session has read untrusted content ({source}), and {_why_sink(tool)}")
+        for name, value in _strings(arguments):
+            if _folded(value) in session.endorsed:
+                continue
+            found = _found(value, session.sources, name in DESTINATIONS)
+            if found is None:
+                continue
+            source, part = found
+            if self.policy == "said" and any(_stands_in(part, said) for said in session.said):
+                continue
+            return _ask(self.policy, f"{_quoted(part)} stands in the result of {source.shown}, which is untrusted, "
+                        f"and {_why_sink(tool)}")  # fmt: skip
+        if session.full:
+            text = f"this session has read more untrusted content than can be searched, and {_why_sink(tool)}"
+            return _ask("full", text)
+        return None
+
+
+def _ask(rule: str, reason: str) -> Judgement:
+    return Judgement("ask", reason, f"labels:{rule}")
+
+
+def _why_sink(tool: Tool) -> str:
+    return {
+        _C.DESTRUCTIVE: f"{tool.name} destroys",
+        _C.MESSAGING: f"{tool.name} sends messages",
+        _C.SHELL: f"{tool.name} can reach the network",
+    }.get(ToolCategory(tool.category), f"{tool.name} sends data out")
+
+
+def _quoted(text: str) -> str:
+    line = one_line(text)
+    return f'"{line[:80]}{"…" if len(line) > 80 else ""}"'
+
+
+# --- finding a value in a text
+
+
+def _found(value: str, sources: list[_Source], destination: bool) -> tuple[_Source, str] | None:
+    """The first source that has this value, a telling token of it, or a run of its words; and what it has of it."""
+    text = _folded(value)
+    if not text:
+        return None
+    whole = _says_something(text) or (destination and len(text) > 2)
+    tokens = [token for token in _tokens(text) if _is_telling(token)]
+    runs = list(_runs(text))
+    left = MAX_RUNS
+    for source in sources:
+        if whole and _stands_in(text, source):
+            return source, text
+        for token in tokens:
+            if token in source.tokens:
+                return source, token
+        for words in runs:
+            if not source.words.issuperset(words):
+                continue
+            run = " ".join(words)
+            left -= 1
+            if run in source.text or left == 0:
+                return source, run
+    return None
+
+
+def _stands_in(text: str, source: _Source) -> bool:
+    """Whether the text stands there as a whole: not as a piece of a longer word."""
+    if text in source.tokens:
+        return True
+    start = source.text.find(text)
+    while start >= 0:
+        before = source.text[start - 1 : start]
+        after = source.text[start + len(text) : start + len(text) + 1]
+        if not ((before.isalnum() and text[0].isalnum()) or (after.isalnum() and text[-1].isalnum())):
+            return True
+        start = source.text.find(text, start + 1)
+    return False
+
+
+def _says_something(text: str) -> bool:
+    """Whether a whole value is more than a common word or a small number."""
+    return _is_telling(text) or (len(text) >= 12 and not text.replace(".", "").isdigit())
+
+
+def _is_telling(token: str) -> bool:
+    """Whether one word says something by standing somewhere: an address, a path, an id, a key."""
+    if len(token) < 5:
+        return False
+    return len(token) >= LONG_TOKEN or _ADDRESS.search(token) is not None or sum(map(str.isdigit, token)) >= 4
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _tokens(text: str) -> frozenset[str]:
+    """Words, addresses, paths; of a URL or e-mail address the host as well, of a path the last name."""
+    found: set[str] = set()
+    for match in _TOKEN.finditer(text):
+        token = match.group().strip(_TRIM)
+        if not token:
+            continue
+        found.add(token)
+        if "://" in token:
+            found.add(re.split(r"[/?#]", token.split("://", 1)[1], maxsplit=1)[0].rpartition("@")[2])
+        elif "@" in token:
+            found.add(token.rpartition("@")[2])
+        if "=" in token:
+            found.update(piece.strip(_TRIM) for piece in token.split("=") if piece)
+    return frozenset(found)
+
+
+def _runs(text: str) -> Iterator[list[str]]:
+    words = text.split(" ")
+    for start in range(0, len(words) - WORDS + 1, WORDS):
+        yield words[start : start + WORDS]
+
+
+def _source(shown: str, text: str) -> _Source:
+    folded = _folded(text)
+    return _Source(shown, folded, _tokens(folded), frozenset(folded.split(" ")))
+
+
+def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Every string in arguments, and numbers as text, each with the parameter it stands in."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in cast("Mapping[Any, Any]", value).items():
+            yield from _strings(item, str(key).casefold())
+    elif isinstance(value, list | tuple):
+        for item in cast("list[Any]", value):
+            yield from _strings(item, name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield name, str(value)
+
+
+def _texts_of(output: ToolOutput) -> Iterator[str]:
+    yield output.for_llm
+    for block in output.content:
+        if isinstance(block, TextBlock) or (isinstance(block, ResourceBlock) and block.text is not None):
+            yield block.text or ""
+        if isinstance(block, ResourceBlock):
+            yield block.uri
+    if output.data is not None:
+        yield from (text for _, text in _strings(output.data))
+
+
+def _shown(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """A call as a question names it: `web_fetch https://…`."""
+    for key in ("url", "query", "path", "command"):
+        value = arguments.get(key)
+        if isinstance(value, str):
+            line = one_line(value)
+            return f"{tool.name} {line[:120]}{'…' if len(line) > 120 else ''}"
+    return tool.name
