@@ -77,7 +77,11 @@ class OutsideWorkspace(ToolError, PermissionError):
 
 
 class AddressRefused(ToolError):
-    """An address may not be dialled. The text says which rule refused it."""
+    """An address may not be dialled. The text says why, `rule` which rule refused it (`address:private`)."""
+
+    def __init__(self, text: str, rule: str = "address:malformed") -> None:
+        super().__init__(text)
+        self.rule = rule
 
 
 class ToolExecutionDenied(ToolcribError):

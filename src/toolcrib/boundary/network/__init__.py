@@ -1,0 +1,1 @@
+"""Where may a request of ours go? One guard judges addresses, and dials only what it judged."""
