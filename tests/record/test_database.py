@@ -1,5 +1,6 @@
 """The record's database opens whoever else is at it."""
 
+import contextlib
 import sqlite3
 import threading
 
@@ -19,3 +20,16 @@ def test_opening_waits_for_another_that_sets_up(tmp_path):
     connection.close()
     timer.join()
     other.close()
+
+
+def test_a_file_of_an_older_version_gains_its_columns_and_keeps_its_rows(tmp_path):
+    path = tmp_path / "record.db"
+    with contextlib.closing(sqlite3.connect(path)) as old:
+        old.executescript(
+            "CREATE TABLE approval (id TEXT PRIMARY KEY, digest TEXT NOT NULL, state TEXT NOT NULL);"
+            "INSERT INTO approval VALUES ('ap_1', 'd', 'pending'); PRAGMA user_version=1;"
+        )
+    for _ in range(2):
+        with contextlib.closing(connect(path)) as opened:
+            row = dict(opened.execute("SELECT * FROM approval").fetchone())
+    assert (row["id"], row["can_always"], row["caller"], row["run"]) == ("ap_1", 0, None, None)

@@ -99,8 +99,9 @@ class Audit:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 used = connection.execute(
-                    "UPDATE approval SET state='used' WHERE id=? AND state='approved' AND expires > ?",
-                    [approval_id, time.time()],
+                    "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved'"
+                    " AND expires > ?3",
+                    [approval_id, row[2], time.time()],
                 )
                 if used.rowcount != 1:
                     raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")

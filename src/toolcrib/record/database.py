@@ -6,7 +6,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
@@ -48,10 +48,23 @@ CREATE TABLE IF NOT EXISTS approval (
     approver TEXT,
     answer TEXT,                     -- the person's reason
     edited TEXT,                     -- arguments the person changed, JSON
-    scope TEXT NOT NULL DEFAULT 'once'
+    scope TEXT NOT NULL DEFAULT 'once',
+    can_always INTEGER NOT NULL DEFAULT 0,  -- whether `rule` is the line that an "always" writes
+    caller TEXT,                     -- channel, chat, sender and agent that asked, JSON
+    process TEXT,                    -- the process that asked; NULL once its session has ended
+    run TEXT,                        -- the call that used the yes up, and when
+    run_time REAL
 );
 CREATE INDEX IF NOT EXISTS approval_digest ON approval (digest, state);
 """
+
+_ADDED = {
+    "approval": {  # with version 2
+        "can_always": "INTEGER NOT NULL DEFAULT 0", "caller": "TEXT", "process": "TEXT", "run": "TEXT",
+        "run_time": "REAL",
+    },
+}  # fmt: skip
+"""Columns that tables of an older version lack."""
 
 
 def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) -> sqlite3.Connection:
@@ -78,4 +91,21 @@ def _set_up(connection: sqlite3.Connection, path: Path | str, durable: bool) -> 
     if version > SCHEMA_VERSION:
         raise sqlite3.DatabaseError(f"{path} was written by a newer version (schema {version} > {SCHEMA_VERSION})")
     if version < SCHEMA_VERSION:
+        _add_columns(connection)
         connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+
+
+def _add_columns(connection: sqlite3.Connection) -> None:
+    """Bring tables of an older version up to this one. Of several processes that do it at once, the first one does."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for table, columns in _ADDED.items():
+            known = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
+            for name, kind in columns.items():
+                if known and name not in known:
+                    connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
