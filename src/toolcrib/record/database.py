@@ -50,6 +50,7 @@ CREATE TABLE IF NOT EXISTS approval (
     edited TEXT,                     -- arguments the person changed, JSON
     scope TEXT NOT NULL DEFAULT 'once',
     can_always INTEGER NOT NULL DEFAULT 0,  -- whether `rule` is the line that an "always" writes
+    workspace TEXT,                  -- the folder it was asked for: where a rule would hold
     caller TEXT,                     -- channel, chat, sender and agent that asked, JSON
     process TEXT,                    -- the process that asked; NULL once its session has ended
     run TEXT,                        -- the call that used the yes up, and when
@@ -60,8 +61,8 @@ CREATE INDEX IF NOT EXISTS approval_digest ON approval (digest, state);
 
 _ADDED = {
     "approval": {  # with version 2
-        "can_always": "INTEGER NOT NULL DEFAULT 0", "caller": "TEXT", "process": "TEXT", "run": "TEXT",
-        "run_time": "REAL",
+        "can_always": "INTEGER NOT NULL DEFAULT 0", "workspace": "TEXT", "caller": "TEXT", "process": "TEXT",
+        "run": "TEXT", "run_time": "REAL",
     },
 }  # fmt: skip
 """Columns that tables of an older version lack."""
