@@ -32,4 +32,4 @@ def test_a_file_of_an_older_version_gains_its_columns_and_keeps_its_rows(tmp_pat
     for _ in range(2):
         with contextlib.closing(connect(path)) as opened:
             row = dict(opened.execute("SELECT * FROM approval").fetchone())
-    assert (row["id"], row["can_always"], row["caller"], row["run"]) == ("ap_1", 0, None, None)
+    assert (row["id"], row["scopes"], row["caller"], row["run"]) == ("ap_1", "once session", None, None)

@@ -49,7 +49,8 @@ CREATE TABLE IF NOT EXISTS approval (
     answer TEXT,                     -- the person's reason
     edited TEXT,                     -- arguments the person changed, JSON
     scope TEXT NOT NULL DEFAULT 'once',
-    can_always INTEGER NOT NULL DEFAULT 0,  -- whether `rule` is the line that an "always" writes
+    asked_by TEXT,                   -- what asks whatever rules allow; NULL where `rule` would allow the call
+    scopes TEXT NOT NULL DEFAULT 'once session',  -- how far a yes may reach
     workspace TEXT,                  -- the folder it was asked for: where a rule would hold
     caller TEXT,                     -- channel, chat, sender and agent that asked, JSON
     process TEXT,                    -- the process that asked; NULL once its session has ended
@@ -61,8 +62,8 @@ CREATE INDEX IF NOT EXISTS approval_digest ON approval (digest, state);
 
 _ADDED = {
     "approval": {  # with version 2
-        "can_always": "INTEGER NOT NULL DEFAULT 0", "workspace": "TEXT", "caller": "TEXT", "process": "TEXT",
-        "run": "TEXT", "run_time": "REAL",
+        "asked_by": "TEXT", "scopes": "TEXT NOT NULL DEFAULT 'once session'", "workspace": "TEXT", "caller": "TEXT",
+        "process": "TEXT", "run": "TEXT", "run_time": "REAL",
     },
 }  # fmt: skip
 """Columns that tables of an older version lack."""
