@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from .config import Settings
     from .core.context import ToolContext
     from .core.events import EventStream
+    from .core.labels import Labels
     from .core.output import ToolOutput
     from .core.registry import ToolRegistry
     from .core.tool import Tool
     from .core.watchdog import Watchdog
     from .policy.approval import Approver, Door
+    from .policy.flow import Flow
     from .policy.loops import LoopGuard
     from .policy.policy import Check, Policy
     from .record.approvals import Approvals
@@ -48,6 +50,7 @@ class Toolbox:
     state: StateFolder
     registry: ToolRegistry
     policy: Policy
+    flow: Flow
     approver: Approver
     guard: LoopGuard
     journal: Journal
@@ -192,6 +195,21 @@ class Toolbox:
         """Whether commands run in an active sandbox without network. Raises SandboxUnavailable."""
         return self.sandbox().active
 
+    def _reaches_out(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
+        """Whether a shell call could reach the network: commands in an active sandbox without network cannot."""
+        from .core.errors import ToolcribError
+
+        if tool.source != "own" or tool.judge is None:  # not one of ours: it runs outside the sandbox
+            return True
+        try:
+            return not self._walled() or self.settings.sandbox.network != "off"
+        except ToolcribError:
+            return True
+
+    def session(self, session_id: str | None) -> Session:
+        """One session of this toolbox: what its user said, and what its calls have read."""
+        return Session(self, session_id)
+
     def warm_up(self) -> None:
         """Do in a thread what the first command and the first edit would wait for: probe, import, open the journal."""
         thread = threading.Thread(target=self._warm_up, name="toolcrib-warm-up", daemon=True)
@@ -232,6 +250,7 @@ class Toolbox:
         from .core.context import ToolContext
         from .core.registry import ToolRegistry
         from .policy.approval import Approver
+        from .policy.flow import Flow
         from .policy.loops import LoopGuard
         from .policy.policy import Policy
         from .record.approvals import Approvals
@@ -267,11 +286,14 @@ class Toolbox:
         pipeline = self.registry.pipeline
         approval = settings.approval
         self.approver = Approver(self.approvals, given.approve, pipeline.events, approval.timeout)
+        self.flow = Flow(settings.labels.policy, self._reaches_out)
         self.policy = Policy(
             settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=self._walled,
             ask_for=(*approval.require_for, *approval.dangerous_tools), approver=self.approver,
+            flow=self.flow,
         )  # fmt: skip
         pipeline.authorizer = self.policy
+        pipeline.flow = self.flow
         pipeline.intent = self.audit.intent
         pipeline.spill = self.spill.keep
         pipeline.dry_run = settings.dry_run
@@ -368,6 +390,27 @@ def _keep_out(roots: Iterable[Path], state_home: Path) -> None:
                     f"sandbox.write_roots: {root} takes in {own}, where tools could change what Toolcrib allows; "
                     "grant smaller folders"
                 )
+
+
+class Session:
+    """A session as the host sees it; it needs no closing."""
+
+    def __init__(self, box: Toolbox, session_id: str | None) -> None:
+        self._box, self.id = box, session_id
+
+    def trust(self, text: str) -> None:
+        """The user said this: under `labels.policy = "said"`, calls that use what is in it do not ask."""
+        self._box.flow.trust(text, self.id)
+
+    @property
+    def labels(self) -> Labels:
+        """The join of the labels of everything its calls have returned."""
+        return self._box.flow.labels_of(self.id)
+
+    def end(self) -> None:
+        """Forget what was read, said and granted in it."""
+        self._box.flow.forget(self.id)
+        self._box.approver.forget(self.id)
 
 
 class Opening:

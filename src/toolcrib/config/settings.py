@@ -75,6 +75,16 @@ class Rules(Section):
     deny: Annotated[list[str], More()] = []
 
 
+class Flow(Section):
+    """Information flow: what is asked about because an untrusted result said it."""
+
+    policy: Annotated[Literal["off", "said", "default", "strict"], Rank(("off", "said", "default", "strict"))] = (
+        "default"
+    )
+    """default asks where a call that sends or destroys uses a value out of an untrusted result; said only where the
+    user has not said that value; strict wherever anything untrusted was read before."""
+
+
 class SandboxLimits(Section):
     """What one command may use: bytes, and counts."""
 
@@ -270,6 +280,7 @@ class Settings(Section):
     """Describe what calls would do instead of doing it."""
     approval: Approval = Approval()
     rules: Rules = Rules()
+    labels: Flow = Flow()
     sandbox: Sandbox = Sandbox()
     web: Web = Web()
     tools: Tools = Tools()

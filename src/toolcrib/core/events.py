@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .labels import Labels
 from .output import ToolOutput
 
 log = logging.getLogger("toolcrib.events")
@@ -78,6 +79,11 @@ class CallFinished:
     approver: str | None = None
     channel: str | None = None
     read_only: bool = True
+
+    @property
+    def labels(self) -> Labels | None:
+        """Where the output came from and whom it may reach, as far as somebody said."""
+        return self.output.labels
 
 
 Event = CallStarted | CallProgress | ApprovalRequested | ApprovalResolved | CallFinished

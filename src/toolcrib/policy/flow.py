@@ -28,8 +28,8 @@ MAX_SESSIONS = 1_000
 MAX_CHARS = 2 * 2**20
 """Untrusted text that is kept of a session, in characters. Beyond it every sink of the session asks."""
 WORDS = 6
-"""So many words in a row that also stand in an untrusted result were taken from there; looked for at every sixth
-word, so that eleven are sure to be found."""
+"""So many words in a row that also stand in an untrusted result were taken from there; looked for at every third
+word, so that eight are sure to be found."""
 MAX_RUNS = 100
 """So many of them are looked for in one call: about 20 ms in the largest session. A text with more asks."""
 
@@ -40,6 +40,7 @@ _SINKS = frozenset({_C.NETWORK_WRITE, _C.MESSAGING, _C.DESTRUCTIVE})
 
 _TOKEN = re.compile(r"[^\s\"'`<>()\[\]{},;|]+")
 _TRIM = ".:!?"
+_WORD = re.compile(r"\w+")
 _ADDRESS = re.compile(r".@.|://|[\w-]\.[a-z]{2,}|^~?/.{3,}|/.*/")
 LONG_TOKEN = 20
 """A word of this length is a key or a digest."""
@@ -63,11 +64,12 @@ def default_labels(tool: Tool) -> Labels:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """An untrusted result: what it is called in a question, its text for searching, and its tokens."""
+    """An untrusted result: what it is called in a question, its text, its tokens; and its words without signs."""
 
     shown: str
     text: str
     tokens: frozenset[str]
+    plain: str
     words: frozenset[str]
 
 
@@ -245,7 +247,7 @@ def _found(value: str, sources: list[_Source], destination: bool) -> tuple[_Sour
                 continue
             run = " ".join(words)
             left -= 1
-            if run in source.text or left == 0:
+            if f" {run} " in source.plain or left == 0:
                 return source, run
     return None
 
@@ -298,14 +300,15 @@ def _tokens(text: str) -> frozenset[str]:
 
 
 def _runs(text: str) -> Iterator[list[str]]:
-    words = text.split(" ")
-    for start in range(0, len(words) - WORDS + 1, WORDS):
+    words = _WORD.findall(text)
+    for start in range(0, len(words) - WORDS + 1, WORDS // 2):
         yield words[start : start + WORDS]
 
 
 def _source(shown: str, text: str) -> _Source:
     folded = _folded(text)
-    return _Source(shown, folded, _tokens(folded), frozenset(folded.split(" ")))
+    words = _WORD.findall(folded)
+    return _Source(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
 
 
 def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
+from ..core.labels import META_KEY
 from ..core.output import AudioBlock, ContentBlock, ImageBlock, TextBlock, ToolOutput
 from ..core.wrap import describe
 
@@ -34,11 +35,13 @@ def result_of(output: ToolOutput, tool: Tool | None, version: str) -> Json:
             is_error = True
             result["content"].append({"type": "text", "text": complaint})
     result["isError"] = is_error
+    meta: Json = {} if output.labels is None else {META_KEY: output.labels.wire}
     if output.error_kind is not None:
-        meta: Json = {META_KIND: output.error_kind}
+        meta[META_KIND] = output.error_kind
         approval = output.meta.get("approval_id")
         if isinstance(approval, str):
             meta[META_APPROVAL] = approval
+    if meta:
         result["_meta"] = meta
     return result
 
