@@ -1,0 +1,173 @@
+"""Dials what was judged: an httpx2 transport and client that connect to no address the guard did not admit.
+
+The network backend looks a name up, has every answer judged, and connects to one of those addresses; the `Host` header
+and TLS's server name stay what the URL says. A redirect is a request of its own, so it is judged like the first.
+Import this only to send something: httpx2 takes a while to load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, cast
+
+import httpcore2
+import httpx2
+
+from .guard import MAX_REDIRECTS, Guard
+from .resolve import DIAL_SECONDS
+
+MOST_CONNECTIONS = 20
+KEEP_SECONDS = 5.0
+
+
+class GuardedBackend(httpcore2.AsyncNetworkBackend):
+    """Opens TCP connections to addresses that the guard admits, and to nothing else."""
+
+    def __init__(self, guard: Guard, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
+        self._guard = guard
+        self._inner = inner or httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        """Connect to the first admitted address that answers; `timeout` seconds for the lookup and all tries."""
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        addresses = await self._guard.admit(host, port, DIAL_SECONDS if timeout is None else timeout)
+        failure: Exception | None = None
+        for address in addresses:
+            left = None if end is None else end - loop.time()
+            if left is not None and left <= 0:
+                raise httpcore2.ConnectTimeout(f"{host}: none of its addresses answered in time") from failure
+            try:
+                return await self._inner.connect_tcp(str(address), port, left, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                failure = error
+        raise failure or httpcore2.ConnectError(f"{host} has no address")
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        """Refused: a path is no public address."""
+        raise httpcore2.ConnectError("requests do not go to sockets of this machine")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait between tries."""
+        await self._inner.sleep(seconds)
+
+
+class GuardedTransport(httpx2.AsyncBaseTransport):
+    """An httpx2 transport behind the guard. AddressRefused for a request that may not go out.
+
+    With `proxy` in the guard's settings requests go through it. Then the proxy dials: the addresses are judged before,
+    but a name is looked up twice. Nothing of this is read from the environment.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._proxied = guard.settings.proxy is not None
+        self._pool = _pool(guard)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Judge, then send."""
+        target = self._guard.target(str(request.url))
+        if self._proxied:
+            await self._guard.admit(str(target.host), target.port)
+        url = request.url
+        sent = httpcore2.Request(
+            method=request.method,
+            url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=cast("httpx2.AsyncByteStream", request.stream),
+            extensions=request.extensions,
+        )
+        with _errors(request):
+            got = await self._pool.handle_async_request(sent)
+        return httpx2.Response(
+            got.status,
+            headers=got.headers,
+            stream=_Body(cast("httpx2.AsyncByteStream", got.stream), request),
+            extensions=got.extensions,
+        )
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._pool.aclose()
+
+
+def _pool(guard: Guard) -> httpcore2.AsyncConnectionPool:
+    settings = guard.settings
+    tls = ssl.create_default_context()
+    if settings.proxy_ca is not None:
+        tls.load_verify_locations(str(settings.proxy_ca))
+    if settings.proxy is None:
+        return httpcore2.AsyncConnectionPool(
+            ssl_context=tls,
+            max_connections=MOST_CONNECTIONS,
+            keepalive_expiry=KEEP_SECONDS,
+            network_backend=GuardedBackend(guard),
+        )
+    proxy = httpx2.Proxy(settings.proxy)
+    return httpcore2.AsyncHTTPProxy(
+        proxy_url=httpcore2.URL(scheme=proxy.url.raw_scheme, host=proxy.url.raw_host, port=proxy.url.port, target="/"),
+        proxy_auth=proxy.raw_auth,
+        ssl_context=tls,
+        proxy_ssl_context=tls if proxy.url.scheme == "https" else None,
+        max_connections=MOST_CONNECTIONS,
+        keepalive_expiry=KEEP_SECONDS,
+    )
+
+
+class _Body(httpx2.AsyncByteStream):
+    """A response's body, with httpx2's errors."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, request: httpx2.Request) -> None:
+        self._inner, self._request = inner, request
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _errors(self._request):
+            async for part in self._inner:
+                yield part
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+@contextlib.contextmanager
+def _errors(request: httpx2.Request) -> Iterator[None]:
+    """httpcore2's errors as httpx2's of the same name; ours pass."""
+    try:
+        yield
+    except Exception as error:
+        for kind in type(error).__mro__:
+            if kind.__module__.partition(".")[0] == "httpcore2" and hasattr(httpx2, kind.__name__):
+                raise getattr(httpx2, kind.__name__)(str(error), request=request) from error
+        raise
+
+
+def guarded_client(
+    guard: Guard, *, timeout: float = 30.0, headers: Mapping[str, str] | None = None, follow_redirects: bool = True
+) -> httpx2.AsyncClient:
+    """An httpx2 client for every request of ours: judged, also at each redirect (five at most); cookies are not kept.
+
+    `timeout` in seconds. It takes no more of httpx2's options, because some (`mounts`, `proxy`) would lead around the
+    guard.
+    """
+    return httpx2.AsyncClient(
+        transport=GuardedTransport(guard),
+        trust_env=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        headers=headers,
+        timeout=timeout,
+        follow_redirects=follow_redirects,
+        max_redirects=MAX_REDIRECTS,
+    )

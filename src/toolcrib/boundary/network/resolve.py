@@ -1,0 +1,44 @@
+"""Which addresses does a name have now? Looked up beside the loop, with a time limit, each name once at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+from ...core.errors import AddressRefused
+from ...core.threads import ThreadsExhausted, ToolThreads
+from .addresses import Address, parse_address
+
+RULE_UNRESOLVED = "address:unresolved"
+DIAL_SECONDS = 10.0
+CHECK_SECONDS = 2.0
+
+Lookup = Callable[[str, float], Awaitable[tuple[Address, ...]]]
+"""`await lookup(name, seconds)`: all addresses, at least one. Raises AddressRefused where there is none in time."""
+
+# getaddrinfo blocks for as long as the system's resolver likes, so it gets threads of its own: hung lookups must not
+# take those that tools run on. 64 may run, and as many hang; then lookups are refused until one ends.
+_threads = ToolThreads(limit=64, max_stuck=64)
+
+
+async def look_up(name: str, seconds: float = DIAL_SECONDS) -> tuple[Address, ...]:
+    """The addresses that the system's resolver (DNS, /etc/hosts) gives for a name, IPv4 and IPv6."""
+    try:
+        async with asyncio.timeout(seconds):
+            found = await _threads.run(_getaddrinfo, {"name": name})
+    except TimeoutError:
+        raise AddressRefused(f"{name} did not resolve within {seconds:g} s", RULE_UNRESOLVED) from None
+    except ThreadsExhausted:
+        raise AddressRefused(f"{name} was not looked up: too many lookups hang", RULE_UNRESOLVED) from None
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise AddressRefused(f"{name} does not resolve: {reason}", RULE_UNRESOLVED) from None
+    if not found:
+        raise AddressRefused(f"{name} does not resolve: it has no address", RULE_UNRESOLVED)
+    return found
+
+
+def _getaddrinfo(name: str) -> tuple[Address, ...]:
+    answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(parse_address(str(answer[4][0])) for answer in answers))

@@ -1,0 +1,120 @@
+"""Which scheme, host and port does a URL name? Read strictly: what two programs could read differently is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, urljoin
+
+from ...core.errors import AddressRefused
+from .hosts import RULE_MALFORMED, Host, parse_host
+
+RULE_SCHEME = "address:scheme"
+DEFAULT_PORTS = {"http": 80, "https": 443}
+LONGEST = 65_536  # characters of a URL
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_AUTHORITY_END = re.compile(r"[/?#]")
+# C0, space to the browser's own trimming, DEL, C1, and what no UTF-8 text can hold
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_USERINFO = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:%-]*")
+_PORT = re.compile(r"[0-9]{1,10}", re.ASCII)
+_KEEP = "%/:=&?~+!$,;'@()*[]-._"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a URL leads. `path` begins with "/" and has the query; user, password and fragment are not kept."""
+
+    scheme: str
+    host: Host
+    port: int
+    path: str
+
+    @property
+    def authority(self) -> str:
+        """`host`, or `host:port` where the port is not the scheme's own."""
+        text = str(self.host)
+        shown = f"[{text}]" if ":" in text else text
+        return shown if self.port == DEFAULT_PORTS[self.scheme] else f"{shown}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The URL as every program reads it: plain ASCII, the address in its usual spelling."""
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def parse_url(text: str) -> Target:
+    """The target of an http or https URL. Raises AddressRefused, with what is wrong and what to write instead."""
+    _no_traps(text)
+    found = _SCHEME.match(text)
+    if found is None:
+        raise AddressRefused("the URL names no scheme; it should begin with https://", RULE_SCHEME)
+    scheme = found.group(1).lower()
+    if scheme not in DEFAULT_PORTS:
+        raise AddressRefused(f"{scheme}: is no scheme for requests; only http and https are", RULE_SCHEME)
+    rest = text[found.end() :]
+    if not rest.startswith("//"):
+        raise AddressRefused(f"two slashes should stand after {scheme}:", RULE_MALFORMED)
+    rest = rest[2:]
+    end = _AUTHORITY_END.search(rest)
+    authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")
+    host, port = _split_port(_without_userinfo(authority))
+    return Target(scheme, parse_host(host), DEFAULT_PORTS[scheme] if port is None else port, _path(tail))
+
+
+def _no_traps(text: str) -> None:
+    if len(text) > LONGEST:
+        raise AddressRefused(f"a URL of {len(text):,} characters is too long; {LONGEST:,} are possible", RULE_MALFORMED)
+    control = _CONTROL.search(text)
+    if control:
+        raise AddressRefused(f"the URL has a control character ({control.group()!a}); leave it out", RULE_MALFORMED)
+    if "\\" in text:
+        raise AddressRefused("the URL has a backslash; write / for a path, %5C for the character", RULE_MALFORMED)
+    if text != text.strip():
+        raise AddressRefused("the URL begins or ends with a space; leave it out", RULE_MALFORMED)
+
+
+def _without_userinfo(authority: str) -> str:
+    userinfo, at, host = authority.rpartition("@")
+    if at and not _USERINFO.fullmatch(userinfo):
+        raise AddressRefused("what stands before the @ of the URL is no user name", RULE_MALFORMED)
+    return host
+
+
+def _split_port(text: str) -> tuple[str, int | None]:
+    if text.startswith("["):
+        close = text.rfind("]") + 1
+        host, rest = text[:close], text[close:]
+        if rest and not rest.startswith(":"):
+            raise AddressRefused("nothing but a port can follow an address in brackets", RULE_MALFORMED)
+        port = rest[1:]
+    else:
+        host, _, port = text.partition(":")
+    if not port:
+        return host, None
+    if not _PORT.fullmatch(port):
+        raise AddressRefused(f"{port[:40]!a} is no port", RULE_MALFORMED)
+    number = int(port)
+    if not 1 <= number <= 65_535:
+        raise AddressRefused(f"there is no port {number}", RULE_MALFORMED)
+    return host, number
+
+
+def _path(tail: str) -> str:
+    """Path and query in ASCII; what is percent-encoded already stays."""
+    text = tail.partition("#")[0]
+    if not text.startswith("/"):
+        text = "/" + text
+    return quote(text, safe=_KEEP)
+
+
+def join(base: Target, location: str) -> Target:
+    """The target of a redirect: `location` is a whole URL, `//host/path`, or relative to `base`."""
+    _no_traps(location)
+    if _SCHEME.match(location):
+        return parse_url(location)
+    if location.startswith("//"):
+        return parse_url(f"{base.scheme}:{location}")
+    origin = f"{base.scheme}://{base.authority}"
+    return parse_url(origin + urljoin(base.path, location.partition("#")[0] or base.path))

@@ -1,0 +1,32 @@
+"""The corpus of addresses: nothing that should be refused is allowed, and nothing refused that should be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.url import parse_url
+
+ROWS = [json.loads(line) for line in (Path(__file__).parent / "corpus/ssrf_corpus.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['why']}: {row['url']!a}"[:60])
+async def test_row(row: dict[str, Any]) -> None:
+    assert await verdict(row) == row["verdict"]
+
+
+async def verdict(row: dict[str, Any]) -> str:
+    """What the guard says of a row, and of where it redirects to."""
+    guard = Guard()
+    found = (await guard.judge(row["url"], row.get("dns"))).verdict
+    if found == "allow" and "redirect_to" in row:
+        try:
+            hop = guard.target(row["redirect_to"], base=parse_url(row["url"]))
+        except Exception:
+            return "deny"
+        found = (await guard.judge(hop.url, row.get("dns"))).verdict
+    return found
