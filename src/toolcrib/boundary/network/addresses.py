@@ -24,9 +24,6 @@ class Special:
     what: str
     source: str
 
-    def __str__(self) -> str:
-        return f"{self.what} ({self.network}, {self.source})"
-
 
 def _table(*rows: tuple[str, str, str]) -> tuple[Special, ...]:
     return tuple(Special(ip_network(network), what, source) for network, what, source in rows)
@@ -69,7 +66,7 @@ IPV6_NAMED = _table(
     ("fec0::/10", "site-local", "RFC 3879"),
     ("ff00::/8", "multicast", "RFC 4291"),
 )
-_NEVER_GIVEN_OUT = Special(IPv6Network("::/0"), "not given out for public use", "RFC 4291")
+_NEVER_GIVEN_OUT = "not given out for public use (RFC 4291)"
 
 # Services that hand credentials to whoever asks from inside a cloud machine. Some of them are public addresses.
 METADATA: dict[Address, str] = {
@@ -87,6 +84,7 @@ METADATA: dict[Address, str] = {
         ("fd00:c1::a9fe:a9fe", "Oracle Cloud"),
     )
 }
+_METADATA_NUMBERS = frozenset(map(int, METADATA))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +96,24 @@ class Refusal:
     rule: str
 
 
-Row = tuple[int, int, Special]
+Row = tuple[int, int, str]
+"""A range as it is compared: mask, network, and what is said of it."""
 
 
 def _rows(table: tuple[Special, ...]) -> tuple[Row, ...]:
-    return tuple((int(each.network.netmask), int(each.network.network_address), each) for each in table)
+    return tuple(
+        (int(each.network.netmask), int(each.network.network_address), f"{each.what} ({each.network}, {each.source})")
+        for each in table
+    )
 
 
 _IPV4_ROWS, _IPV6_ROWS, _NAMED_ROWS = _rows(IPV4_SPECIAL), _rows(IPV6_SPECIAL), _rows(IPV6_NAMED)
 
 
-def _within(value: int, rows: tuple[Row, ...]) -> Special | None:
-    for mask, network, special in rows:
+def _within(value: int, rows: tuple[Row, ...]) -> str | None:
+    for mask, network, text in rows:
         if value & mask == network:
-            return special
+            return text
     return None
 
 
@@ -149,8 +151,8 @@ def embedded(address: IPv6Address) -> tuple[tuple[str, IPv4Address], ...]:
 # --- the judgement
 
 
-def special_range(address: Address) -> Special | None:
-    """The range that makes an address not public, by its own number alone; None for a public one.
+def special_range(address: Address) -> str | None:
+    """What makes an address not public, by its own number alone, with its source; None for a public one.
 
     Forms that only carry an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) have no range of their own.
     """
@@ -166,20 +168,23 @@ def special_range(address: Address) -> Special | None:
 
 def refusals(address: Address) -> list[Refusal]:
     """Everything that speaks against dialling an address, itself and what it embeds; empty for a public one."""
-    found: list[Refusal] = []
-    parts: tuple[tuple[str, Address], ...] = (("", address),)
+    found = _refusal(address, f"{address} is") if _suspect(address) else []
     if isinstance(address, IPv6Address):
-        parts += embedded(address)
-    for form, part in parts:
-        carried = f"{address} carries {part} ({form}), which is" if form else f"{part} is"
-        if part in METADATA:
-            reason = f"{carried} a cloud metadata service ({METADATA[part]})"
-            found.append(Refusal(part, reason, RULE_METADATA))
-            continue
-        special = special_range(part)
-        if special is not None:
-            found.append(Refusal(part, f"{carried} not public: {special}", RULE_PRIVATE))
+        for form, part in embedded(address):
+            if _suspect(part):
+                found += _refusal(part, f"the address carries {part} ({form}), which is")
     return found
+
+
+def _suspect(address: Address) -> bool:
+    known = int(address) in _METADATA_NUMBERS and address in METADATA  # numbers first: they compare faster
+    return known or special_range(address) is not None
+
+
+def _refusal(address: Address, begin: str) -> list[Refusal]:
+    if address in METADATA:
+        return [Refusal(address, f"{begin} a cloud metadata service ({METADATA[address]})", RULE_METADATA)]
+    return [Refusal(address, f"{begin} not public: {special_range(address)}", RULE_PRIVATE)]
 
 
 def is_public(address: Address) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, cast
 
@@ -29,7 +29,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
     def __init__(self, guard: Guard, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
         self._guard = guard
-        self._inner = inner or httpcore2.AnyIOBackend()
+        self._inner = inner or cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(
         self,
@@ -62,7 +62,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         """Wait between tries."""
-        await self._inner.sleep(seconds)
+        await asyncio.sleep(seconds)
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -96,7 +96,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             got.status,
             headers=got.headers,
             stream=_Body(cast("httpx2.AsyncByteStream", got.stream), request),
-            extensions=got.extensions,
+            extensions=cast("dict[str, Any]", got.extensions),  # pyright: ignore[reportUnknownMemberType]
         )
 
     async def aclose(self) -> None:
@@ -143,7 +143,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 @contextlib.contextmanager
-def _errors(request: httpx2.Request) -> Iterator[None]:
+def _errors(request: httpx2.Request) -> Generator[None]:
     """httpcore2's errors as httpx2's of the same name; ours pass."""
     try:
         yield

@@ -55,7 +55,7 @@ class Guard:
         if isinstance(target.host, str):
             self._judge_name(target.host, target.port)
         else:
-            self._judge_addresses(str(target.host), (target.host,), target.port)
+            self._judge_addresses(target.host, (target.host,), target.port)
         return target
 
     def judge_known(self, url: str, answers: Answers | None = None) -> Judgement | None:
@@ -69,7 +69,7 @@ class Guard:
                 self._judge_addresses(target.host, found, target.port)
         except AddressRefused as error:
             return Judgement("deny", str(error), error.rule)
-        return Judgement("allow", f"{target.authority} is a public address", self._domain_rule(target))
+        return Judgement("allow", "its address is public", RULE_ALLOWED if self.allowed_domain(target.host) else None)
 
     async def judge(
         self, url: str, resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
@@ -111,7 +111,7 @@ class Guard:
         parsed = parse_host(f"[{host}]" if ":" in host else host)
         self._judge_port(parsed, port)
         if not isinstance(parsed, str):
-            self._judge_addresses(str(parsed), (parsed,), port)
+            self._judge_addresses(parsed, (parsed,), port)
             return (parsed,)
         self._judge_name(parsed, port)
         found = await self._lookup(parsed, seconds)
@@ -132,23 +132,21 @@ class Guard:
         if reason and not self.settings.grants.name(name, port):
             raise AddressRefused(f"{reason}; the setting web.allow_private can grant it", RULE_NAME)
 
-    def _judge_addresses(self, host: str, found: Sequence[Address], port: int) -> None:
+    def _judge_addresses(self, host: Host, found: Sequence[Address], port: int) -> None:
         if not found:
             raise AddressRefused(f"{host} does not resolve", RULE_UNRESOLVED)
         grants = self.settings.grants
-        by_name = bool(grants.entries) and grants.name(host, port)
         for address in found:
             for refusal in refusals(address):
+                by_name = isinstance(host, str) and grants.name(host, port)
                 if not grants.address(refusal, port, by_name=by_name):
-                    leads = "" if str(address) == host else f"{host} leads to {address}: "
+                    leads = f"{host} leads to {address}: " if isinstance(host, str) else ""
                     raise AddressRefused(f"{leads}{refusal.reason}", refusal.rule)
 
     def allowed_domain(self, host: Host) -> bool:
         """Whether a host is in `web.allowed_domains`."""
-        return any(matches(pattern, str(host)) for pattern in self.settings.domains)
-
-    def _domain_rule(self, target: Target) -> str | None:
-        return RULE_ALLOWED if self.allowed_domain(target.host) else None
+        domains = self.settings.domains
+        return bool(domains) and any(matches(pattern, str(host)) for pattern in domains)
 
 
 def pinned(resolve: Mapping[str, Any]) -> dict[str, tuple[Address, ...]]:

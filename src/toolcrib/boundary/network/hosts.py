@@ -106,7 +106,7 @@ def _ipv4(text: str, name: str) -> IPv4Address:
     if value is None:
         raise AddressRefused(f"{_shown(text)} looks like an IPv4 address and is none", RULE_MALFORMED)
     address = IPv4Address(value)
-    plain = _number_of(parts, octal=False)
+    plain = _number_of(parts, octal=False) if any(part[0] == "0" for part in parts) else None
     if plain is not None and plain != value and is_public(address) and not is_public(IPv4Address(plain)):
         reason = f"{_shown(text)} is {address} to some programs and {IPv4Address(plain)} to others; write it plainly"
         raise AddressRefused(reason, RULE_MALFORMED)

@@ -19,6 +19,7 @@ _AUTHORITY_END = re.compile(r"[/?#]")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _USERINFO = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:%-]*")
 _PORT = re.compile(r"[0-9]{1,10}", re.ASCII)
+_PLAIN = re.compile(r"[A-Za-z0-9%/:=&?~+._-]*")
 _KEEP = "%/:=&?~+!$,;'@()*[]-._"
 
 
@@ -106,7 +107,7 @@ def _path(tail: str) -> str:
     text = tail.partition("#")[0]
     if not text.startswith("/"):
         text = "/" + text
-    return quote(text, safe=_KEEP)
+    return text if _PLAIN.fullmatch(text) else quote(text, safe=_KEEP)
 
 
 def join(base: Target, location: str) -> Target:
