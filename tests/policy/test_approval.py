@@ -157,9 +157,8 @@ async def test_two_who_use_one_yes_get_one_run(world):
     w = world()
     request_id = (await w.wipe("a")).meta["approval_id"]
     w.store.resolve(request_id, True, approver="someone")
-    row = w.store.get(request_id)
     got = []
-    threads = [threading.Thread(target=lambda: got.append(w.store.consume(row["digest"]))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda n=n: got.append(w.store.consume(request_id, f"c{n}"))) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -238,12 +237,35 @@ async def test_a_yes_for_the_session_to_edited_arguments_is_none_to_what_the_mod
     assert ran == [("ls", "."), ("ls", ".")]
 
 
-async def test_a_yes_for_one_session_holds_in_no_other(world):
+async def test_a_yes_given_to_one_session_serves_no_other_that_runs_beside_it(world):
     w = world()
     request_id = (await w.wipe("a", session_id="s1")).meta["approval_id"]
+    beside = await w.wipe("a", session_id="s2")
+    assert beside.meta["approval_id"] != request_id  # its own question
     w.store.resolve(request_id, True, approver="someone", scope="session")
-    assert not (await w.wipe("a", session_id="s2")).is_error
+    assert (await w.wipe("a", session_id="s2")).error_kind == "pending"
+    assert not (await w.wipe("a", session_id="s1")).is_error
+    assert not (await w.wipe("b", session_id="s1")).is_error
     assert (await w.wipe("b", session_id="s2")).error_kind == "pending"
+
+
+@pytest.mark.parametrize("end", ["forget", "close"])
+async def test_a_caller_whose_session_is_over_may_go_on_in_its_next_one(world, end):
+    w = world()
+    request_id = (await w.wipe("a", session_id="s1", channel="mcp", sender_id="editor")).meta["approval_id"]
+    w.store.resolve(request_id, True, approver="someone", scope="session")
+    w.approver.forget("s1") if end == "forget" else w.approver.close()
+    assert (await w.wipe("a", session_id="s2", channel="mcp", sender_id="other")).error_kind == "pending"
+    assert (await w.wipe("a", session_id="s2", channel="cli", sender_id="editor")).error_kind == "pending"
+    assert not (await w.wipe("a", session_id="s2", channel="mcp", sender_id="editor")).is_error
+    assert (await w.wipe("b", session_id="s2", channel="mcp", sender_id="editor")).error_kind == "pending"
+
+
+async def test_a_request_that_waits_is_taken_over_by_its_callers_next_session(world):
+    w = world()
+    request_id = (await w.wipe("a", session_id="s1")).meta["approval_id"]
+    w.approver.forget("s1")
+    assert (await w.wipe("a", session_id="s2")).meta["approval_id"] == request_id
 
 
 async def test_what_the_model_wrote_cannot_pass_for_what_toolcrib_says(world):

@@ -12,20 +12,26 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 from ..core.authorize import CallRequest, Grant
-from ..core.bound import cut
 from ..core.errors import InvalidArguments
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
-from ..core.tool import ToolCategory
-from .plain import one_line, plain
+from ..core.tool import Tool, ToolCategory
+from .answers import Answered, Remember, Store, answer, within
+from .callers import caller_of, serves, this_process
+from .plain import one_line
+from .preview import MAX_LINE, MAX_PREVIEW, cut_line, preview_of
+from .requests import ApprovalRequest, Decision, Door, Scope, current_door, use_door
+
+__all__ = [
+    "KEPT_SECONDS", "LIVE_SECONDS", "MAX_LINE", "MAX_PREVIEW", "ApprovalRequest", "Approver", "Decision", "Door",
+    "Remember", "Scope", "Store", "Suggest", "cut_line", "rule_for", "use_door",
+]  # fmt: skip
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -34,93 +40,28 @@ LIVE_SECONDS = 300.0
 KEPT_SECONDS = 24 * 3600.0
 """How long a stored request, and an unused yes, may wait."""
 POLL_SECONDS = 0.5
-MAX_PREVIEW = 8_000
-MAX_LINE = 300
-"""Longest reason or rule in a question: what Toolcrib says itself stays short enough to be read."""
 
-Scope = Literal["once", "session", "rule"]
+Suggest = Callable[[Tool, Mapping[str, Any]], str]
+"""`suggest(tool, arguments)` is the one-line rule that would allow a call."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRequest:
-    """What a person is asked: the call, why it asks, and the rule that would allow it. Times are Unix seconds."""
-
-    id: str
-    call_id: str
-    tool: str
-    category: str
-    arguments: Mapping[str, Any] = field(repr=False)
-    preview: str = field(repr=False)
-    reason: str
-    rule: str
-    digest: str
-    session_id: str | None
-    created: float
-    expires: float
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person's answer. `arguments` replace the call's own: they are validated and judged again.
-
-    `scope` once, or session: what `ApprovalRequest.rule` names may run again in this session without asking.
-    """
-
-    approve: bool
-    reason: str = ""
-    arguments: Mapping[str, Any] | None = None
-    scope: Scope = "once"
-    approver: str | None = None
-
-
-Door = Callable[[ApprovalRequest], Awaitable["bool | Decision | None"]]
-
-_door: ContextVar[Door | None] = ContextVar("toolcrib_door", default=None)
-
-
-@contextmanager
-def use_door(door: Door | None) -> Generator[None]:
-    """Within this block (and tasks started in it), approvals are asked at `door`."""
-    token = _door.set(door)
-    try:
-        yield
-    finally:
-        _door.reset(token)
-
-
-class Store(Protocol):
-    """Where requests are kept: `record.approvals.Approvals`."""
-
-    def add(self, row: Mapping[str, Any]) -> None: ...
-    def get(self, request_id: str) -> dict[str, Any] | None: ...
-    def pending(self, digest: str | None = None) -> list[dict[str, Any]]: ...
-    def resolve(
-        self,
-        request_id: str,
-        approve: bool,
-        *,
-        approver: str | None,
-        reason: str = "",
-        arguments: Mapping[str, Any] | None = None,
-        scope: str = "once",
-    ) -> bool: ...
-    def consume(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None: ...
-    def refusal(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None: ...
-    def expire(self, request_id: str) -> None: ...
-
-
-def rule_for(request: CallRequest) -> str:
-    """The rule that would allow this call: exactly this command with these arguments, or this tool."""
-    tool = request.tool
+def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """The rule that would allow this call where nobody suggests a better one: exactly this command, or this tool."""
     if tool.category == ToolCategory.SHELL:
-        arguments = request.arguments
         command = arguments.get("command") if len(arguments) == 1 else None  # another folder is another command
-        return f"{tool.name}({command if isinstance(command, str) else request.canonical})"
+        if not isinstance(command, str):
+            command = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return f"{tool.name}({command})"
     return tool.name
 
 
 class Approver:
-    """Asks for one call at a time; remembers what was granted for a session."""
+    """Asks for one call at a time; remembers what was granted for a session.
+
+    `suggest` names the rule that would allow a call, `remember` writes it where the answer is "always". `at_intent`
+    says that whoever commits the intent of a call uses up the approval that its grant names; otherwise it is used up
+    here. `settle` brings the outcomes of ended calls on record before the record is asked which ones are missing.
+    """
 
     def __init__(
         self,
@@ -128,90 +69,156 @@ class Approver:
         door: Door | None = None,
         events: EventStream | None = None,
         timeout: float = LIVE_SECONDS,
+        *,
+        suggest: Suggest = rule_for,
+        remember: Remember | None = None,
+        at_intent: bool = False,
+        settle: Callable[[], object] | None = None,
     ) -> None:
         self.store, self.door, self.events, self.timeout = store, door, events, timeout
-        self._granted: dict[str | None, set[str]] = {}
+        self.suggest, self.remember = suggest, remember
+        self._at_intent, self._settle = at_intent, settle
+        self._granted: dict[str | None, set[tuple[str | None, str]]] = {}
+        self._token = secrets.token_hex(4)
 
     def forget(self, session_id: str | None) -> None:
-        """Drop what was granted for a session."""
+        """A session is over: drop what was granted for it. What was asked in it is for its caller's next one."""
         self._granted.pop(session_id, None)
+        if self.store is not None and session_id is not None:
+            self.store.release(self._process(), session_id)
 
-    async def ask(self, request: CallRequest, reason: str, rule: str | None) -> Grant | ToolOutput:
-        """A grant, or the output that refuses or says how to approve."""
-        line = rule_for(request)
-        session = request.ctx.session_id
-        if line in self._granted.get(session, ()):
+    def close(self) -> None:
+        """All sessions are over."""
+        self._granted.clear()
+        if self.store is not None:
+            self.store.release(self._process())
+
+    async def ask(
+        self, request: CallRequest, reason: str, rule: str | None, *, fixed: bool = False
+    ) -> Grant | ToolOutput:
+        """A grant, or the output that refuses or says how to approve.
+
+        `rule` is what asks. `fixed` means that it asks whatever rules allow (spec 6.0 step 2): then no rule is
+        offered, and a yes for the session covers what this asks about only. Labels ask about values that may come
+        from somebody else: each time.
+        """
+        line = self.suggest(request.tool, request.arguments)
+        asked_by = (rule or "policy") if fixed else None
+        if (asked_by, line) in self._granted.get(request.ctx.session_id, ()):
             return Grant(line, "approved for this session", "session")
-        used = await self._stored("consume", digest=request.digest)
-        if used is not None:
-            edited = _edited(used["edited"])
-            if used["session_id"] == session:  # a yes for the session that asked is none for another one
-                self._remember(used["scope"], request, line, edited)
-            return _grant(used["id"], used["approver"], edited)
-        refused = await self._stored("refusal", digest=request.digest)
-        if refused is not None:  # a person said no while nobody waited: this repetition is told, once
-            return self._denied(request, refused["id"], refused["answer"] or "", rule)
-        door = _door.get() or self.door
-        asked = await self._request(request, reason, line, live=door is not None)
+        waiting: dict[str, Any] | None = None
+        for row in await self._of_call(request):
+            if row["state"] == "approved":
+                grant = await self._use(row, request)
+                if grant is not None:
+                    return grant
+            elif row["state"] == "denied":  # while nobody waited: this repetition is told, once
+                await self._stored("refusal", request_id=row["id"])
+                return self._denied(request, row["id"], row["answer"] or "", rule)
+            elif row["state"] == "pending":
+                waiting = waiting or row
+        reason = await self._with_notice(request, reason)
+        door = current_door() or self.door
+        if door is None and waiting is not None:  # a model that repeats its call gets the request that waits already
+            return self._pending(request, _from_row(waiting, request), reason)
+        asked = await self._request(request, reason, line, asked_by, live=door is not None)
         if door is None:
             return self._pending(request, asked, reason)
+        return await self._at(door, request, asked, rule)
+
+    async def _at(self, door: Door, request: CallRequest, asked: ApprovalRequest, rule: str | None) -> Any:
+        """Ask at a live door, and wait there."""
         if request.waiting is not None:
             request.waiting()
-        self._emit(ApprovalRequested(request.call_id, request.tool.name, asked.id, reason, asked.preview))
+        self._emit(ApprovalRequested(request.call_id, request.tool.name, asked.id, asked.reason, asked.preview))
         try:
             decision = await self._wait(door, asked)
         except asyncio.CancelledError:
             await asyncio.shield(self._stored("expire", request_id=asked.id))
             raise
         if decision == "cannot":
-            return self._pending(request, asked, reason)
+            return self._pending(request, asked, asked.reason)
         if decision is None:
-            await self._stored("expire", request_id=asked.id)
             self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, "expired", None))
             text = f"Tool {request.tool.name!r} approval timed out and was not executed."
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id, "rule": rule})
-        answer = "approved" if decision.approve else "denied"
-        self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, answer, decision.approver))
+        said = "approved" if decision.approve else "denied"
+        self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, said, decision.approver))
         if not decision.approve:
-            await self._stored("refusal", digest=asked.digest, request_id=asked.id)
+            await self._stored("refusal", request_id=asked.id)
             return self._denied(request, asked.id, decision.reason, rule)
-        if self.store is not None and await self._stored("consume", digest=asked.digest, request_id=asked.id) is None:
+        self._grant_session(decision, request, asked.asked_by, asked.scopes)
+        if self.store is None:
+            return _grant(asked.id, decision.approver, decision.arguments, stored=False)
+        if self._at_intent:
+            return _grant(asked.id, decision.approver, decision.arguments)
+        if await self._stored("consume", request_id=asked.id, run=request.call_id) is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
-        self._remember(decision.scope, request, line, decision.arguments)
-        return _grant(asked.id, decision.approver, decision.arguments)
+        return _grant(asked.id, decision.approver, decision.arguments, stored=False)
+
+    # --- what is stored already
+
+    async def _of_call(self, request: CallRequest) -> list[dict[str, Any]]:
+        """Answers to exactly this call, and questions, that are for its session: yes before no before waiting."""
+        rows: list[dict[str, Any]] = await self._stored("of_call", digest=request.digest) or []
+        order = ("approved", "denied", "pending")
+        return sorted((row for row in rows if serves(row, request.ctx)), key=lambda row: order.index(row["state"]))
+
+    async def _use(self, row: Mapping[str, Any], request: CallRequest) -> Grant | None:
+        if not self._at_intent and await self._stored("consume", request_id=row["id"], run=request.call_id) is None:
+            return None
+        decision = _decision_of(row)
+        if row["session_id"] == request.ctx.session_id:  # a yes for the session that asked is none for another one
+            self._grant_session(decision, request, row["asked_by"], row["scopes"].split())
+        return _grant(row["id"], decision.approver, decision.arguments, stored=self._at_intent)
+
+    async def _with_notice(self, request: CallRequest, reason: str) -> str:
+        """Why it asks, after what is not known of an earlier run on an approval of this same call."""
+        if self.store is None:
+            return reason
+        if self._settle is not None:
+            await shared_threads.run(self._settle, {})
+        row = await self._stored("cut_off", digest=request.digest)
+        if row is None:
+            return reason
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["run_time"]))
+        return (
+            f"exactly this call was approved and started before ({row['run']}, {when}) and has no outcome on record: "
+            f"it was cut off or still runs, so it may or may not have happened; {reason}"
+        )
 
     # --- asking
 
-    async def _request(self, request: CallRequest, reason: str, line: str, *, live: bool) -> ApprovalRequest:
-        now = time.time()
-        if not live:  # a model that repeats its call gets the request that waits already
-            for row in await self._stored("pending", digest=request.digest) or ():
-                return _from_row(row, request)
+    async def _request(
+        self, request: CallRequest, reason: str, line: str, asked_by: str | None, *, live: bool
+    ) -> ApprovalRequest:
+        now, ident, ctx = time.time(), f"ap_{secrets.token_hex(5)}", request.ctx
+        work = {"tool": request.tool, "arguments": request.arguments, "ctx": ctx, "request_id": ident}
         asked = ApprovalRequest(
-            f"ap_{secrets.token_hex(5)}", request.call_id, request.tool.name, str(request.tool.category),
-            request.arguments, await self._preview(request), cut_line(reason), cut_line(line), request.digest,
-            request.ctx.session_id,
-            now, now + (self.timeout if live else KEPT_SECONDS),
+            ident, request.call_id, request.tool.name, str(request.tool.category), request.arguments,
+            await shared_threads.run(preview_of, work), cut_line(reason), cut_line(line), request.digest,
+            ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by,
+            self._scopes(line, asked_by),
         )  # fmt: skip
         row = {name: getattr(asked, name) for name in ApprovalRequest.__dataclass_fields__}
-        row["arguments"] = request.canonical
-        row["expires"] = now + KEPT_SECONDS  # the live wait is ours; the stored one is kept for other processes
+        row |= {
+            "arguments": request.canonical,
+            "expires": now + KEPT_SECONDS,  # the live wait is ours; the stored one is kept for other processes
+            "scopes": " ".join(asked.scopes),
+            "workspace": str(ctx.workspace) if ctx.workspace is not None else None,
+            "caller": caller_of(ctx),
+            "process": self._process(),
+        }
         await self._stored("add", row=row)
         return asked
 
-    async def _preview(self, request: CallRequest) -> str:
-        preview = request.tool.preview
-        text: str | None = None
-        if preview is not None:
-            try:
-                text = await shared_threads.run(lambda: preview(request.arguments, request.ctx), {})
-            except Exception as error:
-                log.debug("no preview of %s", request.tool.name, exc_info=True)
-                text = f"(no preview: {error})\n{json.dumps(request.arguments, indent=2, ensure_ascii=False)}"
-        if text is None:
-            text = json.dumps(request.arguments, indent=2, ensure_ascii=False)
-        return cut(plain(text), MAX_PREVIEW, None)
+    def _scopes(self, line: str, asked_by: str | None) -> tuple[Scope, ...]:
+        if asked_by is not None:
+            return ("once",) if asked_by.startswith("labels:") else ("once", "session")
+        if self.remember is None or one_line(line) != line or len(line) > MAX_LINE:  # nobody could read what is kept
+            return ("once", "session")
+        return ("once", "session", "rule")
 
     async def _wait(self, door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"] | None:
         """The first answer, from the door or from another process; None when time is up."""
@@ -221,19 +228,12 @@ class Approver:
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    return None
+                    await self._stored("expire", request_id=asked.id)
+                    elsewhere = await self._elsewhere(asked)  # a yes at the last moment counts
+                    return elsewhere if elsewhere is not None and elsewhere.approve else None
                 await asyncio.wait({at_door}, timeout=min(POLL_SECONDS, left))
                 if at_door.done():
-                    decision = at_door.result()
-                    if decision == "cannot":
-                        return decision
-                    if self.store is None:
-                        return decision
-                    kept = await self._stored(
-                        "resolve", request_id=asked.id, approve=decision.approve, approver=decision.approver,
-                        reason=decision.reason, arguments=decision.arguments, scope=decision.scope,
-                    )  # fmt: skip
-                    return decision if kept else await self._elsewhere(asked)
+                    return await self._answered(door, asked, at_door.result())
                 if self.store is not None and (elsewhere := await self._elsewhere(asked)) is not None:
                     return elsewhere
         finally:
@@ -241,30 +241,53 @@ class Approver:
                 at_door.cancel()
                 await asyncio.gather(at_door, return_exceptions=True)
 
+    async def _answered(
+        self, door: Door, asked: ApprovalRequest, decision: Decision | Literal["cannot"]
+    ) -> Decision | Literal["cannot"] | None:
+        if decision == "cannot":
+            return decision
+        decision = within(decision, asked.scopes)
+        if self.store is None:
+            return decision
+        work = {"store": self.store, "request_id": asked.id, "decision": decision, "remember": self.remember}
+        answered: Answered = await shared_threads.run(answer, work)
+        if not answered.kept:
+            return await self._elsewhere(asked)
+        if answered.note:
+            await _tell(door, answered.note)
+        return decision
+
     async def _elsewhere(self, asked: ApprovalRequest) -> Decision | None:
         row = await self._stored("get", request_id=asked.id)
         if row is None or row["state"] == "pending":
             return None
-        approver = row["approver"]
         if row["state"] != "approved":
-            return Decision(False, row["answer"] or f"the request is {row['state']}", approver=approver)
-        return Decision(True, row["answer"] or "", _edited(row["edited"]), row["scope"], approver)
+            return Decision(False, row["answer"] or f"the request is {row['state']}", approver=row["approver"])
+        return _decision_of(row)
 
     async def _stored(self, method: str, **arguments: Any) -> Any:
         if self.store is None:
             return None
         return await shared_threads.run(getattr(self.store, method), arguments)
 
-    def _remember(self, scope: str, request: CallRequest, line: str, edited: Mapping[str, Any] | None) -> None:
-        if scope not in ("session", "rule"):
+    def _process(self) -> str:
+        return this_process(self._token)
+
+    def _grant_session(
+        self, decision: Decision, request: CallRequest, asked_by: str | None, scopes: Sequence[str]
+    ) -> None:
+        """Remember a yes that holds for the session. One that became a rule does too: this process has not read it."""
+        if decision.scope == "once" or decision.scope not in scopes:
             return
-        if edited is not None:  # the yes was to what the person made of the call, not to what the model wrote
+        arguments = request.arguments
+        if decision.arguments is not None:  # the yes was to what the person made of the call
             try:
-                text = request.tool.bind(edited)[1]
+                text = request.tool.bind(decision.arguments)[1]
             except InvalidArguments:  # said by the pipeline
                 return
-            line = rule_for(CallRequest(request.call_id, request.tool, text, request.ctx))
-        self._granted.setdefault(request.ctx.session_id, set()).add(line)
+            arguments = CallRequest(request.call_id, request.tool, text, request.ctx).arguments
+        line = self.suggest(request.tool, arguments)
+        self._granted.setdefault(request.ctx.session_id, set()).add((asked_by, line))
 
     def _denied(self, request: CallRequest, request_id: str, reason: str, rule: str | None) -> ToolOutput:
         text = f"Tool {request.tool.name!r} was denied by user approval. {reason}".rstrip()
@@ -289,37 +312,44 @@ class Approver:
             self.events.emit(event)
 
 
-def cut_line(text: str) -> str:
-    """One line of at most MAX_LINE characters: a model's words in it cannot pass for lines of ours."""
-    line = one_line(text)
-    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…"
-
-
 async def _ask_door(door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"]:
     try:
-        answer = await door(asked)
+        said = await door(asked)
     except Exception as error:
         log.exception("the approval door failed")
         return Decision(False, f"the approval door failed: {error}", approver="door")
-    if answer is None:
+    if said is None:
         return "cannot"
-    if isinstance(answer, Decision):
-        return answer
-    if answer is True or answer is False:  # nothing truthy passes for a yes
-        return Decision(answer, approver="door")
-    return Decision(
-        False, f"the approval door answered {type(answer).__name__}, not a bool or Decision", approver="door"
-    )
+    if isinstance(said, Decision):
+        return said if said.approver is not None else replace(said, approver="door")
+    if said is True or said is False:  # nothing truthy passes for a yes
+        return Decision(said, approver="door")
+    return Decision(False, f"the approval door answered {type(said).__name__}, not a bool or Decision", approver="door")
 
 
-def _grant(request_id: str, approver: str | None, edited: Mapping[str, Any] | None) -> Grant:
-    return Grant(f"approval:{request_id}", "approved", approver or "unknown", edited)
+async def _tell(door: Door, text: str) -> None:
+    """Let the person read where their rule went. What fails here changes nothing."""
+    tell = getattr(door, "tell", None)
+    if tell is None:
+        return
+    try:
+        await tell(text)
+    except Exception:
+        log.exception("the approval door could not say what was written")
 
 
-def _edited(text: str | None) -> Mapping[str, Any] | None:
-    return json.loads(text) if text else None
+def _grant(request_id: str, approver: str | None, edited: Mapping[str, Any] | None, *, stored: bool = True) -> Grant:
+    """Leave to run; `stored` where the yes is still to be used up, by the intent of the run."""
+    rule = f"approval:{request_id}"
+    return Grant(rule, "approved", approver or "unknown", edited, request_id if stored else None)
+
+
+def _decision_of(row: Mapping[str, Any]) -> Decision:
+    edited = json.loads(row["edited"]) if row["edited"] else None
+    return Decision(True, row["answer"] or "", edited, row["scope"], row["approver"])
 
 
 def _from_row(row: Mapping[str, Any], request: CallRequest) -> ApprovalRequest:
-    values = {name: row[name] for name in ApprovalRequest.__dataclass_fields__ if name != "arguments"}
-    return ApprovalRequest(arguments=request.arguments, **values)
+    kept = ApprovalRequest.__dataclass_fields__.keys() - {"arguments", "scopes"}
+    scopes: Any = tuple(row["scopes"].split())
+    return ApprovalRequest(arguments=request.arguments, scopes=scopes, **{name: row[name] for name in kept})

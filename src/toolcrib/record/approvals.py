@@ -14,6 +14,9 @@ from .database import connect
 
 SCOPES = ("once", "session", "rule")
 
+CLOCK_SLACK = 300.0
+"""A request from further ahead than this, in seconds, is expired: the clock was set back, and its end with it."""
+
 
 class Approvals:
     """Requests by id in the record database. Any process may answer them; a yes is used up by one run."""
@@ -27,11 +30,12 @@ class Approvals:
         """Keep a request. `row` has the columns of the table but those of the answer; times are Unix seconds."""
         columns = (
             "id", "call_id", "tool", "category", "arguments", "preview", "reason", "rule", "digest", "session_id",
-            "created", "expires",
+            "created", "expires", "asked_by", "scopes", "workspace", "caller", "process",
         )  # fmt: skip
-        sql = f"INSERT INTO approval ({','.join(columns)}, state) VALUES ({','.join('?' * len(columns))}, 'pending')"  # noqa: S608
+        given = [column for column in columns if row.get(column) is not None]
+        sql = f"INSERT INTO approval ({','.join(given)}, state) VALUES ({','.join('?' * len(given))}, 'pending')"  # noqa: S608
         with self._lock:
-            self._connection.execute(sql, [row.get(column) for column in columns])
+            self._connection.execute(sql, [row[column] for column in given])
 
     def get(self, request_id: str) -> dict[str, Any] | None:
         """One request, or None."""
@@ -40,12 +44,38 @@ class Approvals:
             row = self._connection.execute("SELECT * FROM approval WHERE id = ?", [request_id]).fetchone()
         return dict(row) if row else None
 
-    def pending(self, digest: str | None = None) -> list[dict[str, Any]]:
-        """Requests that wait for an answer, oldest first; with `digest`, those for exactly that call."""
+    def pending(self) -> list[dict[str, Any]]:
+        """Requests that wait for an answer, oldest first."""
         self._expire()
-        sql = "SELECT * FROM approval WHERE state = 'pending' AND (?1 IS NULL OR digest = ?1) ORDER BY created"
+        sql = "SELECT * FROM approval WHERE state = 'pending' ORDER BY created, rowid"
         with self._lock:
-            return [dict(row) for row in self._connection.execute(sql, [digest])]
+            return [dict(row) for row in self._connection.execute(sql)]
+
+    def of_call(self, digest: str) -> list[dict[str, Any]]:
+        """What is asked and answered about exactly one call, oldest first: requests that wait, a yes that nobody used
+        yet, and a no that nobody was told yet."""
+        self._expire()
+        sql = (
+            "SELECT * FROM approval WHERE digest=?1 AND (state IN ('pending', 'approved') OR"
+            " (state='denied' AND expires > ?2)) ORDER BY created, rowid"
+        )
+        with self._lock:
+            return [dict(row) for row in self._connection.execute(sql, [digest, time.time()])]
+
+    def cut_off(self, digest: str) -> dict[str, Any] | None:
+        """The yes that the latest run of exactly this call used, where no outcome of that run is on record.
+
+        It was cut off, or still runs. Runs from before the record's oldest row are not known, and not reported.
+        """
+        sql = (
+            "SELECT * FROM (SELECT * FROM approval WHERE digest=? AND state='used' AND run IS NOT NULL"
+            " ORDER BY run_time DESC LIMIT 1) WHERE NOT EXISTS"
+            " (SELECT 1 FROM record WHERE kind='outcome' AND call_id=run)"
+            " AND run_time >= (SELECT time FROM record ORDER BY seq LIMIT 1)"
+        )
+        with self._lock:
+            row = self._connection.execute(sql, [digest]).fetchone()
+        return dict(row) if row else None
 
     def recent(self, limit: int = 50) -> list[dict[str, Any]]:
         """The latest requests in any state, newest first."""
@@ -75,26 +105,30 @@ class Approvals:
             cursor = self._connection.execute(sql, [state, approver, reason, edited, scope, request_id])
             return cursor.rowcount == 1
 
-    def consume(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None:
-        """Use up a yes for exactly this call: the row it was given in, or None. Only one caller ever gets it."""
+    def consume(self, request_id: str, run: str) -> dict[str, Any] | None:
+        """Use up a yes for one run, the call id `run`: the row it was given in, or None. Only one caller gets it."""
         self._expire()
         sql = (
-            "UPDATE approval SET state='used' WHERE id = (SELECT id FROM approval WHERE digest=?1 AND state='approved'"
-            " AND (?2 IS NULL OR id=?2) ORDER BY created LIMIT 1) AND state='approved' RETURNING *"
+            "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved' AND expires > ?3"
+            " RETURNING *"
         )
         with self._lock:
-            rows = self._connection.execute(sql, [digest, request_id]).fetchall()
+            rows = self._connection.execute(sql, [request_id, run, time.time()]).fetchall()
         return dict(rows[0]) if rows else None
 
-    def refusal(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None:
-        """A person's no to exactly this call that its caller was not told yet; from now on it counts as told."""
-        sql = (
-            "UPDATE approval SET expires=?3 WHERE digest=?1 AND state='denied' AND expires > ?3"
-            " AND (?2 IS NULL OR id=?2) RETURNING *"
-        )
+    def refusal(self, request_id: str) -> dict[str, Any] | None:
+        """A person's no that its caller was not told yet; from now on it counts as told."""
+        sql = "UPDATE approval SET expires=?2 WHERE id=?1 AND state='denied' AND expires > ?2 RETURNING *"
         with self._lock:
-            rows = self._connection.execute(sql, [digest, request_id, time.time()]).fetchall()
-        return dict(max(rows, key=lambda row: row["created"])) if rows else None
+            rows = self._connection.execute(sql, [request_id, time.time()]).fetchall()
+        return dict(rows[0]) if rows else None
+
+    def release(self, process: str, session_id: str | None = None) -> None:
+        """What a process asked, in one session or in all of them, is free for its caller's next session."""
+        where = "process=?1 AND (?2 IS NULL OR session_id=?2) AND state IN ('pending', 'approved', 'denied')"
+        with self._lock:
+            if self._connection.execute(f"SELECT 1 FROM approval WHERE {where}", [process, session_id]).fetchone():  # noqa: S608
+                self._connection.execute(f"UPDATE approval SET process=NULL WHERE {where}", [process, session_id])  # noqa: S608
 
     def expire(self, request_id: str) -> None:
         """End a pending request without an answer."""
@@ -102,12 +136,11 @@ class Approvals:
             self._connection.execute("UPDATE approval SET state='expired' WHERE id=? AND state='pending'", [request_id])
 
     def _expire(self) -> None:
-        sql = "UPDATE approval SET state='expired' WHERE state IN ('pending', 'approved') AND expires < ?"
+        over = "state IN ('pending', 'approved') AND (expires < ?1 OR created > ?1 + ?2)"
+        times = [time.time(), CLOCK_SLACK]
         with self._lock:
-            if self._connection.execute(
-                "SELECT 1 FROM approval WHERE state IN ('pending','approved') AND expires < ? LIMIT 1", [time.time()]
-            ).fetchone():
-                self._connection.execute(sql, [time.time()])
+            if self._connection.execute(f"SELECT 1 FROM approval WHERE {over} LIMIT 1", times).fetchone():  # noqa: S608
+                self._connection.execute(f"UPDATE approval SET state='expired' WHERE {over}", times)  # noqa: S608
 
     def close(self) -> None:
         """Close the file."""

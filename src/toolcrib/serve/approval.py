@@ -6,48 +6,69 @@ the form travels in an `InputRequiredResult`, and the answer comes with the retr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from mcp_types import ElicitRequest, ElicitResult
 
 from ..core.bound import safe
 from ..core.errors import ToolError
-from ..policy.approval import ApprovalRequest, Decision, Door
 from ..policy.plain import one_line, plain
+from ..policy.requests import ApprovalRequest, Decision, Door, Scope, about_rule
 from .peer import FormAnswer, form_request
 
 if TYPE_CHECKING:
     from .peer import Peer
 
 KEY = "approval"
-APPROVE, SESSION, DENY = "approve", "approve for this session", "deny"
+APPROVE, SESSION, ALWAYS, DENY = "approve", "approve for this session", "always allow", "deny"
+_CHOICES: Mapping[Scope, str] = {"once": APPROVE, "session": SESSION, "rule": ALWAYS}
+MAX_REASON = 1_000
 
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "decision": {
-            "type": "string",
-            "title": "Run it?",
-            "description": (
-                "Nothing runs without a yes. It holds for exactly this call; for this session it also holds for "
-                "every call that the rule above names."
-            ),
-            "enum": [APPROVE, SESSION, DENY],
+
+def schema(scopes: Sequence[str]) -> dict[str, Any]:
+    """The form, flat as MCP wants it. No defaults, on purpose: a client that fills forms in by itself must not say
+    yes by accident."""
+    said = ["Nothing runs without a yes. It holds for exactly this call"]
+    if "session" in scopes:
+        said.append("for this session it also holds for every call that the rule above names")
+    if "rule" in scopes:
+        said.append("always writes that rule into your own Toolcrib settings (`toolcrib config` says where)")
+    text = {"type": "string"}
+    return {
+        "type": "object",
+        "properties": {
+            "decision": {
+                **text,
+                "title": "Run it?",
+                "description": "; ".join(said) + ".",
+                "enum": [*(_CHOICES[scope] for scope in _CHOICES if scope in scopes), DENY],
+            },
+            "reason": {**text, "title": "Reason", "description": "Optional; the model reads it."},
+            "arguments": {
+                **text,
+                "title": "Other arguments",
+                "description": (
+                    "Optional: JSON to run it with instead of the arguments shown. It is checked like any call, and "
+                    "the yes is for these."
+                ),
+            },
         },
-        "reason": {"type": "string", "title": "Reason", "description": "Optional; the model reads it."},
-    },
-    "required": ["decision"],
-}
-"""No default, on purpose: a client that fills forms in by itself must not say yes by accident."""
+        "required": ["decision"],
+    }
 
 
 def question(tool: str, category: str, reason: str, rule: str, request_id: str, preview: str) -> str:
-    """What the person reads. What Toolcrib says comes first; the preview, which the model wrote, comes last."""
+    """What the person reads. What Toolcrib says comes first; the preview, which the model wrote, comes last.
+
+    `rule` is the line about the rule (`about_rule`), or nothing.
+    """
+    about = f"{one_line(rule[:1].upper() + rule[1:])}\n" if rule else ""
     return (
         f"Run {one_line(tool)} ({one_line(category)})?\n"
         f"Asks because: {one_line(reason)}\n"
-        f"A rule that would allow it: {one_line(rule)}\n"
+        f"{about}"
         f"Request: {request_id}\n"
         f"--- the call, as the model wrote it ---\n{plain(preview)}"
     )
@@ -55,9 +76,10 @@ def question(tool: str, category: str, reason: str, rule: str, request_id: str, 
 
 def form_of_row(row: Mapping[str, Any]) -> ElicitRequest:
     """The form for a stored request."""
-    return form_request(
-        question(row["tool"], row["category"], row["reason"], row["rule"], row["id"], row["preview"]), SCHEMA
-    )
+    scopes = row["scopes"].split()
+    about = about_rule(row["rule"], row["asked_by"], scopes)
+    text = question(row["tool"], row["category"], row["reason"], about, row["id"], row["preview"])
+    return form_request(text, schema(scopes))
 
 
 def decision_of(answer: FormAnswer | ElicitResult, client: str) -> Decision:
@@ -67,22 +89,30 @@ def decision_of(answer: FormAnswer | ElicitResult, client: str) -> Decision:
         said = "declined" if answer.action == "decline" else "dismissed the question"
         return Decision(False, f"The person {said}.", approver=approver)
     content = answer.content or {}
-    chosen, given = content.get("decision"), content.get("reason")
-    reason = safe(given)[:1000] if isinstance(given, str) else ""
-    if chosen == APPROVE:
-        return Decision(True, reason, approver=approver)
-    if chosen == SESSION:
-        return Decision(True, reason, scope="session", approver=approver)
-    return Decision(False, reason, approver=approver)
+    chosen, given, other = content.get("decision"), content.get("reason"), content.get("arguments")
+    reason = safe(given)[:MAX_REASON] if isinstance(given, str) else ""
+    scope: Scope | None = next((scope for scope, choice in _CHOICES.items() if choice == chosen), None)
+    if scope is None:
+        return Decision(False, reason, approver=approver)
+    if other in (None, "") or (isinstance(other, str) and not other.strip()):
+        return Decision(True, reason, scope=scope, approver=approver)
+    try:
+        arguments = json.loads(other) if isinstance(other, str) else None
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):  # a yes to what nobody can read is none
+        return Decision(False, "The person wanted other arguments, which were no JSON object.", approver=approver)
+    return Decision(True, reason, cast("dict[str, Any]", arguments), "once" if scope == "rule" else scope, approver)
 
 
 def door(peer: Peer) -> Door:
     """Asks the person at a handshake-era client. None, "cannot ask here", where the client fails to."""
 
     async def ask(request: ApprovalRequest) -> Decision | None:
-        message = question(request.tool, request.category, request.reason, request.rule, request.id, request.preview)
+        about, shown = request.about_rule, request.preview
+        message = question(request.tool, request.category, request.reason, about, request.id, shown)
         try:
-            answer = await peer.elicit(message, SCHEMA, KEY)
+            answer = await peer.elicit(message, schema(request.scopes), KEY)
         except ToolError:
             return None
         return decision_of(answer, peer.name)

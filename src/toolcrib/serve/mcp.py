@@ -41,7 +41,9 @@ from ..core.events import ApprovalResolved, CallFinished
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 from ..core.threads import shared_threads
-from ..policy.approval import use_door
+from ..policy.answers import Answered, within
+from ..policy.answers import answer as give_answer
+from ..policy.requests import use_door
 from . import approval
 from .content import offers_structure, result_of
 from .peer import METADATA_KEY, Peer, fits
@@ -145,6 +147,7 @@ class McpServer:
             self._runs.remove(run)
             forget()
             await self._end_run(run)
+            self._session_over(f"mcp:{run.id}")
 
     async def end_calls(self) -> None:
         """End every call and every stream of announcements, in order: their clients get an answer."""
@@ -163,6 +166,17 @@ class McpServer:
         connection = _connection(ctx)
         run.sessions[id(connection)] = ctx.session
         connection.exit_stack.callback(run.sessions.pop, id(connection), None)
+        if connection.session_id is not None:
+            connection.exit_stack.callback(self._session_over, f"mcp:{connection.session_id}")
+
+    def _session_over(self, session: str) -> None:
+        """What was granted for a session ends with it; what was asked in it is for the client's next one."""
+        approver = getattr(self.box, "approver", None)
+        if approver is not None:
+            try:
+                approver.forget(session)
+            except Exception:  # a record that is closed already
+                log.debug("the approvals of %s could not be released", session, exc_info=True)
 
     def _changed(self, run: _Run) -> None:
         """The registry changed, on whatever thread: announce it once the change is through."""
@@ -337,11 +351,12 @@ class McpServer:
             if again is None:
                 raise StateRefused(_ANSWERED)
             return again
-        decision = approval.decision_of(answer, peer.name)
-        choice = {"approve": decision.approve, "approver": decision.approver, "scope": decision.scope}
-        kept = await shared_threads.run(store.resolve, {"request_id": ident, "reason": decision.reason, **choice})
-        if not kept:
-            row = await self._row(ident)
+        decision = within(approval.decision_of(answer, peer.name), tuple(row["scopes"].split()))
+        remember = getattr(getattr(self.box, "approver", None), "remember", None)
+        work = {"store": store, "request_id": ident, "decision": decision, "remember": remember}
+        answered: Answered = await shared_threads.run(give_answer, work)
+        if not answered.kept:
+            row = answered.row
             if row is None or row["state"] != "approved" or not decision.approve:
                 raise StateRefused(_ANSWERED)
             # somebody said yes elsewhere meanwhile; the record hands that yes to one call only
@@ -353,7 +368,7 @@ class McpServer:
             return await self._start(run, peer, name, arguments, session)
         text = f"Tool {row['tool']!r} was denied by user approval. {decision.reason}".rstrip()
         denied = ToolOutput.error(text, "denied", meta={"approval_id": ident, "rule": row["rule"]})
-        await shared_threads.run(store.refusal, {"digest": row["digest"], "request_id": ident})
+        await shared_threads.run(store.refusal, {"request_id": ident})
         self._finished(row, denied, session, decision.approver)
         return result_of(denied, self.registry.find(name), peer.request.protocol_version)
 

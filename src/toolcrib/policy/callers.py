@@ -1,0 +1,88 @@
+"""Who may use a stored yes: the session that asked, or its caller once that session cannot come back.
+
+A session is a conversation; a caller is where it comes from: channel, chat, sender and agent. A yes given to one
+conversation is none for another that runs beside it, even of the same client. But a client whose server was
+restarted, or a `toolcrib call` that is repeated, comes back as a new session: it may go on where the process that
+asked has ended, or said that its session is over.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.context import ToolContext
+
+
+def caller_of(ctx: ToolContext) -> str:
+    """Where a call comes from, as JSON."""
+    return json.dumps([ctx.channel, ctx.chat_id, ctx.sender_id, ctx.agent_id])
+
+
+def serves(row: Mapping[str, Any], ctx: ToolContext) -> bool:
+    """Whether a stored request, or the answer to it, is for this call's session."""
+    if ctx.session_id is not None and row["session_id"] == ctx.session_id:
+        return True
+    if row["caller"] != caller_of(ctx):
+        return False
+    return row["session_id"] == ctx.session_id or row["process"] is None or has_ended(row["process"])
+
+
+def this_process(part: str = "") -> str:
+    """A name for a part of this process that no other has, before or after it."""
+    return _named(os.getpid(), part)  # never one from before a fork
+
+
+@functools.lru_cache(maxsize=16)
+def _named(pid: int, part: str) -> str:
+    return json.dumps([*_machine(), pid, _started(pid), part])
+
+
+def has_ended(process: str) -> bool:
+    """Whether the process of that name is gone. False where that cannot be known from here."""
+    try:
+        machine, boot, namespace, pid, started, _ = json.loads(process)
+    except (ValueError, TypeError):
+        return False
+    here = _machine()
+    if machine != here[0] or namespace != here[2] or os.name == "nt":  # os.kill ends processes there
+        return False
+    if boot != here[1]:
+        return True  # the machine was started anew
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, TypeError, OverflowError):
+        return False
+    return started is not None and _started(pid) != started  # it is a zombie, or its number went to another
+
+
+@functools.cache
+def _machine() -> tuple[str, str, str]:
+    return platform.node(), _read("/proc/sys/kernel/random/boot_id"), _namespace()
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _started(pid: int) -> str | None:
+    """When a process that runs started, in clock ticks since boot (field 22 of /proc/PID/stat); None if unknown."""
+    stat = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return stat[19] if len(stat) > 19 and stat[0] not in "ZX" else None
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,88 @@
+"""What is put to a person, and what they may answer. A door takes the one and gives the other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Scope = Literal["once", "session", "rule"]
+SCOPES: tuple[Scope, ...] = ("once", "session", "rule")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """What a person is asked: the call, why it asks, and the rule that would allow it. Times are Unix seconds.
+
+    `preview`, `reason` and `rule` are safe to print: what would not show in them is written out. `arguments` are not.
+    `scopes` says how far a yes may reach; "rule" is there only where `rule` is exactly the line that it would write.
+    `asked_by` names what asks whatever rules allow: a setting, an ask rule, a label. None where a rule would help.
+    """
+
+    id: str
+    call_id: str
+    tool: str
+    category: str
+    arguments: Mapping[str, Any] = field(repr=False)
+    preview: str = field(repr=False)
+    reason: str
+    rule: str
+    digest: str
+    session_id: str | None
+    created: float
+    expires: float
+    asked_by: str | None = None
+    scopes: tuple[Scope, ...] = ("once", "session")
+
+    @property
+    def about_rule(self) -> str:
+        """One line about the rule; "" where there is nothing to say."""
+        return about_rule(self.rule, self.asked_by, self.scopes)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's answer. `arguments` replace the call's own: they are validated and judged again.
+
+    `scope` once; session: what `ApprovalRequest.rule` names may run again in this session without asking; or rule:
+    that line is written into the person's own settings. A scope that the request does not offer counts as once, and
+    so does `rule` with other arguments: nobody saw the rule for those.
+    """
+
+    approve: bool
+    reason: str = ""
+    arguments: Mapping[str, Any] | None = None
+    scope: Scope = "once"
+    approver: str | None = None
+
+
+Door = Callable[[ApprovalRequest], Awaitable["bool | Decision | None"]]
+"""Asks a person. None means that it cannot ask here. One that also has `tell(text)` is told where a rule was kept."""
+
+_door: ContextVar[Door | None] = ContextVar("toolcrib_door", default=None)
+
+
+@contextmanager
+def use_door(door: Door | None) -> Generator[None]:
+    """Within this block (and tasks started in it), approvals are asked at `door`."""
+    token = _door.set(door)
+    try:
+        yield
+    finally:
+        _door.reset(token)
+
+
+def current_door() -> Door | None:
+    """The door of this task, if it has one of its own."""
+    return _door.get()
+
+
+def about_rule(rule: str | None, asked_by: str | None, scopes: tuple[str, ...] | list[str]) -> str:
+    """What a question says of the rule: that it would allow the call, or how far a yes for the session reaches."""
+    if rule and asked_by is None:
+        return f"a rule that would allow it: {rule}"
+    if rule and "session" in scopes:
+        return f"a yes for this session would cover: {rule}"
+    return ""
