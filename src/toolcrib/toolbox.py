@@ -285,7 +285,10 @@ class Toolbox:
         self.registry = ToolRegistry()
         pipeline = self.registry.pipeline
         approval = settings.approval
-        self.approver = Approver(self.approvals, given.approve, pipeline.events, approval.timeout)
+        self.approver = Approver(
+            self.approvals, given.approve, pipeline.events, approval.timeout, at_intent=True, settle=self.audit.flush,
+        )  # fmt: skip
+        self._closers.append(self.approver.close)
         self.flow = Flow(settings.labels.policy, self._reaches_out)
         self.policy = Policy(
             settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=self._walled,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ..core.authorize import CallRequest, Grant
@@ -182,7 +182,9 @@ class Policy:
             text = f"{request.tool.name} was denied: {verdict.reason}"
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         if verdict.verdict == "allow":
-            return Grant(verdict.rule, verdict.reason, approved.approver if approved else None)
+            if approved is not None:  # the person's own arguments; their yes is used up by this run all the same
+                return replace(approved, rule=verdict.rule, reason=verdict.reason)
+            return Grant(verdict.rule, verdict.reason)
         if approved is not None:  # a person changed the arguments and said yes to the change
             self._endorse(request)
             return approved
@@ -192,8 +194,8 @@ class Policy:
                 "The host can pass an approver, or run in another mode."
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
-        answer = await self.approver.ask(request, verdict.reason, verdict.rule)
-        if isinstance(answer, Grant) and answer.edited is None:
+        answer = await self.approver.ask(request, verdict.reason, verdict.rule, fixed=verdict.step == 2)
+        if isinstance(answer, Grant) and answer.edited is None and answer.approver != "session":
             self._endorse(request)
         return answer
 
