@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .core.watchdog import Watchdog
     from .policy.approval import Approver, Door
     from .policy.flow import Flow
+    from .policy.hooks import Hooks
+    from .policy.limits import CallLimits
     from .policy.loops import LoopGuard
     from .policy.policy import Check, Policy
     from .record.approvals import Approvals
@@ -164,8 +166,10 @@ class Toolbox:
         return self.registry.definitions(dialect, names, compact)
 
     def new_turn(self, session_id: str) -> None:
-        """Tell the loop guard that a user message came in this session."""
+        """Tell the loop guard and the call limits that a user message came in this session."""
         self.guard.reset(session_id)
+        if self.policy.limits is not None:
+            self.policy.limits.reset(session_id)
 
     @property
     def events(self) -> EventStream:
@@ -205,6 +209,24 @@ class Toolbox:
             return not self._walled() or self.settings.sandbox.network != "off"
         except ToolcribError:
             return True
+
+    def _hooks(self) -> Hooks | None:
+        if not self.settings.hooks:
+            return None
+        from .config import hook_rules
+        from .policy.hooks import Hooks
+
+        hooks = Hooks(hook_rules(self.settings), self.registry.events)
+        self.registry.events.subscribe(hooks.listen)
+        return hooks
+
+    def _limits(self) -> CallLimits | None:
+        limits = self.settings.limits
+        if limits.calls is None and not limits.per_tool:
+            return None
+        from .policy.limits import CallLimits
+
+        return CallLimits(limits.calls, limits.per_tool)
 
     def session(self, session_id: str | None) -> Session:
         """One session of this toolbox: what its user said, and what its calls have read."""
@@ -293,7 +315,7 @@ class Toolbox:
         self.policy = Policy(
             settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=self._walled,
             ask_for=(*approval.require_for, *approval.dangerous_tools), approver=self.approver,
-            flow=self.flow,
+            flow=self.flow, hooks=self._hooks(), limits=self._limits(), dry_run=settings.dry_run,
         )  # fmt: skip
         pipeline.authorizer = self.policy
         pipeline.flow = self.flow

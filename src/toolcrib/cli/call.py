@@ -40,6 +40,9 @@ def call(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="text|json", help="How to print the result.")
     ] = "text",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Say what it would do; only tools that read are run.")
+    ] = False,
 ) -> int:
     """Call a tool. Its output goes to stdout; what went wrong, and questions, to stderr.
 
@@ -51,7 +54,7 @@ def call(
     if output not in ("text", "json"):
         raise Usage(f"--output {output}: it can be text or json")
     arguments = read_arguments(pairs or [], text)
-    result = run(_call(options, name, arguments))
+    result = run(_call(options, name, arguments, dry_run))
     if output == "json":
         show.out_json(as_json(name, result))
     elif result.is_error:
@@ -61,11 +64,12 @@ def call(
     return exit_code(result)
 
 
-async def _call(options: Options, name: str, arguments: dict[str, Any] | str) -> ToolOutput:
+async def _call(options: Options, name: str, arguments: dict[str, Any] | str, dry_run: bool) -> ToolOutput:
     from .door import terminal_door
     from .progress import Progress
 
-    box = await options.open()
+    settings = options.settings()
+    box = await options.open(settings.model_copy(update={"dry_run": True}) if dry_run else settings)
     progress = Progress(box.events)
     try:
         box.approver.door = terminal_door(progress.pause)
@@ -92,6 +96,7 @@ def as_json(name: str, output: ToolOutput) -> dict[str, Any]:
         "data": output.data,
         "content": [_block(block) for block in output.content],
         "meta": dict(output.meta),
+        "labels": output.labels.wire if output.labels else None,
         "is_async": output.is_async,
         "pause_for_input": output.pause_for_input,
     }

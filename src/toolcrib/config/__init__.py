@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .hooks import hook_rules
     from .load import load_settings
     from .schema import config_schema
     from .settings import Settings, sandbox_settings
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "load_settings": "load",
     "config_schema": "schema",
+    "hook_rules": "hooks",
     "Settings": "settings",
     "sandbox_settings": "settings",
     "TrustStore": "trust",
 }
 
-__all__ = ["Settings", "TrustStore", "config_schema", "load_settings", "sandbox_settings"]
+__all__ = ["Settings", "TrustStore", "config_schema", "hook_rules", "load_settings", "sandbox_settings"]
 
 
 def __getattr__(name: str) -> Any:  # settings need pydantic, which `import toolcrib.config` must not load

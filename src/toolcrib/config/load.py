@@ -24,7 +24,7 @@ from .trust import Status, TrustStore
 # Keys that are accepted and kept, but that nothing reads yet. Saying so is the least for those that would tighten.
 NOT_YET: tuple[str, ...] = (
     "rules", "sandbox.allowed_domains", "tools.exec", "tools.http_request",
-    "web", "mcp_servers", "custom_tools", "plugins", "hooks", "agent", "channels", "jobs",
+    "web", "mcp_servers", "custom_tools", "plugins", "agent", "channels", "jobs",
 )  # fmt: skip
 
 

@@ -14,6 +14,9 @@ from .layers import Keys, Layer
 from .settings import Section, Settings
 from .shapes import one_line
 
+ADDING = frozenset({"rules", "hooks"})
+"""Sections whose lists grow from layer to layer: a later one cannot take a refusal back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
@@ -54,12 +57,12 @@ class Merged:
             place, key = self._place(path)
             standing: list[Any] = place.get(key) or []
             joined = value
-            if path[0] == "rules":
+            if path[0] in ADDING:
                 joined = [*standing, *(item for item in value if item not in standing)]
             elif path == ("custom_tools",):
                 names = {tool["name"] for tool in value}
                 joined = [*(tool for tool in standing if tool["name"] not in names), *value]
-            self._set(path, copy.deepcopy(joined), layer, joined=path[0] == "rules")
+            self._set(path, copy.deepcopy(joined), layer, joined=path[0] in ADDING)
 
     def tighten(self, layer: Layer) -> None:
         """An untrusted layer: each value through its rule; one without a rule does not count."""

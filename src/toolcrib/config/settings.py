@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..boundary.sandbox.cgroup import most_memory
 from ..boundary.sandbox.spec import Limits, SandboxSettings
-from .tighten import Fewer, More, Only, Rank, Smaller
+from ..core.tool import ToolCategory
+from .tighten import Fewer, More, Only, OnlySome, Rank, Smaller
 
 if TYPE_CHECKING:
     from .files import ConfigFile
@@ -26,6 +28,7 @@ AnyPath = Annotated[Path, Field(strict=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=2**62)]
 Json = dict[str, Any]
+OneOrMore = Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)]
 _LIMITS = Limits()
 
 # 0 in the designs' `auto_approve_timeout_secs` meant "never"; ours expires to a refusal, after this long.
@@ -83,6 +86,55 @@ class Flow(Section):
     )
     """default asks where a call that sends or destroys uses a value out of an untrusted result; said only where the
     user has not said that value; strict wherever anything untrusted was read before."""
+
+
+class CallLimit(Section):
+    """How many calls one run may make: since the last user message, or since the toolbox was opened."""
+
+    calls: Annotated[Count | None, Smaller(lambda: float("inf"))] = None
+    """Of all tools together."""
+    per_tool: dict[str, Count] = {}
+    """By tool; names may have `*`."""
+
+
+class HookSetting(Section):
+    """What to do about calls of some tools: log, notify, ask or block; or `preset = "safety"`."""
+
+    spellings = {"tool": "tools", "category": "categories", "channel": "channels", "patterns": "pattern"}
+
+    action: Literal["log", "notify", "ask", "block"] | None = None
+    preset: Literal["safety"] | None = None
+    """safety refuses `rm -rf`, `sudo` and `DROP TABLE` in calls of exec and delete_file, and asks before the others."""
+    tools: OneOrMore = []
+    """Names, with `*`. Empty: all."""
+    categories: OneOrMore = []
+    channels: OneOrMore = []
+    pattern: OneOrMore = []
+    """Regular expressions, looked for in the arguments whatever the case. With several, each counts."""
+    message: str = ""
+    when: list[Literal["finished", "failed", "denied"]] = ["finished", "failed", "denied"]
+    """Which outcomes log and notify tell of."""
+    file: AnyPath | None = None
+    """log and notify write one JSON object a line to it."""
+    command: list[str] = []
+    """log and notify start this program, without a shell, with a JSON object on its standard input."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> HookSetting:
+        if (self.action is None) == (self.preset is None):
+            raise ValueError('a hook has either action = "log", "notify", "ask" or "block", or preset = "safety"')
+        if self.action not in ("log", "notify") and (self.file or self.command):
+            raise ValueError("file and command are for hooks that log or notify")
+        for pattern in self.pattern:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        known = [str(category) for category in ToolCategory]
+        for category in self.categories:
+            if category not in known:
+                raise ValueError(f"unknown category {category!r}; known: {', '.join(known)}")
+        return self
 
 
 class SandboxLimits(Section):
@@ -253,6 +305,15 @@ class Plugins(Section):
     blocked_plugins: Annotated[list[str], More()] = []
 
 
+def is_tightening(hook: Any) -> bool:
+    """Whether an untrusted file may have this hook: one that refuses or asks, and starts or writes nothing."""
+    return (
+        not hook.get("file")
+        and not hook.get("command")
+        and (hook.get("action") in ("ask", "block") or hook.get("preset") == "safety")
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where merged settings came from, and what was noticed on the way."""
@@ -287,7 +348,8 @@ class Settings(Section):
     mcp_servers: dict[str, McpServer] = {}
     custom_tools: list[CustomTool] = []
     plugins: Plugins = Plugins()
-    hooks: list[Json] = []
+    hooks: Annotated[list[HookSetting], OnlySome(lambda hook: is_tightening(hook))] = []
+    limits: CallLimit = CallLimit()
     agent: Json = {}
     channels: Json = {}
     jobs: Json = {}

@@ -78,3 +78,15 @@ class Fewer:
     def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
         have, want = cast("list[Any]", current), cast("list[Any]", proposed)
         return [item for item in have if item in want], all(item in have for item in want)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlySome:
+    """A list that grows by those items that tighten; the others are left out."""
+
+    tightens: Callable[[Any], bool]
+
+    def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
+        have, want = cast("list[Any]", current), cast("list[Any]", proposed)
+        taken = [item for item in want if item in have or self.tightens(item)]
+        return [*have, *(item for item in taken if item not in have)], len(taken) == len(want)

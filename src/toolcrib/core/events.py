@@ -86,7 +86,19 @@ class CallFinished:
         return self.output.labels
 
 
-Event = CallStarted | CallProgress | ApprovalRequested | ApprovalResolved | CallFinished
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A hook of the configuration wants a person to know of a call."""
+
+    call_id: str
+    tool: str
+    message: str
+    session_id: str | None
+    channel: str | None
+    time: float
+
+
+Event = CallStarted | CallProgress | ApprovalRequested | ApprovalResolved | CallFinished | Notice
 Listener = Callable[[Any], None]
 
 

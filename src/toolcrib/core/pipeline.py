@@ -407,7 +407,7 @@ class Pipeline:
         if trace is not None:
             trace.grant = grant
         if self.dry_run and not tool.is_read_only:
-            return await self._describe(tool, request or CallRequest(call_id, tool, text, ctx), ctx)
+            return await self._describe(tool, request or CallRequest(call_id, tool, text, ctx), ctx, grant)
         if not self.gate.needed:
             return await self._committed(tool, kwargs, text, ctx, call_id, request, grant)
         async with self.gate.hold(tool.exclusive):
@@ -436,7 +436,7 @@ class Pipeline:
                 return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
         return await self._perform(tool, kwargs, ctx, call_id)
 
-    async def _describe(self, tool: Tool, request: CallRequest, ctx: ToolContext) -> ToolOutput:
+    async def _describe(self, tool: Tool, request: CallRequest, ctx: ToolContext, grant: Grant) -> ToolOutput:
         shown = request.canonical
         if tool.preview is not None:
             try:
@@ -444,7 +444,9 @@ class Pipeline:
                 shown = await self.threads.run(lambda: preview(request.arguments, ctx), {})
             except Exception as error:
                 shown = f"{shown}\n(no preview: {error})"
-        output = ToolOutput(f"Dry run: {tool.name} was not run. It would have done:\n{shown}", meta={"dry_run": True})
+        asks = f"\n({grant.reason})" if grant.rule == "dry_run" else ""
+        text = f"Dry run: {tool.name} was not run. It would have done:\n{shown}{asks}"
+        output = ToolOutput(text, meta={"dry_run": True})
         return self._bound(output, tool, request.call_id)
 
     async def _perform(self, tool: Tool, kwargs: dict[str, Any], ctx: ToolContext, call_id: str) -> ToolOutput:

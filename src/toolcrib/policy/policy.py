@@ -19,6 +19,8 @@ from .modes import MODES, check_mode
 if TYPE_CHECKING:
     from .approval import Approver
     from .flow import Flow
+    from .hooks import Hooks
+    from .limits import CallLimits
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -68,6 +70,9 @@ class Policy:
         walled: Callable[[], bool] | None = None,
         rules: Rules | None = None,
         flow: Flow | None = None,
+        hooks: Hooks | None = None,
+        limits: CallLimits | None = None,
+        dry_run: bool = False,
         approver: Approver | None = None,
     ) -> None:
         self.mode = check_mode(mode)
@@ -79,6 +84,9 @@ class Policy:
         self.walled = walled or (lambda: False)
         self.rules = rules
         self.flow = flow
+        self.hooks = hooks
+        self.limits = limits
+        self.dry_run = dry_run
         self.approver = approver
 
     # --- the steps
@@ -89,22 +97,23 @@ class Policy:
         try:
             judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
             ruled = self.rules.match(tool, arguments, ctx) if self.rules is not None else None
+            hooked = self.hooks.judge(tool, arguments, ctx) if self.hooks is not None else None
             flowing = self.flow.question(tool, arguments, ctx) if self.flow is not None else None
         except Exception as error:
             log.exception("the check of a %s call failed", tool.name)
             return Check("deny", category, None, f"the check of this call failed: {error}", 1)
-        # 1: denied by a rule, by the judgement of its arguments, or by the mode
-        if ruled is not None and ruled.verdict == "deny":
-            return Check("deny", category, ruled.rule, ruled.reason, 1)
-        if judgement is not None and judgement.verdict == "deny":
-            return Check("deny", category, judgement.rule, judgement.reason, 1)
+        # 1: denied by a rule, a hook, the judgement of its arguments, or the mode
+        for found in (ruled, hooked, judgement):
+            if found is not None and found.verdict == "deny":
+                return Check("deny", category, found.rule, found.reason, 1)
         table = MODES[self.mode][ToolCategory(tool.category)]
         if table == "deny":
             return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
         # 2: somebody asked to be asked
         asked = self._asked_for(tool, ruled, category)
-        if asked is None and flowing is not None:
-            asked = Check("ask", category, flowing.rule, flowing.reason, 2)
+        for found in (hooked, flowing):
+            if asked is None and found is not None:
+                asked = Check("ask", category, found.rule, found.reason, 2)
         if asked is not None:
             return self._quieted(asked)
         # 3: allowed by a trusted rule
@@ -171,12 +180,21 @@ class Policy:
         """Whether every call of this tool is allowed, whatever its arguments."""
         if tool.judge is not None or (self.rules is not None and self.rules.touches(tool)):
             return False
-        if self.flow is not None and self.flow.watches(tool):
+        watchers = (
+            self.flow and self.flow.watches,
+            self.hooks and self.hooks.touches,
+            self.limits and self.limits.touches,
+        )
+        if any(watches is not None and watches(tool) for watches in watchers):
             return False
         return self.check(tool, {}).verdict == "allow"
 
     async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
         """A grant, or the refusal to answer with; asks the person where the verdict is ask."""
+        if self.limits is not None and approved is None:
+            over = self.limits.count(request.tool, request.ctx)
+            if over is not None:
+                return ToolOutput.error(f"{request.tool.name} was not run: {over}", "denied", meta={"rule": "limits"})
         verdict = self.check(request.tool, request.arguments, request.ctx)
         if verdict.verdict == "deny":
             text = f"{request.tool.name} was denied: {verdict.reason}"
@@ -185,6 +203,8 @@ class Policy:
             if approved is not None:  # the person's own arguments; their yes is used up by this run all the same
                 return replace(approved, rule=verdict.rule, reason=verdict.reason)
             return Grant(verdict.rule, verdict.reason)
+        if self.dry_run and not request.tool.is_read_only:  # it will only be described: nobody needs to be asked
+            return Grant("dry_run", f"it would ask first: {verdict.reason}")
         if approved is not None:  # a person changed the arguments and said yes to the change
             self._endorse(request)
             return approved

@@ -1,0 +1,242 @@
+"""Hooks from the configuration: log, notify, ask or block, by tool, category, channel and what the arguments say.
+
+`block` and `ask` are steps 1 and 2 of how verdicts combine; `log` and `notify` look at calls that have ended and
+change nothing. Everything a hook tells is redacted already.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import logging
+import os
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from ..core.context import ToolContext
+from ..core.errors import ConfigError
+from ..core.events import CallFinished, EventStream, Notice
+from ..core.labels import Labels
+from ..core.tool import Tool, encode
+from ..core.verdict import Judgement
+
+log = logging.getLogger("toolcrib.hooks")
+
+Action = Literal["log", "notify", "ask", "block"]
+When = Literal["finished", "failed", "denied"]
+
+MAX_SEARCHED = 100_000
+"""Characters of the arguments that a pattern is looked for in; longer ones count as having it: fail closed."""
+MAX_TOLD = 2_000
+NOTIFY_SECONDS = 30.0
+
+DANGEROUS_TOOLS = ("delete_file", "exec")
+DANGEROUS_PATTERNS = (r"rm -rf", r"\bsudo\b", r"drop table")
+"""The first design's SafetyHook: https://github.com/HKUDS/nanobot, `DANGEROUS_TOOLS` and `DANGEROUS_PATTERNS`."""
+
+
+@dataclass(frozen=True)
+class HookRule:
+    """One hook. Empty `tools`, `categories` or `channels` mean all; names may have `*`.
+
+    `pattern` is a regular expression, looked for in the arguments as JSON, whatever the case. `when` chooses the
+    outcomes that log and notify tell of. `file` gets one JSON object a line; `command` is started without a shell,
+    with the same object on its standard input.
+    """
+
+    action: Action
+    tools: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    pattern: str | None = None
+    message: str = ""
+    when: tuple[When, ...] = ("finished", "failed", "denied")
+    file: Path | None = None
+    command: tuple[str, ...] = ()
+
+    @cached_property
+    def compiled(self) -> re.Pattern[str] | None:
+        """The pattern. Raises ConfigError where it is none."""
+        if self.pattern is None:
+            return None
+        try:
+            return re.compile(self.pattern, re.IGNORECASE)
+        except re.error as error:
+            raise ConfigError(f"hooks: {self.pattern!r} is no regular expression: {error}") from None
+
+    def is_for(self, names: Iterable[str], category: str, channel: str | None) -> bool:
+        """Whether it looks at calls of such a tool from there."""
+        if self.categories and category not in self.categories:
+            return False
+        if self.channels and not _any(self.channels, [channel or ""]):
+            return False
+        return not self.tools or _any(self.tools, names)
+
+    def has(self, arguments: str) -> bool:
+        """Whether its pattern is in the arguments."""
+        if self.compiled is None:
+            return True
+        return len(arguments) > MAX_SEARCHED or self.compiled.search(arguments) is not None
+
+
+def safety_hook(
+    tools: Sequence[str] = DANGEROUS_TOOLS, patterns: Sequence[str] = DANGEROUS_PATTERNS
+) -> tuple[HookRule, ...]:
+    """The first design's preset: dangerous patterns are refused first, then every call of dangerous tools asks."""
+    names = tuple(tools)
+    blocks = tuple(
+        HookRule("block", names, pattern=pattern, message=f"the safety hook refuses {pattern!r}")
+        for pattern in patterns
+    )
+    return *blocks, HookRule("ask", names, message="the safety hook asks before this tool")
+
+
+class Hooks:
+    """The hooks of one toolbox: `judge` is asked before a call, `listen` hears of its end."""
+
+    def __init__(self, rules: Iterable[HookRule], events: EventStream | None = None) -> None:
+        self.rules = tuple(rules)
+        for rule in self.rules:
+            _ = rule.compiled
+        self._before = tuple(rule for rule in self.rules if rule.action in ("ask", "block"))
+        self._after = tuple(rule for rule in self.rules if rule.action in ("log", "notify"))
+        self._events = events
+        self._lock = threading.Lock()
+        self.on_notice: Callable[[Notice], None] | None = None
+
+    def touches(self, tool: Tool) -> bool:
+        """Whether a call of this tool could be refused or asked about."""
+        names = _names(tool)
+        return any(replace(rule, channels=()).is_for(names, str(tool.category), None) for rule in self._before)
+
+    def judge(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """The strictest hook that refuses or asks, or None."""
+        found: Judgement | None = None
+        text: str | None = None
+        names = _names(tool)
+        for rule in self._before:
+            if (found is not None and rule.action == "ask") or not rule.is_for(names, str(tool.category), ctx.channel):
+                continue
+            if rule.pattern is not None and text is None:
+                text = _searched(arguments)
+            if not rule.has(text or ""):
+                continue
+            verdict = "deny" if rule.action == "block" else "ask"
+            found = Judgement(verdict, rule.message or _why(rule, tool), f"hook:{rule.action}")
+            if verdict == "deny":
+                return found
+        return found
+
+    def listen(self, event: Any) -> None:
+        """An event listener: tells of calls that have ended."""
+        if type(event) is not CallFinished:
+            return
+        outcome: When = "finished"
+        if event.output.is_error:
+            outcome = "denied" if event.verdict in ("deny", "ask") else "failed"
+        for rule in self._after:
+            if (
+                outcome in rule.when
+                and rule.is_for((event.tool,), event.category, event.channel)
+                and rule.has(event.arguments)
+            ):
+                self._tell(rule, event, outcome)
+
+    def _tell(self, rule: HookRule, event: CallFinished, outcome: When) -> None:
+        message = rule.message or f"{event.tool} {outcome}"
+        told = _told(event, message, outcome)
+        if rule.file is not None:
+            self._write(rule.file, told)
+        if rule.command:
+            threading.Thread(target=_start, args=(rule.command, told), name="toolcrib-notify", daemon=True).start()
+        if rule.action == "notify":
+            notice = Notice(event.call_id, event.tool, message, event.session_id, event.channel, time.time())
+            if self._events is not None:
+                self._events.emit(notice)
+            if self.on_notice is not None:
+                self.on_notice(notice)
+        elif rule.file is None and not rule.command:
+            log.info("%s: %s %s", message, event.tool, event.arguments[:MAX_TOLD])
+
+    def _write(self, path: Path, told: Mapping[str, Any]) -> None:
+        line = json.dumps(told, ensure_ascii=True) + "\n"
+        with self._lock:
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(fd, line.encode())
+            finally:
+                os.close(fd)
+
+
+def _told(event: CallFinished, message: str, outcome: str) -> dict[str, Any]:
+    labels: Labels | None = event.labels
+    return {
+        "message": message,
+        "outcome": outcome,
+        "time": event.time,
+        "call_id": event.call_id,
+        "tool": event.tool,
+        "category": event.category,
+        "arguments": event.arguments[:MAX_TOLD],
+        "session": event.session_id,
+        "channel": event.channel,
+        "verdict": event.verdict,
+        "rule": event.rule,
+        "approver": event.approver,
+        "duration": event.duration,
+        "error": event.output.for_llm[:500] if event.output.is_error else None,
+        "labels": labels.wire if labels else None,
+    }
+
+
+def _start(command: Sequence[str], told: Mapping[str, Any]) -> None:
+    """Run a program that tells somebody. Its failure is logged, and changes nothing."""
+    try:
+        done = subprocess.run(
+            list(command), input=json.dumps(told).encode(), timeout=NOTIFY_SECONDS, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, check=False, start_new_session=True,
+        )  # fmt: skip
+        if done.returncode:
+            text = done.stderr.decode("utf-8", "replace").strip()[:500]
+            log.warning("the hook's command %s ended with %d: %s", command[0], done.returncode, text)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        log.warning("the hook's command %s could not be run: %s", command[0], error)
+
+
+def _why(rule: HookRule, tool: Tool) -> str:
+    what = f"{rule.pattern!r} in its arguments" if rule.pattern else f"every call of {tool.name}"
+    return f"a hook {'refuses' if rule.action == 'block' else 'asks about'} {what}"
+
+
+def _searched(arguments: Mapping[str, Any]) -> str:
+    """The arguments as JSON, and their strings as they are: what JSON escapes must not hide from a pattern."""
+    found: list[str] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, Mapping):
+            for item in value.values():  # pyright: ignore[reportUnknownVariableType]
+                walk(item)
+        elif isinstance(value, list | tuple):
+            for item in value:  # pyright: ignore[reportUnknownVariableType]
+                walk(item)
+
+    walk(arguments)
+    return "\n".join([encode(arguments), *found])
+
+
+def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    known = list(names)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in known)
+
+
+def _names(tool: Tool) -> set[str]:
+    return {tool.name, *tool.names, getattr(tool, "renamed_from", tool.name)}

@@ -1,0 +1,61 @@
+"""How many calls a run may make: since the last user message of a session, or since the toolbox was opened."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..core.context import ToolContext
+from ..core.tool import Tool
+
+MAX_SESSIONS = 10_000
+
+
+@dataclass(slots=True)
+class _Run:
+    calls: int = 0
+    by_tool: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class CallLimits:
+    """Counts calls that were put to policy, the refused ones included. Calls without a session are one run."""
+
+    def __init__(self, calls: int | None = None, per_tool: Mapping[str, int] | None = None) -> None:
+        self.calls = calls
+        self.per_tool = dict(per_tool or {})
+        self._runs: OrderedDict[str | None, _Run] = OrderedDict()
+
+    def touches(self, tool: Tool) -> bool:
+        """Whether calls of this tool are counted."""
+        return self.calls is not None or any(fnmatch.fnmatchcase(tool.name, name) for name in self.per_tool)
+
+    def reset(self, session_id: str | None) -> None:
+        """A user message came: a new run begins."""
+        self._runs.pop(session_id, None)
+
+    def count(self, tool: Tool, ctx: ToolContext) -> str | None:
+        """Count a call. Why it is one too many, or None."""
+        run = self._runs.get(ctx.session_id)
+        if run is None:
+            run = self._runs[ctx.session_id] = _Run()
+            if len(self._runs) > MAX_SESSIONS:
+                self._runs.popitem(last=False)
+        run.calls += 1
+        if self.calls is not None and run.calls > self.calls:
+            return _over("calls", self.calls, "any tool", ctx)
+        for pattern, most in self.per_tool.items():
+            if fnmatch.fnmatchcase(tool.name, pattern):
+                run.by_tool[pattern] = run.by_tool.get(pattern, 0) + 1
+                if run.by_tool[pattern] > most:
+                    return _over(f"per_tool.{pattern}", most, tool.name, ctx)
+        return None
+
+
+def _over(setting: str, most: int, what: str, ctx: ToolContext) -> str:
+    until = "since the last user message" if ctx.session_id is not None else "since this toolbox was opened"
+    return (
+        f"this run may make {most} call{'' if most == 1 else 's'} of {what} (limits.{setting}) {until}; "
+        "finish with what you have, or tell the user what is left to do"
+    )

@@ -1,0 +1,68 @@
+"""How many calls a run may make."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from toolcrib import Toolbox, ToolContext, tool
+from toolcrib.config import load_settings
+from toolcrib.policy.limits import CallLimits
+
+ran: list[str] = []
+
+
+@tool(category="memory")
+async def think(about: str) -> str:
+    """Think."""
+    ran.append(about)
+    return about
+
+
+@tool(category="memory")
+async def recall() -> str:
+    """Recall."""
+    return "nothing"
+
+
+def opened(tmp_path: Path, limits: dict[str, Any]) -> Any:
+    workspace = tmp_path / "ws"
+    workspace.mkdir(exist_ok=True)
+    config = tmp_path / "toolcrib.json"
+    config.write_text(json.dumps({"limits": limits}))
+    ran.clear()
+    return Toolbox.open(settings=load_settings(workspace, config=config), tools=[think, recall])
+
+
+async def test_a_run_ends_at_its_limit_and_a_message_begins_another(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"calls": 2}) as box:
+        ctx, other = ToolContext(session_id="a"), ToolContext(session_id="b")
+        outs = [await box.call("think", {"about": str(n)}, ctx) for n in range(3)]
+        assert [out.error_kind for out in outs] == [None, None, "denied"]
+        assert "limits.calls" in outs[2].for_llm
+        assert ran == ["0", "1"]
+        assert not (await box.call("think", {"about": "b"}, other)).is_error
+        box.new_turn("a")
+        assert not (await box.call("think", {"about": "3"}, ctx)).is_error
+
+
+async def test_a_limit_by_tool(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"per_tool": {"thi*": 1}}) as box:
+        assert not (await box.call("think", {"about": "x"})).is_error
+        assert (await box.call("think", {"about": "y"})).error_kind == "denied"
+        assert not (await box.call("recall")).is_error
+        assert not box.policy.clears(think)
+        assert box.policy.clears(recall)
+
+
+async def test_concurrent_calls_do_not_slip_through(tmp_path: Path) -> None:
+    async with opened(tmp_path, {"calls": 5}) as box:
+        outs = await asyncio.gather(*(box.call("think", {"about": str(n)}) for n in range(20)))
+        assert sum(not out.is_error for out in outs) == 5
+        assert len(ran) == 5
+
+
+def test_no_limit_touches_nothing() -> None:
+    assert not CallLimits().touches(think)
