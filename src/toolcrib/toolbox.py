@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import os
     from pathlib import Path
 
+    from .boundary.network.guard import Guard
     from .boundary.sandbox import Sandbox
     from .boundary.workspace import Workspace
     from .builtin.shell import ShellTools
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .core.tool import Tool
     from .core.watchdog import Watchdog
     from .policy.approval import Approver, Door
+    from .policy.check import Checker
     from .policy.flow import Flow
     from .policy.hooks import Hooks
     from .policy.limits import CallLimits
@@ -141,23 +143,25 @@ class Toolbox:
         *,
         bare: bool = False,
     ) -> Check:
-        """What would happen to a call, without running it. `bare` judges the arguments alone: no mode, no sandbox."""
-        from .core.authorize import CallRequest
-        from .core.errors import InvalidArguments
-        from .core.threads import shared_threads
-        from .policy.policy import Check, bare_check
+        """What would happen to a call, without running it. `bare` judges the arguments alone: no mode, no sandbox.
 
-        tool = self.registry.find(name)
-        if tool is None:
-            return Check("deny", "", None, self.registry.unknown(name), 0)
-        try:
-            text = tool.bind(arguments)[1]
-            request = CallRequest("check", tool, text, ctx or self.context)
-            judged = request.arguments
-        except InvalidArguments as error:
-            return Check("deny", str(tool.category), None, f"invalid arguments: {error}", 0)
-        judge = bare_check if bare else self.policy.check
-        return await shared_threads.run(judge, {"tool": tool, "arguments": judged, "ctx": ctx or self.context})
+        Names of hosts are looked up for at most 2 s; `ctx.metadata["resolve"]` (`{name: [address…]}`) pins them.
+        """
+        return await self.checker(bare=bare).check(name, arguments, ctx)
+
+    def checker(self, *, bare: bool = False) -> Checker:
+        """What `check` uses: for those who check many calls."""
+        from .policy.check import Checker
+
+        return Checker(self.registry, None if bare else self.policy, self.context)
+
+    @functools.cached_property
+    def network(self) -> Guard:
+        """The guard of every request of ours. Raises ConfigError for a wrong `web` setting."""
+        from .boundary.network.guard import Guard
+        from .config.network import guard_settings
+
+        return Guard(guard_settings(self.settings))
 
     def definitions(
         self, dialect: str = "openai", names: list[str] | None = None, compact: bool = False

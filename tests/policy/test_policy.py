@@ -10,8 +10,9 @@ from toolcrib.core.errors import ConfigError, SandboxUnavailable
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import FunctionTool, ToolCategory, tool
 from toolcrib.core.verdict import Judgement
+from toolcrib.policy.bare import bare_check
 from toolcrib.policy.modes import MODES
-from toolcrib.policy.policy import APPROVAL_POLICIES, Policy, bare_check
+from toolcrib.policy.policy import APPROVAL_POLICIES, Policy
 
 
 def made(category="memory", judgement=None, **options):

@@ -225,17 +225,5 @@ class Policy:
             self.flow.endorse(request.tool, request.arguments, request.ctx.session_id)
 
 
-def bare_check(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:
-    """The judgement of the arguments alone: no mode, rules, approvals or sandbox (spec 11.3)."""
-    category = str(tool.category)
-    try:
-        judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
-    except Exception as error:
-        return Check("deny", category, None, f"the check of this call failed: {error}", 1)
-    if judgement is None:
-        return Check("allow", category, None, "nothing in its arguments speaks against it")
-    return Check(judgement.verdict, category, judgement.rule, judgement.reason)
-
-
 def _names(tool: Tool) -> set[str]:
     return {tool.name, *tool.names, getattr(tool, "renamed_from", tool.name)}

@@ -1,0 +1,78 @@
+"""May a tool be called with this URL? The judgement of tools whose arguments say where a request goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ..core.errors import AddressRefused
+from ..core.verdict import Judgement
+
+if TYPE_CHECKING:
+    from ..boundary.network.guard import Guard
+    from ..core.context import ToolContext
+
+RULE_NO_URL = "address:malformed"
+
+# What `check --bare` can say of our web tools by their address alone, whether or not they are built: name -> category.
+WEB_TOOLS = {"web_fetch": "network_read", "http_request": "network_write", "browser_open": "network_read"}
+
+
+class UrlJudge:
+    """A `Tool.judge` for tools with URLs among their arguments: `judge=UrlJudge(guard)`, or `judge=judge_url`.
+
+    It says deny for an address that will not be dialled and allow for a public one. It looks no name up, because
+    it is asked on the event loop: of a name it has no opinion, and what the name leads to is judged when it is dialled.
+    `look_up` finds the addresses beforehand, for those who want the whole answer without a request (`toolcrib check`).
+
+    Of the context's `metadata` it reads `resolve` (names to lists of addresses) and `bare` (judge without any grant).
+    """
+
+    def __init__(self, guard: Guard | None = None, arguments: Sequence[str] = ("url",)) -> None:
+        self._guard = guard
+        self._names = tuple(arguments)
+
+    def __call__(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        from ..boundary.network.guard import pinned
+
+        guard = self._guard_for(ctx)
+        try:
+            answers = pinned(ctx.metadata.get("resolve") or {})
+        except AddressRefused as error:
+            return Judgement("deny", str(error), error.rule)
+        found: list[Judgement | None] = [guard.judge_known(url, answers) for url in self._urls(arguments)]
+        for judgement in found:
+            if judgement is not None and judgement.verdict == "deny":
+                return judgement
+        return found[0] if found and None not in found else None
+
+    async def look_up(self, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolContext:
+        """The context with the addresses of all names; a name without one within 2 s has none, which is refused."""
+        try:
+            found = await self._guard_for(ctx).answers(self._urls(arguments), ctx.metadata.get("resolve"))
+        except AddressRefused:  # wrong pins: the judgement says so
+            return ctx
+        plain = {name: [str(address) for address in addresses] for name, addresses in found.items()}
+        return replace(ctx, metadata={**ctx.metadata, "resolve": plain})
+
+    def _guard_for(self, ctx: ToolContext) -> Guard:
+        from ..boundary.network.guard import Guard
+
+        if self._guard is None or ctx.metadata.get("bare"):
+            return Guard()
+        return self._guard
+
+    def _urls(self, arguments: Mapping[str, Any]) -> list[str]:
+        """Every URL among the arguments: text, or a list of it."""
+        found: list[str] = []
+        for name in self._names:
+            value: Any = arguments.get(name)
+            if isinstance(value, str):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [each for each in cast("list[Any]", value) if isinstance(each, str)]
+        return found
+
+
+judge_url = UrlJudge()

@@ -1,0 +1,62 @@
+"""What do the arguments alone say? No configuration, mode, rule, approval or sandbox has a say (spec 11.3).
+
+Without a person to ask and walls to hold, some judgements of paths come out otherwise than in a call: reading outside
+the workspace asks, because nothing is granted and nothing forbidden; reading a file of secrets is denied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ..boundary.sensitive import SensitiveName, sensitive_by
+from ..boundary.workspace import RULE_OUTSIDE, RULE_SECRET
+from ..core.context import EMPTY_CONTEXT, ToolContext
+from ..core.tool import Tool
+from ..core.verdict import Judgement
+from .addresses import WEB_TOOLS, judge_url
+from .policy import Check
+
+_PATHS = ("path", "pattern")  # arguments of reading tools that may name a place outside
+
+
+def bare_check(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:
+    """The judgement of a call's arguments alone. Never raises. `ctx.metadata["bare"]` tells judges the same."""
+    category = str(tool.category)
+    try:
+        judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
+        if judgement is None:
+            return Check("allow", category, None, "nothing in its arguments speaks against it")
+        judgement = _by_path(tool, arguments, ctx, judgement)
+    except Exception as error:
+        return Check("deny", category, None, f"the check of this call failed: {error}", 1)
+    return Check(judgement.verdict, category, judgement.rule, judgement.reason)
+
+
+def _by_path(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, judgement: Judgement) -> Judgement:
+    if judgement.rule == RULE_SECRET and judgement.verdict == "ask":
+        return Judgement("deny", judgement.reason, RULE_SECRET)
+    if judgement.rule != RULE_OUTSIDE or not tool.is_read_only:
+        return judgement
+    for name in _PATHS:
+        path = arguments.get(name)
+        secret = _secret(path, ctx) if isinstance(path, str) else None
+        if secret is not None:
+            return Judgement("deny", f"{path} may hold secrets: {secret.reason}", RULE_SECRET)
+    return Judgement("ask", judgement.reason, RULE_OUTSIDE)
+
+
+def _secret(path: str, ctx: ToolContext) -> SensitiveName | None:
+    """The entry that makes a path, or the file it leads to, one of secrets."""
+    whole = os.path.normpath(os.path.join(ctx.workspace or "", os.path.expanduser(path)))
+    return sensitive_by(whole) or sensitive_by(os.path.realpath(whole))
+
+
+def unbuilt_check(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Check | None:
+    """The check of a web tool that is not here, by its address alone, which it says; None for a name not looked up."""
+    found = judge_url(arguments, ctx)
+    if found is None:
+        return None
+    reason = f"{found.reason} ({name} is not here; its address alone was judged)"
+    return Check(found.verdict, WEB_TOOLS[name], found.rule, reason)

@@ -1,0 +1,109 @@
+"""What would happen to a call? Everything but the call itself: found, validated, judged (spec 6.5, 11.3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from ..core.authorize import CallRequest
+from ..core.context import ToolContext
+from ..core.errors import InvalidArguments
+from ..core.threads import shared_threads
+from .bare import bare_check, unbuilt_check
+from .policy import Check, Policy
+
+if TYPE_CHECKING:
+    from ..core.registry import ToolRegistry
+    from ..core.tool import Tool
+
+Arguments = Mapping[str, Any] | str | bytes | None
+LookUp = Callable[[Mapping[str, Any], ToolContext], Coroutine[Any, Any, ToolContext]]
+"""`look_up` of a judge that has it: finds out beforehand what it would otherwise leave open, the addresses of names."""
+LONGEST_REASON = 2_000  # characters; a reason is for reading
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A call that is ready to be judged. `look_up` is there where names of hosts have to be looked up before."""
+
+    judge: Callable[[ToolContext], Check]
+    ctx: ToolContext
+    arguments: Mapping[str, Any]
+    look_up: LookUp | None = None
+
+
+class Checker:
+    """Says what would happen to calls of a registry. Without a policy the arguments alone are judged (`--bare`)."""
+
+    def __init__(self, registry: ToolRegistry, policy: Policy | None, ctx: ToolContext) -> None:
+        self._registry, self._policy = registry, policy
+        self.ctx = self._marked(ctx)
+
+    async def check(self, name: str, arguments: Arguments = None, ctx: ToolContext | None = None) -> Check:
+        """What would happen. Names are looked up for at most 2 s; judges run in a thread, as they may look at files."""
+        found = self._ready(name, arguments, ctx)
+        if isinstance(found, Check):
+            return found
+        ctx = found.ctx if found.look_up is None else await found.look_up(found.arguments, found.ctx)
+        return _short(await shared_threads.run(found.judge, {"ctx": ctx}))
+
+    def check_now(self, name: str, arguments: Arguments = None, ctx: ToolContext | None = None) -> Check | None:
+        """The same on this thread; None where a name has to be looked up, which only `check` does."""
+        found = self._ready(name, arguments, ctx)
+        if isinstance(found, Check):
+            return found
+        return _short(found.judge(found.ctx)) if found.look_up is None else None
+
+    def with_answers(self, resolve: Mapping[str, Any]) -> ToolContext:
+        """The context of a call with the addresses of names pinned."""
+        return replace(self.ctx, metadata={**self.ctx.metadata, "resolve": resolve}) if resolve else self.ctx
+
+    def _ready(self, name: str, arguments: Arguments, ctx: ToolContext | None) -> Check | Judged:
+        ctx = self.ctx if ctx is None else self._marked(ctx)
+        tool = self._registry.find(name)
+        if tool is None:
+            return self._unknown(name, arguments, ctx)
+        try:
+            request = CallRequest("check", tool, tool.bind(arguments)[1], ctx)
+            judged = request.arguments
+        except InvalidArguments as error:
+            return _short(Check("deny", str(tool.category), None, f"invalid arguments: {error}", 0))
+        look_up = cast("LookUp | None", getattr(tool.judge, "look_up", None))
+        return Judged(lambda ctx: self._judge(tool, judged, ctx), ctx, judged, look_up)
+
+    def _marked(self, ctx: ToolContext) -> ToolContext:
+        """The context; without a policy it tells judges so."""
+        if self._policy is not None or ctx.metadata.get("bare"):
+            return ctx
+        return replace(ctx, metadata={**ctx.metadata, "bare": True})
+
+    def _judge(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Check:
+        judge = bare_check if self._policy is None else self._policy.check
+        return judge(tool, arguments, ctx)
+
+    def _unknown(self, name: str, arguments: Arguments, ctx: ToolContext) -> Check | Judged:
+        refusal = Check("deny", "", None, self._registry.unknown(name), 0)
+        if self._policy is None:
+            from .addresses import WEB_TOOLS, judge_url
+
+            given = _plain(arguments)
+            if name in WEB_TOOLS and isinstance(given.get("url"), str):
+                return Judged(lambda ctx: unbuilt_check(name, given, ctx) or refusal, ctx, given, judge_url.look_up)
+        return refusal
+
+
+def _plain(arguments: Arguments) -> Mapping[str, Any]:
+    if isinstance(arguments, (str, bytes)):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return {}
+    return arguments if isinstance(arguments, Mapping) else {}
+
+
+def _short(check: Check) -> Check:
+    if len(check.reason) <= LONGEST_REASON:
+        return check
+    return replace(check, reason=f"{check.reason[:LONGEST_REASON]}…")
