@@ -1,54 +1,78 @@
 """The audit log: a row for every call, and before every call with effects a committed row of intent.
 
-Intent rows are committed on the caller's thread before the call runs (one autocommit INSERT, about 20 µs); where
+Intent rows are committed on the caller's thread before the call runs (one autocommit INSERT, about 25 µs); where
 another process holds the lock, a thread waits for it. Outcomes are written in groups, at most GROUP_SECONDS late.
 WAL with `synchronous=NORMAL`: rows survive the end of the process, the last ones may not survive a power cut.
+Every row is chained to the one before by a hash (chain.py), whichever process wrote it.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import logging
 import sqlite3
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ..core.authorize import CallRequest, Grant
 from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
+from ..core.labels import Labels
 from ..core.threads import shared_threads
-from .database import connect
+from . import chain, retention
+from .database import connect, is_busy, transaction, unusable
+from .migrate import note
+from .query import NEWEST, Select, select
 
 log = logging.getLogger("toolcrib.record")
 
 GROUP_SECONDS = 0.04
+GROUP_ROWS = 250
+"""Rows that are written in one transaction: an intent may have to wait for it, about 3 ms."""
+LOCK_SECONDS = 10.0
+"""How long a call with effects waits for another process that holds the lock, before it is refused."""
 MAX_ARGUMENTS = 20_000
 MAX_ERROR = 500
+MAX_WAITING = 50_000
+"""Outcomes that wait while the file cannot be written; of more, the oldest are lost, and the record says so later."""
+_MAX_RUNNING = 1_000
 
-_INSERT = (
-    "INSERT INTO record (kind, time, call_id, session_id, channel, tool, category, arguments, verdict, rule, approver,"
-    " duration, size, outcome, error) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-)
+WITHHELD = "(withheld)"
+"""Stands for a text that could not be redacted."""
 
 
 class Audit:
-    """Writes and reads the audit log in the record database. Several processes may share the file."""
+    """Writes and reads the audit log in the record database. Several processes may share the file.
 
-    def __init__(self, path: Path | str) -> None:
+    `redact` takes secrets out of what an intent says; outcomes come without them, by the pipeline.
+    """
+
+    redact: Callable[[str], str] | None = None
+
+    def __init__(self, path: Path | str, keep: retention.Retention | None = None) -> None:
         self.path = Path(path)
         self._connection = connect(path, timeout=0)
         weakref.finalize(self, self._connection.close)  # one that nobody closed
         self._lock = threading.Lock()
-        self._rows: deque[tuple[Any, ...]] = deque()
+        self._rows: deque[chain.Row] = deque()
+        self._lost = 0
+        self._running: dict[str, tuple[int, str | None]] = {}  # call id → its intent's seq and arguments
+        self._head = chain.head(self._connection)
         self._wake = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
         self._durable: sqlite3.Connection | None = None  # syncs every commit; opened for the first stored approval
         self._durable_lock = threading.Lock()
+        self._keeper: threading.Thread | None = None
+        if keep is not None and retention.through(self._connection, keep) is not None:
+            self._keeper = threading.Thread(target=self._retain, args=[keep], name="toolcrib-retention", daemon=True)
+            self._keeper.start()
 
     # --- writing
 
@@ -59,69 +83,95 @@ class Audit:
         up or expired already raises ToolExecutionDenied.
         """
         ctx = request.ctx
+        redact = self.redact
+        text = _cut(request.text if redact is None else _redacted(redact, request.text))
+        rule = grant.rule if redact is None or grant.rule is None else _redacted(redact, grant.rule)
         row = (
             "intent", time.time(), request.call_id, ctx.session_id, ctx.channel, request.tool.name,
-            str(request.tool.category), _cut(request.text), "allow", grant.rule, grant.approver, None, None, None, None,
+            str(request.tool.category), text, "allow", rule, grant.approver, grant.approval_id,
+            None, None, None, None, None, None,
         )  # fmt: skip
         if grant.approval_id is not None:
             return shared_threads.run(self._use_up, {"row": _writable(row), "approval_id": grant.approval_id})
         try:
-            with self._lock:
-                self._connection.execute(_INSERT, row)
+            self._append_intent(row)
         except UnicodeEncodeError:  # text that is no Unicode comes in by a host's own strings only
-            with self._lock:
-                self._connection.execute(_INSERT, _writable(row))
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) and "busy" not in str(error):
-                raise
+            row = _writable(row)
+            return shared_threads.run(self._insist, {"row": row})
+        except sqlite3.Error as error:
+            if not is_busy(error):
+                raise unusable(self.path, error) from error
             return shared_threads.run(self._insist, {"row": _writable(row)})
         return None
 
-    def _insist(self, row: tuple[Any, ...]) -> None:
-        deadline = time.monotonic() + 10
+    def _append_intent(self, row: chain.Row) -> None:
+        with self._lock:
+            try:
+                self._head = chain.append_next(self._connection, self._head, row)
+            except sqlite3.IntegrityError:  # another process, or another connection of ours, has appended
+                with transaction(self._connection):
+                    head = chain.append(self._connection, [row])
+                self._head = head
+            self._remember(row, self._head.seq)
+
+    def _remember(self, row: chain.Row, seq: int) -> None:
+        """So that the outcome can name its intent, and need not repeat the arguments."""
+        if len(self._running) >= _MAX_RUNNING:
+            self._running.pop(next(iter(self._running)), None)
+        self._running[row[2]] = (seq, row[7])
+
+    def _insist(self, row: chain.Row) -> None:
+        deadline = time.monotonic() + LOCK_SECONDS
         while True:
             try:
-                with self._lock:
-                    self._connection.execute(_INSERT, row)
-                return
-            except sqlite3.OperationalError as error:
-                if time.monotonic() > deadline or ("locked" not in str(error) and "busy" not in str(error)):
-                    raise
+                return self._append_intent(row)
+            except sqlite3.Error as error:
+                if time.monotonic() > deadline or not is_busy(error):
+                    raise unusable(self.path, error) from error
             time.sleep(0.005)
 
-    def _use_up(self, row: tuple[Any, ...], approval_id: str) -> None:
+    def _use_up(self, row: chain.Row, approval_id: str) -> None:
         """The intent and the end of the yes it rests on, as one: neither is ever there without the other."""
         with self._durable_lock:
             if self._durable is None:
-                self._durable = connect(self.path, durable=True, timeout=10)
+                self._durable = connect(self.path, durable=True, timeout=LOCK_SECONDS)
                 weakref.finalize(self, self._durable.close)
-            connection = self._durable
-            connection.execute("BEGIN IMMEDIATE")
             try:
-                used = connection.execute(
-                    "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved'"
-                    " AND expires > ?3",
-                    [approval_id, row[2], time.time()],
-                )
-                if used.rowcount != 1:
-                    raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
-                connection.execute(_INSERT, row)
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
+                with transaction(self._durable):
+                    used = self._durable.execute(
+                        "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved'"
+                        " AND expires > ?3",
+                        [approval_id, row[2], time.time()],
+                    )
+                    if used.rowcount != 1:
+                        raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
+                    head = chain.append(self._durable, [row])
+            except sqlite3.Error as error:
+                raise unusable(self.path, error) from error
+        with self._lock:
+            self._remember(row, head.seq)
 
     def listen(self, event: Any) -> None:
         """An event listener: keeps the outcome of every call."""
         if type(event) is not CallFinished:
             return
         output = event.output
+        arguments: str | None = _cut(event.arguments)
+        intent, told = self._running.pop(event.call_id, _NO_INTENT)
+        if told == arguments:
+            arguments = None
+        rule, error, redact = event.rule, None, self.redact
+        if output.is_error:
+            error = (output.for_llm if redact is None else _redacted(redact, output.for_llm))[:MAX_ERROR]
+        if redact is not None and rule is not None:
+            rule = _redacted(redact, rule)
+        labels = getattr(event, "labels", None)
         self._rows.append((
-            "outcome", event.time, event.call_id, event.session_id, event.channel, event.tool, event.category,
-            _cut(event.arguments), event.verdict, event.rule, event.approver, event.duration, len(output.for_llm),
-            output.error_kind or ("tool" if output.is_error else "ok"),
-            output.for_llm[:MAX_ERROR] if output.is_error else None,
+            "outcome", float(event.time), event.call_id, event.session_id, event.channel, event.tool,
+            str(event.category), arguments, event.verdict, rule, event.approver, None, intent, float(event.duration),
+            len(output.for_llm),
+            output.error_kind or ("tool" if output.is_error else "ok"), error,
+            None if labels is None else _labels(labels),
         ))  # fmt: skip
         if not self._wake.is_set():
             self._wake.set()
@@ -136,49 +186,74 @@ class Audit:
             self._wake.clear()
             try:
                 self.flush()
-            except Exception:
-                log.exception("the record at %s could not be written; %d rows wait", self.path, len(self._rows))
+            except Exception as error:
+                log.error("the record misses %d outcomes for now: %s", len(self._rows), error)
                 time.sleep(1)
                 self._wake.set()
 
     def flush(self) -> None:
-        """Write all waiting rows now."""
-        with self._lock:
-            rows: list[tuple[Any, ...]] = []
-            while self._rows:
-                rows.append(_writable(self._rows.popleft()))
-            if not rows:
-                return
+        """Write all waiting rows now. Raises RecordError where that is impossible; then they go on waiting."""
+        while self._rows:
+            with self._lock:
+                self._flush_some()
+
+    def _flush_some(self) -> None:
+        """One transaction. What waits is taken away when it is committed, so that no failure loses it."""
+        lost = self._lost
+        rows = [self._rows[i] for i in range(min(GROUP_ROWS, len(self._rows)))]
+        if not rows:
+            return
+        if lost:
+            rows.insert(0, note("lost", {"outcomes": lost}))
+        try:
             try:
-                self._begin()
-                self._connection.executemany(_INSERT, rows)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                self._rows.extendleft(reversed(rows))
-                raise
+                self._head = self._flush_group(rows)
+            except UnicodeEncodeError:
+                self._head = self._flush_group([_writable(row) for row in rows])
+        except sqlite3.Error as error:
+            while len(self._rows) > MAX_WAITING:
+                self._rows.popleft()
+                self._lost += 1
+            raise unusable(self.path, error) from error
+        self._lost -= lost
+        for _ in range(len(rows) - bool(lost)):
+            self._rows.popleft()
+
+    def _flush_group(self, rows: list[chain.Row]) -> chain.Head:
+        self._begin()
+        with transaction(self._connection, begun=True):
+            return chain.append(self._connection, rows)
 
     def _begin(self) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + LOCK_SECONDS
         while True:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if time.monotonic() > deadline or ("locked" not in str(error) and "busy" not in str(error)):
+                if time.monotonic() > deadline or not is_busy(error):
                     raise
             time.sleep(0.002)
 
+    def _retain(self, keep: retention.Retention) -> None:
+        try:
+            retention.apply(self.path, keep, stop=lambda: self._closed)
+        except Exception:
+            log.exception("old rows of the record at %s could not be dropped", self.path)
+
     def close(self) -> None:
-        """Write what waits and close the file."""
+        """Write what waits and close the file. What cannot be written is lost, and logged."""
         if self._closed:
             return
         self._closed = True
         try:
             self.flush()
+        except Exception as error:
+            log.error("%d outcomes are not in the record: %s", len(self._rows), error)
         finally:
             self._wake.set()
+            if self._keeper is not None:
+                self._keeper.join()
             with self._lock:
                 self._connection.close()
             with self._durable_lock:
@@ -187,64 +262,80 @@ class Audit:
 
     # --- reading
 
-    def query(
-        self,
-        *,
-        tool: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        outcome: str | None = None,
-        session_id: str | None = None,
-        call_id: str | None = None,
-        after: int | None = None,
-        limit: int = 100,
-        kind: str | None = "outcome",
-    ) -> list[dict[str, Any]]:
-        """Rows, newest first (oldest first with `after`, a `seq` to go on from). `kind=None` gives intents too."""
+    def query(self, *, limit: int = 100, after: int | None = None, **filters: Any) -> list[dict[str, Any]]:
+        """Rows, newest first (oldest first with `after`, a `seq` to go on from); `filters` are those of
+        `query.select`. `kind=None` gives intents too."""
         self.flush()
-        clauses: list[str] = []
-        values: list[Any] = []
-        if kind == "outcome":  # a literal: the indexes cover outcomes, and a parameter could be anything
-            clauses.append("kind = 'outcome'")
-            kind = None
-        for text, value in (
-            ("kind = ?", kind), ("tool = ?", tool), ("time >= ?", since), ("time <= ?", until),
-            ("outcome = ?", outcome), ("session_id = ?", session_id), ("call_id = ?", call_id), ("seq > ?", after),
-        ):  # fmt: skip
-            if value is not None:
-                clauses.append(text)
-                values.append(value)
-        where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
-        order = "seq ASC" if after is not None else ("time DESC, seq DESC" if tool else "seq DESC")
-        sql = f"SELECT * FROM record {where} ORDER BY {order} LIMIT ?"  # noqa: S608 (clauses are constants)
-        with self._lock:
-            return [dict(row) for row in self._connection.execute(sql, [*values, limit])]
+        return self._read(select(after=after, order="seq" if after is not None else NEWEST, limit=limit, **filters))
+
+    def count(self, by: str, **filters: Any) -> list[dict[str, Any]]:
+        """How often, and for how long: one row for each value of the column `by`, the most frequent first."""
+        self.flush()
+        return self._read(select(by=by, **filters))
 
     def unfinished(self, older_than: float = 0.0) -> list[dict[str, Any]]:
         """Intents without an outcome: calls cut off by the end of a process, or running now."""
+        return self.query(until=time.time() - older_than, kind="intent", unfinished=True, limit=1000)
+
+    def rows(self, **filters: Any) -> Iterator[dict[str, Any]]:
+        """All rows that fit, oldest first, in constant memory, as they were when the first one was asked for."""
         self.flush()
-        sql = (
-            "SELECT * FROM record i WHERE kind='intent' AND time < ? AND NOT EXISTS "
-            "(SELECT 1 FROM record o WHERE o.call_id = i.call_id AND o.kind = 'outcome') ORDER BY seq DESC LIMIT 1000"
-        )
+        connection = connect(self.path)
+        try:
+            for row in connection.execute(*select(order="seq", **filters)):
+                yield dict(row)
+        finally:
+            connection.close()
+
+    def head(self) -> chain.Head:
+        """The end of the chain."""
+        self.flush()
         with self._lock:
-            return [dict(row) for row in self._connection.execute(sql, [time.time() - older_than])]
+            return chain.head(self._connection)
 
-    def follow(self, poll: float = 0.2, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Rows as they are written, by this process or others, for ever."""
-        newest = self.query(limit=1, kind=None)
-        after: int = newest[0]["seq"] if newest else 0
+    def follow(self, poll: float = 0.2, after: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+        """Rows behind `after` (default: the last one) as they are written, by this process or others, for ever.
+
+        Rows are numbered in the order of their commits, so that none can turn up behind the last one that was seen.
+        """
+        seen: int = self.head().seq if after is None else after
         while True:
-            rows = self.query(after=after, **filters)
-            yield from rows
-            after = rows[-1]["seq"] if rows else after
-            if not rows:
-                time.sleep(poll)
+            end = self.head().seq
+            while seen < end:
+                rows = self.query(after=seen, upto=end, limit=500, **filters)
+                yield from rows
+                seen = rows[-1]["seq"] if len(rows) == 500 else end
+            time.sleep(poll)
+
+    def _read(self, wanted: Select) -> list[dict[str, Any]]:
+        try:
+            with self._lock:
+                return [dict(row) for row in self._connection.execute(*wanted)]
+        except sqlite3.Error as error:
+            raise unusable(self.path, error) from error
 
 
-def _writable(row: tuple[Any, ...]) -> tuple[Any, ...]:
+_NO_INTENT: tuple[None, str] = (None, "")
+
+
+def _redacted(redact: Callable[[str], str], text: str) -> str:
+    try:
+        return redact(text)
+    except Exception:
+        log.exception("a text could not be redacted for the record")
+        return WITHHELD
+
+
+@functools.lru_cache(16)
+def _labels(labels: Labels) -> str:
+    return json.dumps(labels.wire, separators=(",", ":"))
+
+
+def _writable(row: chain.Row) -> chain.Row:
     """The row with lone surrogates escaped: SQLite takes UTF-8 only, and one such row must not keep others out."""
-    return tuple(value.encode("utf-8", "backslashreplace").decode() if type(value) is str else value for value in row)
+    return tuple(
+        value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value for value in row
+    )
 
 
 def _cut(text: str) -> str:

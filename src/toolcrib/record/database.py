@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+from collections.abc import Generator
 from pathlib import Path
 
-SCHEMA_VERSION = 2
+from ..core.errors import ToolcribError
+
+SCHEMA_VERSION = 3
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
-    seq INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL,              -- intent: about to run; outcome: has ended
-    time REAL NOT NULL,              -- Unix seconds: when the call came in
+    seq INTEGER PRIMARY KEY,         -- without gaps; chained by hash (chain.py)
+    kind TEXT NOT NULL,              -- intent: about to run; outcome: has ended; or a note: retention, migration, lost
+    time REAL NOT NULL,              -- Unix seconds: when the call came in; of an intent, when it was about to run
     call_id TEXT NOT NULL,
     session_id TEXT,
     channel TEXT,
     tool TEXT NOT NULL,
     category TEXT NOT NULL,
-    arguments TEXT NOT NULL,         -- JSON as bound, cut at MAX_ARGUMENTS characters
+    arguments TEXT,                  -- JSON as bound, cut at MAX_ARGUMENTS characters; NULL: those of the intent
     verdict TEXT NOT NULL,
     rule TEXT,
     approver TEXT,
+    approval TEXT,                   -- the stored approval that an intent used up
+    intent INTEGER,                  -- seq of the outcome's intent
     duration REAL,                   -- seconds, outcome only
     size INTEGER,                    -- characters of the output, outcome only
     outcome TEXT,                    -- ok or an error kind, outcome only
     error TEXT,                      -- the start of an error's text
-    labels TEXT                      -- information-flow labels, JSON; NULL until policy sets them
+    labels TEXT,                     -- information-flow labels, JSON; NULL where nobody set any
+    hash BLOB NOT NULL
 );
 -- Outcomes only: an intent is written while its call waits, and each index would cost it a page.
 CREATE INDEX IF NOT EXISTS record_tool_time ON record (tool, time) WHERE kind = 'outcome';
+CREATE INDEX IF NOT EXISTS record_time ON record (time) WHERE kind = 'outcome';
 CREATE INDEX IF NOT EXISTS record_call ON record (call_id) WHERE kind = 'outcome';
+CREATE INDEX IF NOT EXISTS record_failed ON record (outcome, time) WHERE kind = 'outcome' AND outcome <> 'ok';
+CREATE INDEX IF NOT EXISTS record_notes ON record (seq) WHERE kind NOT IN ('intent', 'outcome');
 CREATE TABLE IF NOT EXISTS approval (
     id TEXT PRIMARY KEY,
     call_id TEXT NOT NULL,
@@ -69,45 +79,92 @@ _ADDED = {
 """Columns that tables of an older version lack."""
 
 
+class RecordError(ToolcribError, sqlite3.DatabaseError):
+    """The record's file cannot be used. The text names it and says what to do."""
+
+
+def unusable(path: Path | str, error: sqlite3.Error) -> RecordError:
+    """What a person is told about a record that SQLite cannot use."""
+    said = str(error)
+    if is_busy(error):
+        return RecordError(f"the record {path} is locked by another process that does not let go of it")
+    if "full" in said:
+        return RecordError(f"the record {path} cannot be written: {said}; make room there, `toolcrib clean` helps")
+    if "malformed" in said or "not a database" in said:
+        return RecordError(
+            f"the record {path} is damaged ({said}); to start a new one, move it away: "
+            f"`mv {path} {path}.damaged && rm -f {path}-wal {path}-shm`"
+        )
+    return RecordError(f"the record {path} cannot be used: {said}; see that the folder is writable and not full")
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another connection is in the way, so that it is worth trying again."""
+    return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection, *, begun: bool = False) -> Generator[None]:
+    """`BEGIN IMMEDIATE` (unless that was done) and COMMIT, or ROLLBACK after an exception."""
+    if not begun:
+        connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) -> sqlite3.Connection:
-    """A connection in WAL mode that any thread may use under its owner's lock. `durable` syncs every commit."""
+    """A connection in WAL mode that any thread may use under its owner's lock. `durable` syncs every commit.
+
+    Raises RecordError where the file cannot be used.
+    """
     fresh = not os.path.exists(path)
     if fresh:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     # Setting up waits for other processes that do the same, whatever is waited for later.
-    connection = sqlite3.connect(path, timeout=max(timeout, 10.0), isolation_level=None, check_same_thread=False)
+    try:
+        connection = sqlite3.connect(path, timeout=max(timeout, 10.0), isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
     try:
         _set_up(connection, path, durable)
         connection.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
-    except BaseException:
+    except BaseException as error:
         connection.close()
+        if isinstance(error, sqlite3.Error) and not isinstance(error, RecordError):
+            raise unusable(path, error) from error
         raise
     return connection
 
 
 def _set_up(connection: sqlite3.Connection, path: Path | str, durable: bool) -> None:
     connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > SCHEMA_VERSION:
-        raise sqlite3.DatabaseError(f"{path} was written by a newer version (schema {version} > {SCHEMA_VERSION})")
+        raise RecordError(
+            f"the record {path} was written by a newer version of Toolcrib (schema {version}, this one knows "
+            f"{SCHEMA_VERSION}); use that one, or move the file away"
+        )
+    if version == 0:
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # counts in an empty file only
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     if version < SCHEMA_VERSION:
+        from .migrate import migrate
+
         _add_columns(connection)
-        connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
+        migrate(connection, _SCHEMA, SCHEMA_VERSION)
 
 
 def _add_columns(connection: sqlite3.Connection) -> None:
     """Bring tables of an older version up to this one. Of several processes that do it at once, the first one does."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for table, columns in _ADDED.items():
             known = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
             for name, kind in columns.items():
                 if known and name not in known:
                     connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise

@@ -1,0 +1,179 @@
+"""The hash chain of the record: each row carries a hash over its content and the hash of the row before.
+
+    hash(n) = SHA-256(hash(n - 1) + content(n)), where hash(0) is 32 zero bytes
+
+`content` is a JSON array of the row's columns in the order of COLUMNS, ASCII, without spaces. `seq` is in it, so that
+rows can neither be removed nor change places unnoticed. There is no key: whoever owns the account could read one.
+Dropped beginnings (retention.py) are stated by a row of the chain itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from json import encoder
+from typing import Any, NamedTuple
+
+COLUMNS = (
+    "seq", "kind", "time", "call_id", "session_id", "channel", "tool", "category", "arguments", "verdict", "rule",
+    "approver", "approval", "intent", "duration", "size", "outcome", "error", "labels",
+)  # fmt: skip
+
+GENESIS = bytes(32)
+
+Row = tuple[Any, ...]
+"""The values of a row in the order of COLUMNS, without `seq`."""
+
+_NAMES = ", ".join(COLUMNS)
+_MARKS = ",".join("?" * len(COLUMNS))
+_INSERT = f"INSERT INTO record ({_NAMES}, hash) VALUES ({_MARKS}, ?)"  # noqa: S608
+# A hash is never NULL, so this fails if anyone has appended since; `seq` alone would not show it, as those rows may
+# have been dropped again.
+_LAST = "iif((SELECT max(seq) FROM record) > ?, NULL, ?))"
+_INSERT_NEXT = _INSERT.removesuffix("?)") + _LAST
+
+# What `json.dumps` makes anew at every call for half of its time; absent on other Pythons than CPython.
+_make: Any = getattr(encoder, "c_make_encoder", None)
+_encode: Any = _make and _make(None, None, encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+
+
+class Head(NamedTuple):
+    """The end of the chain: the last row's number and hash. `0` is the empty record."""
+
+    seq: int
+    hash: bytes
+
+    def __str__(self) -> str:
+        return f"{self.seq}:{self.hash.hex()}"
+
+
+def content(values: Sequence[Any]) -> str:
+    """The canonical text of a row, `seq` first: `json.dumps(values, separators=(",", ":"))`."""
+    if _encode is None:
+        return json.dumps(values, separators=(",", ":"))
+    return "".join(_encode(values, 0))
+
+
+def link(previous: bytes, values: Sequence[Any]) -> bytes:
+    """The hash of a row that stands behind the one with the hash `previous`."""
+    return hashlib.sha256(previous + content(values).encode("ascii")).digest()
+
+
+def head(connection: sqlite3.Connection) -> Head:
+    """The end of the chain as it is committed, or in the transaction that is open."""
+    row = connection.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()
+    return Head(row[0], row[1]) if row else Head(0, GENESIS)
+
+
+def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
+    """Append rows inside a transaction that holds the write lock; the new end."""
+    seq, digest = head(connection)
+    linked: list[tuple[Any, ...]] = []
+    for row in rows:
+        seq += 1
+        values = (seq, *row)
+        digest = link(digest, values)
+        linked.append((*values, digest))
+    connection.executemany(_INSERT, linked)
+    return Head(seq, digest)
+
+
+def append_next(connection: sqlite3.Connection, last: Head, row: Row) -> Head:
+    """Append one row behind `last` as a transaction of its own. IntegrityError if `last` is not the end any more."""
+    seq = last[0] + 1
+    values = (seq, *row)
+    digest = link(last[1], values)
+    connection.execute(_INSERT_NEXT, (*values, last[0], digest))
+    return Head(seq, digest)
+
+
+# --- verification
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a check of the chain found. `problem` is None where everything fits; `row` is the first that does not."""
+
+    rows: int
+    first: int
+    head: Head
+    dropped: int = 0
+    """Rows up to this one were dropped by retention."""
+    row: int | None = None
+    problem: str | None = None
+
+
+def verify(
+    connection: sqlite3.Connection, kept: tuple[int | None, bytes] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Verification:  # fmt: skip
+    """Check every row, in one read transaction. `kept` is an end of the chain that was kept elsewhere, as (seq or
+    None, hash): its row must be there. `progress` is told the number of rows that were checked.
+    """
+    connection.execute("BEGIN")
+    try:
+        return _verify(connection, kept, progress)
+    finally:
+        connection.execute("COMMIT")
+
+
+def _verify(
+    connection: sqlite3.Connection, kept: tuple[int | None, bytes] | None, progress: Callable[[int], None] | None
+) -> Verification:
+    through, last = dropped(connection)
+    count, seq, met = 0, through, False
+    known: bytes | None = bytes.fromhex(last) if last else GENESIS
+    for row in connection.execute(f"SELECT {_NAMES}, hash FROM record WHERE seq > ? ORDER BY seq", [through]):  # noqa: S608
+        values = tuple(row)
+        if values[0] != seq + 1:
+            return Verification(count, through + 1, Head(seq, known), through, seq + 1, _gap(seq + 1, values[0] - 1))
+        seq = values[0]
+        expected = link(known, values[:-1])
+        if values[-1] != expected:
+            text = "its content does not fit its hash: it, or the row before it, was changed after it was written"
+            return Verification(count, through + 1, Head(seq - 1, known), through, seq, text)
+        known = expected
+        met = met or (kept is not None and known == kept[1] and kept[0] in (None, seq))
+        count += 1
+        if progress is not None and count % 10_000 == 0:
+            progress(count)
+    problem = None
+    if kept is not None and not met:
+        problem = _absent(kept[0], through, last, kept[1], seq)
+    return Verification(count, through + 1, Head(seq, known), through, kept[0] if problem and kept else None, problem)
+
+
+def dropped(connection: sqlite3.Connection) -> tuple[int, str]:
+    """The last row that retention has dropped and its hash in hex, as the record itself states it; (0, "") if none."""
+    row = connection.execute(
+        "SELECT arguments FROM record WHERE kind NOT IN ('intent', 'outcome') AND kind = 'retention'"
+        " ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    if row is None:
+        return 0, ""
+    try:
+        said = json.loads(row[0])
+        return int(said["through"]), bytes.fromhex(said["hash"]).hex()
+    except (ValueError, KeyError, TypeError):  # changed by somebody: then the rows before it are simply missing
+        return 0, ""
+
+
+def _gap(first: int, last: int) -> str:
+    if last < first:
+        return "its number stands twice"
+    missing = f"row {first} is" if first == last else f"rows {first} to {last} are"
+    return f"{missing} missing, and no retention accounts for that"
+
+
+def _absent(seq: int | None, through: int, last: str, digest: bytes, end: int) -> str | None:
+    """Why the kept row was not met, or None where that is as it should be."""
+    if seq is not None and seq <= through:
+        if seq == through and digest.hex() != last:
+            return "the kept hash is not that of this row"
+        return None  # dropped by retention: nothing is left to compare
+    if seq is not None and seq > end:
+        return f"the kept row is missing: the record ends at row {end}, so its end was cut off or it was rewritten"
+    return "no row has the kept hash: the record was rewritten, or its end was cut off"

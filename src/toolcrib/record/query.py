@@ -1,0 +1,121 @@
+"""Questions to the record, as SQL. A call with effects has two rows; what is asked for is nearly always its outcome."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .chain import COLUMNS
+
+Select = tuple[str, list[Any]]
+
+NEWEST = "newest"
+
+# An outcome whose arguments are those of its intent does not repeat them.
+_FROM_INTENT = ("arguments", "approval")
+_COLUMNS = ", ".join(
+    f"coalesce(r.{column}, i.{column}) AS {column}" if column in _FROM_INTENT else f"r.{column}" for column in COLUMNS
+)
+_STORED = ", ".join(f"r.{column}" for column in COLUMNS)
+_FROM = "FROM record r LEFT JOIN record i ON i.seq = r.intent"
+_GROUPS = ("tool", "outcome", "verdict", "session_id", "channel", "category", "rule")
+
+
+def select(
+    *,
+    tool: str | None = None,
+    since: float | None = None,
+    until: float | None = None,
+    outcome: str | None = None,
+    verdict: str | None = None,
+    session_id: str | None = None,
+    channel: str | None = None,
+    category: str | None = None,
+    rule: str | None = None,
+    label: str | None = None,
+    text: str | None = None,
+    call_id: str | None = None,
+    after: int | None = None,
+    upto: int | None = None,
+    unfinished: bool = False,
+    kind: str | None = "outcome",
+    order: str = NEWEST,
+    limit: int | None = None,
+    stored: bool = False,
+    by: str | None = None,
+) -> Select:
+    """The statement and its values.
+
+    Texts are compared as they are, or as a pattern where they hold a `*`; `text` is looked for in the arguments,
+    without regard to case. `since` and `until` are Unix seconds, `after` and `upto` numbers of rows. `kind=None`
+    gives intents and notes, too; `unfinished` only intents without an outcome. `order` is "newest" or "seq".
+    `stored` gives rows as they stand in the file; `by` counts by a column instead.
+    """
+    clauses: list[str] = []
+    values: list[Any] = []
+    if kind == "outcome":  # a literal: the indexes cover outcomes, and a parameter could be anything
+        clauses.append("r.kind = 'outcome'")
+    elif kind is not None:
+        clauses.append("r.kind = ?")
+        values.append(kind)
+    if outcome is not None and outcome != "ok" and "*" not in outcome:
+        clauses.append("r.outcome <> 'ok'")  # there is an index of these
+    named = {
+        "tool": tool, "outcome": outcome, "verdict": verdict, "session_id": session_id, "channel": channel,
+        "category": category, "rule": rule, "call_id": call_id,
+    }  # fmt: skip
+    for column, value in named.items():
+        if value is not None:
+            clauses.append(f"r.{column} GLOB ?" if "*" in value else f"r.{column} = ?")
+            values.append(_pattern(value) if "*" in value else value)
+    for comparison, number in (
+        ("r.time >= ?", since), ("r.time <= ?", until), ("r.seq > ?", after), ("r.seq <= ?", upto),
+    ):  # fmt: skip
+        if number is not None:
+            clauses.append(comparison)
+            values.append(number)
+    if label is not None:
+        clauses.append("instr(r.labels, ?)")
+        values.append(json.dumps(label))
+    if text is not None:
+        clauses.append(r"coalesce(r.arguments, i.arguments) LIKE ? ESCAPE '\'")
+        values.append(_contains(text))
+    if unfinished:
+        clauses.append("NOT EXISTS (SELECT 1 FROM record o WHERE o.call_id = r.call_id AND o.kind = 'outcome')")
+    where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
+    if by is not None:
+        return _counted(by, where), values
+    if order == "seq":
+        by_what = "r.seq ASC"
+    else:
+        by_what = "r.time DESC, r.seq DESC" if tool or since is not None or until is not None else "r.seq DESC"
+    sql = f"SELECT {_STORED if stored else _COLUMNS}, lower(hex(r.hash)) AS hash {_FROM} {where} ORDER BY {by_what}"
+    if limit is not None:
+        sql += " LIMIT ?"
+        values.append(limit)
+    return sql, values
+
+
+def _counted(by: str, where: str) -> str:
+    if by not in _GROUPS:
+        raise ValueError(f"calls can be counted by {', '.join(_GROUPS)}, not by {by!r}")
+    return (
+        f"SELECT r.{by} AS {by}, count(*) AS calls, sum(r.outcome <> 'ok') AS failed,"
+        " sum(r.verdict = 'deny') AS denied, sum(r.verdict = 'ask') AS asked,"
+        " sum(r.approver IS NOT NULL) AS approved, avg(r.duration) AS mean,"
+        f" max(r.duration) AS longest, sum(r.size) AS size, max(r.time) AS latest {_FROM} {where}"
+        f" GROUP BY r.{by} ORDER BY calls DESC"
+    )
+
+
+def _pattern(value: str) -> str:
+    """A GLOB in which only `*` has a meaning."""
+    return value.replace("[", "[[]").replace("?", "[?]")
+
+
+def _contains(text: str) -> str:
+    """A LIKE pattern for arguments that contain a text; they are JSON, so it may be escaped there."""
+    written = json.dumps(text, ensure_ascii=False)[1:-1]
+    for special in ("\\", "%", "_"):
+        written = written.replace(special, f"\\{special}")
+    return f"%{written}%"
