@@ -94,6 +94,7 @@ class EditTools:
                 category="filesystem_write",
                 aliases=ALIASES,
                 judge=self._judge,
+                paths={"path": "edit"},
                 preview=self._preview,
             )
         ]

@@ -56,6 +56,7 @@ class FileTools:
                 category="filesystem_read",
                 aliases={**names, "start_line": "offset", "startLine": "offset", "endLine": "end_line"},
                 judge=self._judge_read,
+                paths={"path": "read"},
             ),
             tool(
                 self.write_file,
@@ -64,12 +65,14 @@ class FileTools:
                 aliases={**names, "text": "content"},
                 judge=self._judge_write,
                 preview=self._preview_write,
+                paths={"path": "write"},
             ),
             tool(
                 self.list_dir,
                 category="filesystem_read",
                 aliases={"directory": "path", "dir": "path", "maxEntries": "max_entries"},
                 judge=self._judge_read,
+                paths={"path": "search"},
             ),
             tool(
                 self.delete_file,
@@ -77,6 +80,7 @@ class FileTools:
                 aliases=names,
                 judge=self._judge_write,
                 preview=self._preview_delete,
+                paths={"path": "write"},
             ),
         ]
 

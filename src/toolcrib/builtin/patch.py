@@ -11,7 +11,7 @@ from typing import Any
 from ..boundary.workspace import Identity, Workspace, identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
-from ..core.tool import Tool, tool
+from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
 from .closest import miss_hint
@@ -37,6 +37,19 @@ class _File:
     mode: int | None
 
 
+def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
+    """Every path that a patch names: shown where it changes a file, for a hunk that does not fit shows what is there."""
+    try:
+        patches = parse_patch(str(args.get("patch", "")))
+    except ToolError:
+        return []  # it will fail with words of its own, and change nothing
+    found: list[tuple[str, Access]] = []
+    for patch in patches:
+        access: Access = "edit" if patch.action == "update" or patch.hunks else "write"
+        found += [(path, access) for path in (patch.path, patch.new_path, patch.other) if path is not None]
+    return found
+
+
 class PatchTools:
     """apply_patch over one workspace and its journal."""
 
@@ -54,6 +67,7 @@ class PatchTools:
                 destructive=True,  # a patch can delete files, to the trash
                 aliases={"input": "patch", "diff": "patch", "patch_text": "patch", "patchText": "patch"},
                 judge=self._judge,
+                paths=paths_of,
                 preview=self._preview,
             )
         ]

@@ -21,7 +21,7 @@ from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.output import ToolOutput
-from ..core.tool import Tool, tool
+from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
 from .search_page import (
     Found,
@@ -68,12 +68,19 @@ class SearchTools:
     def tools(self) -> list[Tool]:
         """Both tools."""
         return [
-            tool(self.glob, category="filesystem_read", judge=self._judge_glob, timeout=self.seconds + 10),
+            tool(
+                self.glob,
+                category="filesystem_read",
+                judge=self._judge_glob,
+                timeout=self.seconds + 10,
+                paths=_glob_paths,
+            ),
             tool(
                 self.grep,
                 category="filesystem_read",
                 aliases={"head_limit": "limit", "query": "pattern", "include": "glob", "-i": "ignore_case"},
                 judge=self._judge_grep,
+                paths={"path": "search"},
                 timeout=2 * self.seconds + 10,
             ),
         ]
@@ -328,6 +335,13 @@ def _ages(names: list[bytes], directory: int) -> list[tuple[int, bytes]]:
             with contextlib.suppress(OSError):
                 found.append((-look(name, dir_fd=directory, follow_symlinks=False).st_mtime_ns, name))
         return found
+
+
+def _glob_paths(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
+    """Where `glob` begins: its path and the plain directories at the front of its pattern."""
+    pattern, path = str(args.get("pattern", "")), str(args.get("path") or ".")
+    prefix = split_prefix(pattern)[0]
+    return [(prefix or "/" if pattern.startswith("/") else f"{path}/{prefix}" if prefix else path, "search")]
 
 
 def _name_filter(glob: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

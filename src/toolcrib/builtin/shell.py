@@ -83,6 +83,7 @@ class ShellTools:
                 timeout_for=_time_limit,
                 judge=self._judge,
                 preview=self._preview,
+                command_argument="command",
             ),
             tool(
                 self.exec_session,
@@ -93,6 +94,7 @@ class ShellTools:
                 timeout=_MOST_WAIT + GRACE_SECONDS,
                 judge=self._judge_session,
                 preview=self._preview_session,
+                command_argument="input",
             ),
         ]
 

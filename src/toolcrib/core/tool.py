@@ -6,7 +6,8 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, overload
 
@@ -49,6 +50,21 @@ Category = (
     ]
 )  # fmt: skip
 
+Access = Literal["read", "search", "write", "edit"]
+"""What a tool does with a path: reads the file, looks through a directory, writes blindly, or shows and changes it."""
+Paths = Mapping[str, Access] | Callable[[Mapping[str, Any]], Iterable[tuple[str, Access]]]
+"""Which arguments hold paths, by parameter; or a function from the arguments to (path, access)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOrigin:
+    """Where a tool comes from, in fields of their own: a name joined of them cannot be taken apart for sure."""
+
+    kind: Literal["mcp"]
+    server: str
+    tool: str
+
+
 DEFAULT_TIMEOUT = 60.0
 DEFAULT_MAX_OUTPUT = 50_000
 
@@ -64,7 +80,8 @@ class Tool:
     seconds and characters; `sequential` tools never run beside others in a batch, `exclusive` ones never beside
     any call in the registry; `aliases` are other spellings of parameters, accepted and never shown; `names` are
     other names of the tool itself, likewise; `poll` exempts it from the loop guard; `judge` and `preview` speak
-    for its arguments before it runs.
+    for its arguments before it runs. `paths` and `command_argument` say which arguments hold paths and a shell
+    command, so that rules can be held against them; `origin` names the server that a tool comes from.
     """
 
     name: str = ""
@@ -90,6 +107,9 @@ class Tool:
     judge: Judge | None = None
     preview: Preview | None = None
     timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None
+    paths: Paths = EMPTY
+    command_argument: str | None = None
+    origin: ToolOrigin | None = None
     parameters: Any = None
 
     _handler_name: ClassVar[str] = "execute"
@@ -300,6 +320,9 @@ class FunctionTool(Tool):
         judge: Judge | None = None,
         preview: Preview | None = None,
         timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None,
+        paths: Paths = EMPTY,
+        command_argument: str | None = None,
+        origin: ToolOrigin | None = None,
         parameters: Mapping[str, Any] | None = None,
     ) -> None:
         if not callable(fn):
@@ -324,6 +347,7 @@ class FunctionTool(Tool):
         self.strict, self.poll, self.source = strict, poll, source
         self.aliases, self.names = aliases or EMPTY, names
         self.judge, self.preview, self.timeout_for = judge, preview, timeout_for
+        self.paths, self.command_argument, self.origin = paths, command_argument, origin
         self.parameters = parameters
 
     @property

@@ -1,0 +1,394 @@
+"""Command patterns: what `Bash(git diff *)` says of the parts of a shell script.
+
+A pattern is read as a command line: quotes group words, `*` stands for any text, more words included. ` *` at the
+end, where it is the only star, also fits the bare command; `:*` at the end is the same; `\\*` is a star. It is held
+against the argument vector of each command in the script, so no quoting makes one command look like another.
+
+To refuse or ask, any part is enough, wherever it stands, under its program's plain name, and without the options
+that a program takes before its subcommand (`git -C dir push`); a part that is known only at run time may be what the
+pattern says. To allow, every part must be known and meant. `Allowing` has the conditions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ..shell.parts import Command, Redirect, Script, Word
+
+SEPARATOR = "\0"
+MAX_SCRIPT = 10_000
+"""Characters of a command beyond which no pattern allows it (Claude Code's limit)."""
+
+Certainty = Literal["yes", "maybe", "no"]
+
+# Claude Code strips these and looks at what they run.
+WRAPPERS = frozenset({"timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "noglob", "xargs"})
+# These run something else in a way that a pattern for their beginning does not show.
+NEVER_BY_BEGINNING = frozenset({"watch", "setsid", "ionice", "flock"})
+_FIND_ACTIONS = frozenset(
+    {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"}
+)  # fmt: skip
+
+# Variables that change how programs print or count, not what they run or load.
+SAFE_VARIABLES = frozenset({
+    "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "CHARSET", "TZ",
+    "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "LS_COLORS", "COLUMNS", "LINES",
+    "CI", "NODE_ENV", "GOOS", "GOARCH", "CGO_ENABLED", "GO111MODULE", "RUST_BACKTRACE", "RUST_LOG",
+    "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_DEBUG", "SOURCE_DATE_EPOCH",
+})  # fmt: skip
+# A lower-case name is a script's own (POSIX 8.1), so no program is told; but for these.
+_OWN_VARIABLE = re.compile(r"(?!.*_proxy$)[a-z_][a-z0-9_]*\Z")
+
+# Options that stand before a subcommand and take the next word with them. Others there stand alone.
+VALUED: dict[str, frozenset[str]] = {
+    "git": frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env",
+                      "--attr-source"}),
+    "docker": frozenset({"-c", "--context", "-H", "--host", "-l", "--log-level", "--config", "--tlscacert",
+                         "--tlscert", "--tlskey"}),
+    "podman": frozenset({"-c", "--connection", "--log-level", "--root", "--runroot", "--url", "--identity"}),
+    "kubectl": frozenset({"-n", "--namespace", "--context", "--cluster", "--user", "--kubeconfig", "-s", "--server",
+                          "--token", "--as", "-v"}),
+    "helm": frozenset({"-n", "--namespace", "--kube-context", "--kubeconfig"}),
+    "npm": frozenset({"--prefix", "-C", "-w", "--workspace", "--userconfig", "--registry"}),
+    "pnpm": frozenset({"-C", "--dir", "-F", "--filter"}),
+    "yarn": frozenset({"--cwd"}),
+    "cargo": frozenset({"-C", "--config", "--color", "-Z"}),
+    "gh": frozenset({"-R", "--repo"}),
+    "systemctl": frozenset({"-H", "--host", "-M", "--machine", "-t", "--type"}),
+    "terraform": frozenset(),
+    "aws": frozenset({"--profile", "--region", "--endpoint-url", "--output", "--query", "--color"}),
+    "gcloud": frozenset({"--project", "--account", "--configuration"}),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPattern:
+    """A pattern, cut at its stars. `spec` is its text; `bare` the command it also means without arguments."""
+
+    spec: str
+    pieces: tuple[str, ...]
+    bare: str | None
+    plain: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether it has no star."""
+        return len(self.pieces) == 1
+
+    def fits(self, joined: str) -> bool:
+        """Whether it means this argument vector, joined by SEPARATOR."""
+        return joined == self.bare or wildcard(self.pieces, joined)
+
+    def fits_source(self, source: str) -> bool:
+        """Whether it means this text as it was typed."""
+        return wildcard(self.plain, " ".join(source.split()))
+
+    def may_fit(self, parts: tuple[str, ...]) -> bool:
+        """Whether some text for the unknown places between `parts` would make it fit."""
+        return overlaps(self.pieces, parts) or (self.bare is not None and wildcard(parts, self.bare))
+
+
+def parse_pattern(spec: str) -> CommandPattern:
+    """The pattern of a command. Any text is one."""
+    text = spec.strip()
+    if text.endswith(":*"):
+        text = f"{text[:-2]} *"
+    atoms = _atoms(text, quotes=True) or _atoms(text, quotes=False) or []
+    pieces: list[str] = [""]
+    for atom in atoms:
+        if atom is None:
+            pieces.append("")
+        else:
+            pieces[-1] += atom
+    bare = pieces[0][:-1] if len(pieces) == 2 and not pieces[1] and pieces[0].endswith(SEPARATOR) else None
+    return CommandPattern(spec, tuple(pieces), bare or None, tuple(_typed(text).split(SEPARATOR)))
+
+
+def _typed(text: str) -> str:
+    """The pattern as people type a command, its stars as SEPARATOR and its white space single."""
+    return re.sub(r"\\(\*)|\*", lambda m: m[1] or SEPARATOR, re.sub(r"\s+", " ", text.replace(SEPARATOR, "")))
+
+
+def _atoms(text: str, *, quotes: bool) -> list[str | None] | None:
+    """Characters, SEPARATOR between words and None for stars; None where quotes do not close."""
+    found: list[str | None] = []
+    quote = ""
+    index = 0
+    while index < len(text):
+        character = text[index]
+        index += 1
+        if character == "\\" and quote != "'" and index < len(text):
+            following = text[index]
+            if not quote or following in '"\\$`*':
+                character, index = following, index + 1
+            found.append(character)
+        elif character == "*":
+            found.append(None)
+        elif quotes and character in "\"'" and quote in ("", character):
+            quote = "" if quote else character
+        elif character.isspace() and not quote:
+            if found and found[-1] != SEPARATOR:
+                found.append(SEPARATOR)
+        elif character != SEPARATOR:
+            found.append(character)
+    return None if quote else found
+
+
+def wildcard(pieces: tuple[str, ...], text: str) -> bool:
+    """Whether a text is the pieces in their order with anything between them; linear but for `find`."""
+    first, last = pieces[0], pieces[-1]
+    if len(pieces) == 1:
+        return text == first
+    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for piece in pieces[1:-1]:
+        at = text.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
+
+_MOST_OVERLAP = 600
+
+
+def overlaps(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether two wildcard patterns have a text in common. Very long ones may be said to where they have none."""
+    if len(one) == 1:
+        return wildcard(other, one[0])
+    if len(other) == 1:
+        return wildcard(one, other[0])
+    a, b = _spelled(one), _spelled(other)
+    row = [True] * (len(b) + 1)  # row[j]: the rest of a from i and the rest of b from j have a text in common
+    for j in range(len(b) - 1, -1, -1):
+        row[j] = b[j] is None and row[j + 1]
+    for i in range(len(a) - 1, -1, -1):
+        below, row = row, [False] * (len(b) + 1)
+        row[len(b)] = a[i] is None and below[len(b)]
+        for j in range(len(b) - 1, -1, -1):
+            if a[i] is None or b[j] is None:
+                row[j] = below[j] or row[j + 1]
+            else:
+                row[j] = a[i] == b[j] and below[j + 1]
+    return row[0]
+
+
+def _spelled(pieces: tuple[str, ...]) -> list[str | None]:
+    found: list[str | None] = [*pieces[0]]
+    for piece in pieces[1:]:
+        found += [None, *piece]
+    half = _MOST_OVERLAP // 2
+    return found if len(found) <= _MOST_OVERLAP else [*found[:half], None, *found[-half:]]
+
+
+# --- to refuse or to ask
+
+
+def refuses(pattern: CommandPattern, script: Script, typed: str) -> Certainty:
+    """Whether any part of a script is, or could be, what the pattern says."""
+    if _OPERATOR.search(pattern.spec) and pattern.fits_source(typed):  # `curl * | sh` is never one part
+        return "yes"
+    found: Certainty = "no"
+    for command in script.commands:
+        match = _refuses_part(pattern, command)
+        if match == "yes":
+            return "yes"
+        found = match if match == "maybe" else found
+    unread = any(problem.verdict == "ask" for problem in script.problems)
+    return "maybe" if unread else found
+
+
+_OPERATOR = re.compile(r"[|&;<>()\n]")
+
+
+def _refuses_part(pattern: CommandPattern, command: Command) -> Certainty:
+    if not command.words:
+        return "yes" if command.source and pattern.fits_source(command.source) else "no"
+    if command.source and pattern.fits_source(command.source):
+        return "yes"
+    found: Certainty = "no"
+    for words in _spellings(command):
+        texts = [word.text for word in words]
+        if None not in texts:
+            if pattern.fits(SEPARATOR.join(text for text in texts if text is not None)):
+                return "yes"
+            continue
+        if pattern.fits(_sample(words, many=True)) and pattern.fits(_sample(words, many=False)):
+            return "yes"
+        if pattern.may_fit(_known_parts(words)):
+            found = "maybe"
+    return found
+
+
+_FILLER = "\ue000"
+"""A private character: stands for what is unknown where only a star can take it."""
+_GLOBBED = re.compile(r"[*?\[]")
+
+
+def _sample(words: tuple[Word, ...], *, many: bool) -> str:
+    """The argument vector with something that no pattern names in the unknown places, or with nothing where it may."""
+    texts = ["".join(_FILLER if part is None else part for part in word.parts) or _FILLER * word.many
+             for word in words if many or not word.many]  # fmt: skip
+    return SEPARATOR.join(texts)
+
+
+def _known_parts(words: tuple[Word, ...]) -> tuple[str, ...]:
+    """An argument vector as text, cut where it is unknown: the pieces of a wildcard pattern."""
+    parts = [""]
+    absorbs = False  # the unknown before may be no word at all, so the separator belongs to it
+    for number, word in enumerate(words):
+        if number and not absorbs and not word.many:
+            parts[-1] += SEPARATOR
+        if word.many:
+            parts.append("")
+            absorbs = number == 0
+            continue
+        absorbs = False
+        for part in word.parts:
+            if part is None:
+                parts.append("")
+            elif word.glob:
+                pieces = _GLOBBED.split(part)
+                parts[-1] += pieces[0]
+                parts += pieces[1:]
+            else:
+                parts[-1] += part
+    return tuple(parts)
+
+
+def _spellings(command: Command) -> Iterator[tuple[Word, ...]]:
+    """The words as they are; with the program's plain name; without options before the subcommand."""
+    from ..shell.parts import Word
+
+    words = command.words
+    yield words
+    name = words[0].text
+    if name is None:
+        return
+    plain = name.rpartition("/")[2]
+    if plain != name:
+        words = (Word((plain,)), *words[1:])
+        yield words
+    if plain in VALUED:
+        rest = _after_options(words[1:], VALUED[plain])
+        if len(rest) < len(words) - 1:
+            yield (words[0], *rest)
+
+
+def _after_options(words: tuple[Word, ...], valued: frozenset[str]) -> tuple[Word, ...]:
+    at = 0
+    while at < len(words) and words[at].start.startswith(("-", "+")):
+        at += 2 if words[at].text in valued else 1
+    return words[at:]
+
+
+# --- to allow
+
+
+@dataclass(frozen=True, slots=True)
+class Allowing:
+    """Whether allow rules cover a script. Everything that a pattern cannot see must be harmless by itself.
+
+    `harmless` judges one part alone; `may_write` and `may_read` answer for the file of a redirection, given as it
+    is written and the directory it is relative to; `home` is the directory that the call starts in.
+    """
+
+    patterns: tuple[CommandPattern, ...]
+    start: str
+    harmless: Callable[[Command], bool]
+    may_write: Callable[[str, str | None], bool]
+    may_read: Callable[[str, str | None], bool]
+
+    def covers(self, script: Script, typed: str) -> CommandPattern | None:
+        """A pattern that took part, if the rules allow the whole script; None if they do not."""
+        whole = typed.strip()
+        for pattern in self.patterns:
+            if pattern.exact and pattern.spec.strip() == whole:  # the person wrote exactly this down
+                return pattern
+        if len(typed) > MAX_SCRIPT or script.problems or not script.commands:
+            return None
+        used: CommandPattern | None = None
+        commands = script.commands
+        for number, command in enumerate(commands):
+            following = commands[number + 1] if number + 1 < len(commands) else None
+            found = self._part(command, following)
+            if found is False:
+                return None
+            used = used or (found if found is not True else None)
+        return used
+
+    def _part(self, command: Command, following: Command | None) -> CommandPattern | bool:
+        """The pattern that covers a part; True where it needs none, False where nothing covers it."""
+        known = self._surroundings(command)
+        if known and not command.words:
+            return True
+        if known and all(_is_known(word, number) for number, word in enumerate(command.words)):
+            if _runs_next(command, following):
+                return True
+            pattern = self._pattern(command)
+            if pattern is not None:
+                return pattern
+        return self.harmless(command)
+
+    def _surroundings(self, command: Command) -> bool:
+        """Whether assignments and redirections are ones that a pattern need not mention."""
+        safe: Callable[[str], bool] = SAFE_VARIABLES.__contains__
+        if not command.words:
+            safe = _is_own_variable
+        if not all(safe(name) and value.text is not None for name, value in command.assigns):
+            return False
+        return all(self._redirect(each, command.cwd) for each in command.redirects)
+
+    def _redirect(self, redirect: Redirect, cwd: str | None) -> bool:
+        if redirect.op in ("<<", "<<<"):
+            return redirect.text is None or redirect.text.text is not None
+        target = redirect.target.text if redirect.target is not None else None
+        if target is None:
+            return False
+        if redirect.op in (">&", "<&") and re.fullmatch(r"\d+-?|-", target):
+            return True
+        if target in ("/dev/null", "/dev/stdout", "/dev/stderr"):
+            return True
+        if redirect.op in ("<", "<&"):
+            return self.may_read(target, cwd)
+        if redirect.op == "<>" and not self.may_read(target, cwd):
+            return False
+        return self.may_write(target, cwd)
+
+    def _pattern(self, command: Command) -> CommandPattern | None:
+        words = [word.text if word.text is not None else "".join(filter(None, word.parts)) for word in command.words]
+        joined = SEPARATOR.join(words)
+        name = words[0]
+        elsewhere = name == "git" and command.cwd != self.start  # another repository may have hooks of its own
+        risky = name in NEVER_BY_BEGINNING or (name == "find" and any(word in _FIND_ACTIONS for word in words))
+        for pattern in self.patterns:
+            if (pattern.exact or not (risky or elsewhere)) and pattern.fits(joined):
+                return pattern
+        return None
+
+
+def _is_own_variable(name: str) -> bool:
+    return name in SAFE_VARIABLES or _OWN_VARIABLE.match(name) is not None
+
+
+def _is_known(word: Word, number: int) -> bool:
+    """Whether a word's text is known; the file system may answer for an operand, not for the program."""
+    return word.text is not None or (number > 0 and word.glob and not word.many and None not in word.parts)
+
+
+def _runs_next(command: Command, following: Command | None) -> bool:
+    """Whether it only runs the part after it, which is looked at by itself."""
+    name = command.name
+    if name not in WRAPPERS or following is None or following.via != (*command.via, name):
+        return False
+    return name != "xargs" or not any((word.text or "-").startswith("-") for word in command.args[:1])
+
+
+def patterns_of(specs: Iterable[str]) -> tuple[CommandPattern, ...]:
+    """Several patterns."""
+    return tuple(map(parse_pattern, specs))

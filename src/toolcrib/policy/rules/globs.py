@@ -1,0 +1,230 @@
+"""Path patterns as .gitignore has them, on absolute paths.
+
+`//x` is absolute, `~/x` relative to home, `/x` to the folder of the settings, anything else to the workspace. `*`
+and `?` stay in one directory, `**` crosses them, a trailing `/` means directories. A pattern without a slash fits
+at any depth. A directory that is meant means everything beneath it. See gitignore(5); git's wildmatch.c decides
+what is unsaid there. A path is walked once with the set of places the pattern may be at: no pattern is slow.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...core.errors import ConfigError
+
+_ANY = None  # `**`: any number of directories, none included
+_CLASSES = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": " \t", "cntrl": "\\x00-\\x1f\\x7f", "digit": "0-9",
+    "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~", "space": " \t\n\r\f\v",
+    "upper": "A-Z", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+
+Segment = Callable[[str], object] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PathGlob:
+    """One pattern below one folder. `plain` are the leading parts without wildcards, for following links in them."""
+
+    base: str
+    segments: tuple[Segment, ...]
+    plain: tuple[str, ...] = ()
+    directory: bool = False
+
+    def match(self, path: str, is_dir: bool = False) -> bool:
+        """Whether an absolute, normalised path is meant, or a directory above it."""
+        base = self.base
+        if path == base:
+            return not self.segments
+        if not path.startswith(base if base.endswith("/") else f"{base}/"):
+            return False
+        if not self.segments:
+            return True
+        parts = path[len(base) :].strip("/").split("/")
+        end = len(self.segments)
+        places = self._skip({0})
+        for number, part in enumerate(parts):
+            if end in places and number:
+                return True
+            after: set[int] = set()
+            for place in places:
+                if place == end:
+                    continue
+                segment = self.segments[place]
+                if segment is _ANY:
+                    after.add(place)
+                elif segment(part):
+                    after.add(place + 1)
+            if not after:
+                return False
+            places = self._skip(after)
+        return end in places and (is_dir or not self.directory)
+
+    def reaches_below(self, path: str) -> bool:
+        """Whether something beneath this directory could be meant."""
+        folder = path if path.endswith("/") else f"{path}/"
+        if self.base == path or self.base.startswith(folder):
+            return True
+        if not path.startswith(self.base if self.base.endswith("/") else f"{self.base}/"):
+            return False
+        places = self._skip({0})
+        for part in path[len(self.base) :].strip("/").split("/"):
+            if len(self.segments) in places:
+                return True
+            places = self._skip(
+                {
+                    place if segment is _ANY else place + 1
+                    for place in places
+                    if (segment := self.segments[place]) is _ANY or segment(part)
+                }
+            )
+        return bool(places)
+
+    def _skip(self, places: set[int]) -> set[int]:
+        """With the places that a `**` standing for no directory leads to."""
+        for place in tuple(places):
+            while place < len(self.segments) and self.segments[place] is _ANY:
+                place += 1
+                places.add(place)
+        return places
+
+    def real(self, *, follow: bool) -> PathGlob:
+        """The same below the folder's real path; with `follow`, also through links in the parts without wildcards."""
+        plain = self.plain if follow else ()
+        base = os.path.realpath(os.path.join(self.base, *plain))
+        return PathGlob(base, self.segments[len(plain) :], (), self.directory)
+
+
+def parse_glob(spec: str, workspace: str, base: str, home: str, *, wide: bool = False) -> PathGlob:
+    """The pattern of a rule. Raises ConfigError for one that git would never match, or that is a negation.
+
+    `wide` is for rules that refuse or ask: `./name` then fits at any depth, as `name` does; it is read that way by
+    some and as the one file by others.
+    """
+    text = _without_trailing_spaces(spec)
+    if text.startswith("!"):
+        raise ConfigError("a path cannot begin with `!`; say what is allowed, asked or denied in rules of their own")
+    if not text or "\0" in text:
+        raise ConfigError("an empty path")
+    if text.startswith("//"):
+        return _below("/", text[2:], anchored=True)
+    if text == "~" or text.startswith("~/"):
+        return _below(home, text[2:], anchored=True)
+    if text.startswith("/"):
+        return _below(base, text[1:], anchored=True)
+    anchored = not wide and text.startswith("./")
+    while text.startswith("./"):
+        text = text[2:].lstrip("/")
+    folder = workspace
+    while text == ".." or text.startswith("../"):
+        folder, text, anchored = os.path.dirname(folder), text[3:], True
+    return _below(folder, "" if text == "." else text, anchored=anchored)
+
+
+def _below(base: str, text: str, *, anchored: bool) -> PathGlob:
+    directory = text.endswith("/") and not text.endswith("\\/")
+    text = text[:-1] if directory else text
+    if not text:  # the folder itself, and so all of it
+        return PathGlob(base, ())
+    parts = text.split("/")
+    if "" in parts:
+        parts = [part for part in parts if part]  # `a//b`: git matches nothing by it; people mean a/b
+    segments: list[Segment] = [_ANY] if not anchored and "/" not in text else []
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        if part == "**" and len(parts) + len(segments) - number > 1 and not last:
+            segments.append(_ANY)
+        elif part == "**":  # at the end: everything inside
+            segments.append(_segment("*"))
+        else:
+            segments.append(_segment(part))
+    plain: list[str] = []
+    if segments and segments[0] is not _ANY:
+        for part in parts:
+            if re.search(r"[*?\[\\]", part):
+                break
+            plain.append(part)
+    return PathGlob(base, tuple(segments), tuple(plain), directory)
+
+
+def _without_trailing_spaces(text: str) -> str:
+    stripped = text.rstrip(" ")
+    trailing = len(stripped) - len(stripped.rstrip("\\"))
+    return stripped + " " if trailing % 2 and len(stripped) < len(text) else stripped
+
+
+@functools.lru_cache(maxsize=1024)
+def _segment(text: str) -> Callable[[str], object]:
+    """Matches one name. Between two stars the first fit is taken and never gone back on, so it is linear."""
+    pieces: list[list[str]] = [[]]
+    index = 0
+    while index < len(text):
+        character = text[index]
+        index += 1
+        if character == "*":
+            pieces.append([])
+        elif character == "?":
+            pieces[-1].append("[^/]")
+        elif character == "[":
+            expression, index = _bracket(text, index)
+            pieces[-1].append(expression)
+        elif character == "\\":
+            if index == len(text):
+                raise ConfigError("the path ends with a backslash that quotes nothing; write \\\\ for a backslash")
+            pieces[-1].append(re.escape(text[index]))
+            index += 1
+        else:
+            pieces[-1].append(re.escape(character))
+    joined = ["".join(piece) for piece in pieces]
+    if len(joined) == 1:
+        expression = joined[0]
+    else:
+        inner = "".join(f"(?>[^/]*?{piece})" for piece in joined[1:-1])
+        expression = f"{joined[0]}{inner}[^/]*{joined[-1]}"
+    return re.compile(rf"(?s:{expression})\Z").match
+
+
+def _bracket(text: str, index: int) -> tuple[str, int]:
+    """A class of characters, from behind its `[`: as an expression, and where it ends."""
+    negated = text[index : index + 1] in ("!", "^")
+    index += negated
+    found: list[str] = []
+    previous: str | None = None
+    first = True
+    while True:
+        if index >= len(text):
+            raise ConfigError("the path has a `[` without a `]`; write \\[ for the character")
+        character = text[index]
+        if character == "]" and not first:
+            break
+        first = False
+        if character == "[" and text.startswith("[:", index) and (end := text.find(":]", index + 2)) > 0:
+            name = text[index + 2 : end]
+            if name not in _CLASSES:
+                raise ConfigError(f"the path names an unknown class of characters: [:{name}:]")
+            found.append(_CLASSES[name])
+            index, previous = end + 2, None
+            continue
+        if character == "-" and previous is not None and text[index + 1 : index + 2] not in ("", "]"):
+            index += 1
+            upper, index = _quoted(text, index)
+            if previous <= upper:
+                found.append(f"{re.escape(previous)}-{re.escape(upper)}")
+            previous = None
+            continue
+        previous, index = _quoted(text, index)
+        found.append(re.escape(previous))
+    body = "".join(found)
+    return (f"[^/{body}]" if negated else f"(?!/)[{body}]"), index + 1
+
+
+def _quoted(text: str, index: int) -> tuple[str, int]:
+    if text[index] == "\\":
+        index += 1
+        if index >= len(text):
+            raise ConfigError("the path ends with a backslash that quotes nothing; write \\\\ for a backslash")
+    return text[index], index + 1

@@ -1,0 +1,214 @@
+"""What a rule says: Claude Code's strings (`Bash(git diff *)`, `mcp__github__*`) and our tables, parsed and checked.
+
+    rule  = NAME | NAME "(" SPEC ")" | a JSON object, the one-line form of a table
+    table = {tool = rule, args = {…}, exactly = {…}, category, hints, labels, verdict, reason, match, not_match}
+
+What SPEC means depends on the tool it meets: a command pattern, a path, `domain:HOST` or `parameter:value`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ...core.empty import EMPTY
+from ...core.errors import ConfigError
+from ...core.tool import ToolCategory
+from ...core.verdict import Verdict
+from ..plain import one_line
+
+VERDICTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
+"""The strictest first."""
+
+HINTS = ("read_only", "destructive", "idempotent", "open_world")
+LABELS: Mapping[str, tuple[str, ...]] = {
+    "integrity": ("trusted", "untrusted"),
+    "confidentiality": ("public", "private"),
+}
+_KEYS = ("tool", "args", "exactly", "category", "hints", "labels", "verdict", "reason", "match", "not_match")
+_MAX_NAME = 256
+_NAME = re.compile(r"[^\s()]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a rule came from: its layer (user, project, remembered, session …), and the file and line for people.
+
+    `base` is the folder that a path beginning with one `/` is relative to; None is the workspace.
+    """
+
+    layer: str = "session"
+    where: str = ""
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. `text` is how it is written: the string itself, or the table as JSON on one line."""
+
+    verdict: Verdict
+    text: str
+    tool: str
+    spec: str | None = None
+    args: Mapping[str, Any] = EMPTY
+    exactly: Mapping[str, Any] | None = None
+    category: ToolCategory | None = None
+    hints: Mapping[str, bool] = EMPTY
+    labels: Mapping[str, str] = EMPTY
+    reason: str = ""
+    match: tuple[Any, ...] = ()
+    not_match: tuple[Any, ...] = ()
+    source: Source = field(default_factory=Source)
+
+    @property
+    def bare(self) -> bool:
+        """Whether it names tools and nothing else, and so speaks of all their calls."""
+        said = self.spec or self.args or self.category or self.hints or self.labels
+        return not said and self.exactly is None
+
+    def __str__(self) -> str:
+        where = f" ({self.source.where})" if self.source.where else ""
+        return f"{self.verdict} {one_line(self.text)}{where}"
+
+
+def parse_rule(written: object, verdict: Verdict, source: Source | None = None) -> Rule:
+    """A rule from a string or a table. Raises ConfigError that shows the rule and says what is wrong with it."""
+    source = source or Source()
+    if isinstance(written, Mapping):
+        return _table(cast("Mapping[str, Any]", written), verdict, source)
+    if not isinstance(written, str):
+        raise _wrong(repr(written), source, "should be text like Bash(git diff *), or a table with a tool")
+    text = written.strip()
+    if text.startswith("{"):
+        try:
+            value: Any = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise _wrong(text, source, f"begins like a table, but is not JSON: {error}") from None
+        return _table(cast("Mapping[str, Any]", value), verdict, source)
+    name, spec = _split(text, source)
+    return Rule(verdict, text, name, spec, source=source)
+
+
+def parse_rules(written: Iterable[object], verdict: Verdict, source: Source | None = None) -> list[Rule]:
+    """Several rules of one verdict and origin."""
+    return [parse_rule(each, verdict, source) for each in written]
+
+
+def written_form(rule: Rule) -> str | dict[str, Any]:
+    """The rule as a file holds it: its string, or the table."""
+    return json.loads(rule.text) if rule.text.startswith("{") else rule.text
+
+
+def _split(text: str, source: Source) -> tuple[str, str | None]:
+    name, opened, rest = text.partition("(")
+    name = name.rstrip()
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
+        raise _wrong(text, source, "should begin with the name of a tool, as in Bash(git diff *) or read_file")
+    if "\0" in text:
+        raise _wrong(text, source, "holds a NUL character")
+    if not opened:
+        return name, None
+    if not rest.endswith(")"):
+        raise _wrong(text, source, "opens a parenthesis that nothing closes at its end")
+    spec = rest[:-1]
+    if not spec.strip():
+        raise _wrong(text, source, f"has nothing in its parentheses; {name} alone means every call")
+    return name, None if spec.strip() in ("*", ":*") else spec
+
+
+def _table(table: Mapping[str, Any], verdict: Verdict, source: Source) -> Rule:
+    try:
+        text = json.dumps(table, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):  # a date of TOML's, for one
+        raise _wrong(str(dict(table)), source, "holds something that JSON cannot say") from None
+    unknown = [key for key in table if key not in _KEYS]
+    if unknown:
+        raise _wrong(text, source, f"{unknown[0]!r} is no key of a rule; known: {', '.join(_KEYS)}")
+    said = table.get("verdict", verdict)
+    if said != verdict:
+        raise _wrong(text, source, f"says {said!r}, but stands among the {verdict} rules")
+    tool = table.get("tool", "*")
+    if not isinstance(tool, str):
+        raise _wrong(text, source, "tool should be the name of a tool, or a rule like Bash(git push *)")
+    name, spec = _split(tool.strip(), source)
+    rule = Rule(
+        verdict, text, name, spec,
+        args=_args(table, text, source),
+        exactly=_map(table, "exactly", text, source) if "exactly" in table else None,
+        category=_category(table, text, source),
+        hints=_hints(table, text, source),
+        labels=_labels(table, text, source),
+        reason=_text(table, "reason", text, source),
+        match=_examples(table, "match", text, source),
+        not_match=_examples(table, "not_match", text, source),
+        source=source,
+    )  # fmt: skip
+    if rule.exactly is not None and (spec is not None or rule.args):
+        raise _wrong(text, source, "exactly says it all; leave args and the parentheses out")
+    return rule
+
+
+def _map(table: Mapping[str, Any], key: str, text: str, source: Source) -> Mapping[str, Any]:
+    value: Any = table.get(key, {})
+    if not isinstance(value, Mapping):
+        raise _wrong(text, source, f'{key} should be a table, like {{repo = "me/*"}}')
+    return cast("Mapping[str, Any]", value)
+
+
+def _args(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str, Any]:
+    found = _map(table, "args", text, source)
+    for key, value in found.items():
+        choices = cast("list[Any]", value) if isinstance(value, list) else [value]
+        if not choices or not all(isinstance(each, str | bool | int | float) for each in choices):
+            raise _wrong(text, source, f"args.{key} should be text (with *), a number or a boolean, or a list of these")
+    return found
+
+
+def _category(table: Mapping[str, Any], text: str, source: Source) -> ToolCategory | None:
+    value = table.get("category")
+    if value is None:
+        return None
+    try:
+        return ToolCategory(value)
+    except ValueError:
+        raise _wrong(text, source, f"category {value!r} is unknown; known: {', '.join(ToolCategory)}") from None
+
+
+def _hints(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str, bool]:
+    found = _map(table, "hints", text, source)
+    for key, value in found.items():
+        if key not in HINTS or not isinstance(value, bool):
+            raise _wrong(text, source, f"hints.{key}: hints are {', '.join(HINTS)}, each true or false")
+    return found
+
+
+def _labels(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str, str]:
+    found = _map(table, "labels", text, source)
+    for key, value in found.items():
+        if value not in LABELS.get(key, ()):
+            known = "; ".join(f"{name} {' or '.join(words)}" for name, words in LABELS.items())
+            raise _wrong(text, source, f"labels.{key} = {value!r}: labels are {known}")
+    return found
+
+
+def _text(table: Mapping[str, Any], key: str, text: str, source: Source) -> str:
+    value = table.get(key, "")
+    if not isinstance(value, str):
+        raise _wrong(text, source, f"{key} should be text")
+    return value
+
+
+def _examples(table: Mapping[str, Any], key: str, text: str, source: Source) -> tuple[Any, ...]:
+    value: Any = table.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(each, str | Mapping) for each in cast("list[Any]", value)):
+        raise _wrong(text, source, f"{key} should be a list of examples: commands, paths, addresses or arguments")
+    return tuple(cast("list[Any]", value))
+
+
+def _wrong(text: str, source: Source, what: str) -> ConfigError:
+    shown = one_line(text)
+    shown = shown if len(shown) <= 200 else f"{shown[:200]}…"
+    return ConfigError(f"{source.where}: rule {shown}: {what}" if source.where else f"rule {shown}: {what}")
