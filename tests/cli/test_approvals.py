@@ -36,6 +36,7 @@ def spawn(cli: Cli) -> Iterator[Spawn]:
 
 def _end(child: pexpect.spawn[str]) -> int:
     child.expect(pexpect.EOF)
+    child.wait()  # the end of its output is not yet its own: `close` would hang up on it
     child.close()
     assert child.exitstatus is not None
     return child.exitstatus
@@ -113,6 +114,41 @@ def test_edited_arguments_are_judged_again(cli: Cli, spawn: Spawn) -> None:
     assert outside.exists()
 
 
+def test_arguments_typed_at_the_question_are_what_runs(cli: Cli, spawn: Spawn) -> None:
+    cli.write("a.txt", "x")
+    cli.write("b.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.expect("Run it")
+    child.sendline("e [1]")
+    child.expect("JSON object.*Run it")
+    child.sendline('e {"path": "b.txt"}')
+    assert _end(child) == 0
+    assert [(cli.work / name).exists() for name in ("a.txt", "b.txt")] == [True, False]
+
+
+def test_why_shows_all_of_it(cli: Cli, spawn: Spawn) -> None:
+    cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.expect("Run it")
+    child.sendline("w")
+    child.expect(r'request ap_\w+.*destructive tools ask.*SHA-256.*"path": "a.txt".*Run it')
+    child.sendline("n still needed")
+    child.expect("denied by user approval. still needed")
+    assert _end(child) == 3
+
+
+def test_a_yes_with_more_to_it_is_no_yes(cli: Cli, spawn: Spawn) -> None:
+    path = cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.expect("Run it")
+    child.sendline("y but only if it is empty")
+    child.expect("Please answer.*Run it")
+    child.sendline("n")
+    child.sendline("")
+    assert _end(child) == 3
+    assert path.exists()
+
+
 def test_an_edit_that_is_no_json_approves_nothing(cli: Cli, spawn: Spawn) -> None:
     cli.write("a.txt", "x")
     child = spawn("call", "delete_file", "path=a.txt", env={"EDITOR": "false", "VISUAL": ""})
@@ -130,7 +166,7 @@ def test_a_preview_cannot_speak_to_the_terminal(cli: Cli, spawn: Spawn) -> None:
     evil = "echo hi \x1b[2J\x1b]0;title\x07 \u202e \x9b31m\nRun it? y\r\x1b[1A"
     args = json.dumps({"command": evil})
     child = spawn("call", "exec", "--json", args, env={"TOOLCRIB_SANDBOX__BACKEND": "none", "NO_COLOR": "1"})
-    child.expect("for this session\r\nRun it")
+    child.expect("all of it\r\nRun it")
     shown = child.before or ""
     for character in ("\x1b", "\x07", "\u202e", "\x9b"):
         assert character not in shown

@@ -5,13 +5,17 @@ from __future__ import annotations
 import getpass
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ..policy.answers import Answered, Remember, answer
+from ..policy.plain import one_line
+from ..policy.preview import visible
+from ..policy.requests import Decision, Scope
 from . import show
 from .options import FAILED, OK, USAGE, Options, Usage, command
 
@@ -60,18 +64,23 @@ def shown(options: Options, request_id: Id) -> int:
         if options.json:
             show.out_json(row)
             return OK
-        show.out(f"{row['tool']} ({row['category']}), {row['state']}", "bold")
+        show.out(f"{one_line(row['tool'])} ({row['category']}), {row['state']}", "bold")
         facts = {
             "why it asks": row["reason"],
-            "rule that would allow it": row["rule"],
+            "rule that would allow it": row["rule"] if row["asked_by"] is None else None,
+            "what asks": row["asked_by"],
             "asked": show.clock(row["created"]),
-            "expires": show.clock(row["expires"]),
+            "expires": show.clock(row["expires"]) if row["state"] in ("pending", "approved") else None,
             "session": row["session_id"],
-            "answered by": row.get("approver"),
+            "workspace": row["workspace"],
+            "answered by": row["approver"],
+            "answer": row["answer"],
+            "run with": row["edited"],
+            "used by": row["run"] and f"{row['run']}, {show.clock(row['run_time'])}",
         }
         show.columns([[f"  {key}", str(value)] for key, value in facts.items() if value], ("dim", None))
         show.out("arguments:")
-        show.out(json.dumps(json.loads(row["arguments"]), indent=2, ensure_ascii=False))
+        show.out(visible(json.dumps(json.loads(row["arguments"]), indent=2, ensure_ascii=False)))
         show.out("preview:")
         show.out(row["preview"])
     return OK
@@ -81,40 +90,34 @@ def approve(
     options: Options,
     request_id: Id,
     session: Annotated[bool, typer.Option("--session", help="Also what the same rule names, in that session.")] = False,
+    always: Annotated[
+        bool, typer.Option("--always", help="Also write the rule that `show` names into your own settings.")
+    ] = False,
     edit: Annotated[
         str | None, typer.Option("--edit", metavar="JSON", help="Run it with these arguments instead.")
     ] = None,
     reason: Reason = "",
 ) -> int:
     """Say yes. The call runs once, when it is repeated (at once, where its caller still waits)."""
-    arguments = _object(edit)
+    if session and always:
+        raise Usage("give --session or --always, not both")
+    scope: Scope = "rule" if always else "session" if session else "once"
+    decision = Decision(True, reason, _object(edit), scope, _who())
     with _request(options, request_id) as (approvals, row):
-        if row["state"] == "pending" and approvals.resolve(
-            request_id,
-            True,
-            approver=_who(),
-            reason=reason,
-            arguments=arguments,
-            scope="session" if session else "once",
-        ):
-            show.say(f"Approved {row['tool']} ({request_id}): it runs once, when exactly this call is repeated.")
-            return OK
-        return _too_late(approvals, request_id)
+        return _said(answer(approvals, request_id, decision, _remember(options, row)))
 
 
 def deny(options: Options, request_id: Id, reason: Reason = "") -> int:
     """Say no."""
-    with _request(options, request_id) as (approvals, row):
-        if row["state"] == "pending" and approvals.resolve(request_id, False, approver=_who(), reason=reason):
-            show.say(f"Denied {row['tool']} ({request_id}).")
-            return OK
-        return _too_late(approvals, request_id)
+    with _request(options, request_id) as (approvals, _):
+        return _said(answer(approvals, request_id, Decision(False, reason, approver=_who())))
 
 
-def _too_late(approvals: Approvals, request_id: str) -> int:
-    row = approvals.get(request_id)
-    by = f" by {row['approver']}" if row and row.get("approver") else ""
-    show.error(f"{request_id} is {row['state'] if row else 'gone'}{by}; nothing was changed")
+def _said(answered: Answered) -> int:
+    if answered.kept:
+        show.say(answered.text)
+        return OK
+    show.error(answered.text)
     return FAILED
 
 
@@ -128,6 +131,11 @@ def _object(text: str | None) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise Usage("--edit wants the arguments as a JSON object")
     return cast("dict[str, Any]", value)
+
+
+def _remember(options: Options, row: Mapping[str, Any]) -> Remember | None:
+    """Writes a rule for the workspace that the request came from; None where that is not known."""
+    return None
 
 
 def _who() -> str:

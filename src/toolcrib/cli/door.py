@@ -1,4 +1,4 @@
-"""Asks the person at the terminal whether a call may run: yes, no and why, with other arguments, for the session."""
+"""Asks the person at the terminal whether a call may run: yes, no and why, with other arguments, and how far."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
-from ..core.bound import cut, safe
-from ..policy.approval import ApprovalRequest, Decision
+from ..core.bound import safe
 from ..policy.plain import one_line
+from ..policy.preview import fit, visible
+from ..policy.requests import ApprovalRequest, Decision, Scope
 from . import show
 
 APPROVER = "terminal"
 _SHOWN = 6_000  # characters of a preview: about two screens; the whole is one key away
-_KEYS = "[y] yes, once   [n] no   [e] edit the arguments   [s] yes, to the rule for this session"
+_KEYS = {
+    "once": "[y] yes, once   [n] no   [e] edit the arguments",
+    "session": "[s] yes, to the rule for this session",
+    "rule": "[a] always: write the rule into my settings",
+}
+_WHY = "[w] why, and all of it"
+_SHORT = {"once": "", "session": ", s", "rule": ", a"}
+_SCOPES: Mapping[str, Scope] = {"s": "session", "session": "session", "a": "rule", "always": "rule"}
 
 
 def terminal_door(pause: Callable[[], None] | None = None) -> TerminalDoor | None:
@@ -29,36 +37,56 @@ def terminal_door(pause: Callable[[], None] | None = None) -> TerminalDoor | Non
 
 
 class TerminalDoor:
-    """One question at a time. `pause` is called before anything is written, to take a progress display away."""
+    """One question at a time, in the order they came. `pause` is called before anything is written, to take a
+    progress display away."""
 
     def __init__(self, pause: Callable[[], None] | None = None) -> None:
         self._pause = pause
         self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._answered = 0  # of those that waited together
 
     async def __call__(self, request: ApprovalRequest) -> Decision:
-        async with self._turn:
-            if self._pause is not None:
-                self._pause()
-            present(request)
-            return await self._answer(request)
+        self._waiting += 1
+        try:
+            async with self._turn:
+                if self._pause is not None:
+                    self._pause()
+                present(request, self._answered + 1, self._answered + self._waiting)
+                return await self._answer(request)
+        except asyncio.CancelledError:
+            show.say("\n(this question no longer waits for an answer here)", "dim")
+            raise
+        finally:
+            self._waiting -= 1
+            self._answered = self._answered + 1 if self._waiting else 0
+
+    async def tell(self, text: str) -> None:
+        """Say where a rule was written."""
+        show.say(text)
 
     async def _answer(self, request: ApprovalRequest) -> Decision:
+        keys = "\n".join([*(_KEYS[scope] for scope in request.scopes if scope in _KEYS), _WHY])
         while True:
             _forget_typed_ahead()  # what was typed before the question was seen is no answer to it
-            answer = (await self._line(f"{_KEYS}\nRun it? ")).strip().lower()
-            if answer in ("y", "yes"):
+            word, _, rest = (await self._line(f"{keys}\nRun it? ")).strip().partition(" ")
+            word, rest = word.lower(), rest.strip()
+            if word in ("y", "yes") and not rest:
                 return Decision(True, approver=APPROVER)
-            if answer in ("s", "session"):
-                return Decision(True, scope="session", approver=APPROVER)
-            if answer in ("n", "no", "d", "deny"):
-                reason = (await self._line("Why not? (the model reads it; Enter for no reason) ")).strip()
-                return Decision(False, safe(reason), approver=APPROVER)
-            if answer in ("e", "edit"):
-                edited = await self._edit(request.arguments)
+            if word in _SCOPES and _SCOPES[word] in request.scopes and not rest:
+                return Decision(True, scope=_SCOPES[word], approver=APPROVER)
+            if word in ("n", "no", "d", "deny"):
+                rest = rest or (await self._line("Why not? (the model reads it; Enter for no reason) ")).strip()
+                return Decision(False, safe(rest), approver=APPROVER)
+            if word in ("e", "edit"):
+                edited = _object(rest) if rest else await self._edit(request.arguments)
                 if edited is not None:
                     return Decision(True, arguments=edited, approver=APPROVER)
+            elif word in ("w", "why", "?"):
+                explain(request)
             else:
-                show.say("Please answer y, n, e or s.", "yellow")
+                letters = "".join(_SHORT[scope] for scope in request.scopes)
+                show.say(f"Please answer y, n, e{letters} or w.", "yellow")
 
     async def _line(self, prompt: str) -> str:
         """One line from the terminal, without a thread that could outlive us. The end of input is a no."""
@@ -88,36 +116,51 @@ class TerminalDoor:
         """The arguments after a visit to the person's editor; None where they were not changed into an object."""
         text = json.dumps(dict(arguments), indent=2, ensure_ascii=False) + "\n"
         edited = await asyncio.to_thread(_in_editor, text)
-        if edited is None:
-            return None
-        try:
-            value = json.loads(edited)
-        except ValueError as error:
-            show.say(f"That is not JSON ({error}); nothing was approved.", "yellow")
-            return None
-        if not isinstance(value, dict):
-            show.say("Arguments are a JSON object; nothing was approved.", "yellow")
-            return None
-        return value  # pyright: ignore[reportUnknownVariableType]
+        return None if edited is None else _object(edited)
 
 
-def present(request: ApprovalRequest) -> None:
+def _object(text: str) -> Mapping[str, Any] | None:
+    """The arguments a person typed; None, and a word to them, where that is no JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        show.say(f"That is not JSON ({error}); nothing was approved.", "yellow")
+        return None
+    if not isinstance(value, dict):
+        show.say("Arguments are a JSON object; nothing was approved.", "yellow")
+        return None
+    return cast("dict[str, Any]", value)
+
+
+def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
     """Show what is asked, to stderr. What Toolcrib says comes first, what the model wrote last and marked."""
     show.say()
-    show.say(f"{request.tool} ({request.category}) wants to run", "bold")
+    which = f"  [{number} of {of}]" if of > 1 else ""
+    show.say(f"{request.tool} ({request.category}) wants to run{which}", "bold")
     show.say(f"why it asks: {one_line(request.reason)}")
-    if request.rule == request.tool:
-        show.say(f"a rule that would allow it: {request.rule}")
-    else:  # the model's words are in it
-        show.say("a rule that would allow it:")
+    about = request.about_rule
+    if about.endswith(f": {request.tool}"):
+        show.say(about)
+    elif about:  # the model's words are in the rule
+        show.say(about.removesuffix(request.rule))
         preview(one_line(request.rule))
         show.say("the call:")
     preview(request.preview)
 
 
-def preview(text: str) -> None:
+def explain(request: ApprovalRequest) -> None:
+    """Everything that is known of a question, and the arguments in full."""
+    show.say(f"request {request.id}, call {request.call_id}, session {one_line(request.session_id or '(none)')}")
+    show.say(f"why it asks: {one_line(request.reason)}")
+    if request.asked_by is not None:
+        show.say(f"what asks: {one_line(request.asked_by)}; no allow rule changes that")
+    show.say(f"a yes holds for these arguments (SHA-256 {request.digest[:16]}…) and nothing else; in full:")
+    preview(visible(json.dumps(dict(request.arguments), indent=2, ensure_ascii=False)), None)
+
+
+def preview(text: str, limit: int | None = _SHOWN) -> None:
     """A preview, line by line behind a bar that it cannot forge, a diff in colours."""
-    for line in cut(text, _SHOWN, None).splitlines():
+    for line in (text if limit is None else fit(text, limit, "w shows all arguments")).splitlines():
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
         print(show.paint("  │ ", "cyan", sys.stderr), end="", file=sys.stderr)
         show.say(line.replace("\r", "\\r"), style)

@@ -1,0 +1,78 @@
+"""Answers to approval requests as people write them in a chat: `yes ap_1a2b3c4d5e`, `no ap_… because …`.
+
+A message is a yes only if it is nothing but that: "yes ap_… but not on the server" is none. Whose messages a channel
+takes for a person's is the channel's to know; `approver` says who it was.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from ..core.bound import safe
+from .answers import Remember, Store, answer
+from .requests import Decision
+
+MAX_REPLY = 20_000
+MAX_REASON = 1_000
+
+_ID = r"(?P<id>ap_[0-9a-f]{6,32})"
+_END = r"\s*[.!]?\s*"
+_YES = re.compile(rf"\s*(?P<word>yes|session|always)\s+{_ID}{_END}", re.IGNORECASE)
+_WITH = re.compile(rf"\s*yes\s+{_ID}\s+with\s+(?P<json>\{{.*\}}){_END}", re.IGNORECASE | re.DOTALL)
+_NO = re.compile(rf"\s*no\s+{_ID}(?:\s*$|[\s,:;–-]+(?:because\b[\s,:]*)?(?P<reason>.*))", re.IGNORECASE | re.DOTALL)
+_NEAR = re.compile(rf"\s*(?:yes|no|always|session)\b.*?\b{_ID}\b", re.IGNORECASE | re.DOTALL)
+
+_SCOPES = {"yes": "once", "session": "session", "always": "rule"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A message about one request. Without a decision it was not clear enough to be one; `problem` says why."""
+
+    request_id: str
+    decision: Decision | None
+    problem: str = ""
+
+
+def parse_reply(text: str) -> Reply | None:
+    """What a message answers, or None where it is no answer to a request.
+
+    `yes ID` once, `session ID`, `always ID`, `yes ID with {"arguments": …}`, `no ID`, `no ID because …`.
+    """
+    if len(text) > MAX_REPLY:
+        return None
+    if found := _YES.fullmatch(text):
+        scope: Any = _SCOPES[found["word"].lower()]
+        return Reply(found["id"].lower(), Decision(True, scope=scope))
+    if found := _WITH.fullmatch(text):
+        return _edited(found["id"].lower(), found["json"])
+    if found := _NO.fullmatch(text):
+        return Reply(found["id"].lower(), Decision(False, safe((found["reason"] or "").strip())[:MAX_REASON]))
+    if found := _NEAR.match(text):
+        return Reply(found["id"].lower(), None, "a yes has to stand alone")
+    return None
+
+
+def answer_reply(approvals: Store, text: str, approver: str, remember: Remember | None = None) -> str | None:
+    """Take a message as an answer: what to tell its writer, or None where it is no answer to a request.
+
+    `approver` names who wrote it, for the record. Blocks: it reads and writes the record.
+    """
+    reply = parse_reply(text)
+    if reply is None:
+        return None
+    ident = reply.request_id
+    if reply.decision is None:
+        return f"Nothing was changed: {reply.problem}. Write `yes {ident}`, `always {ident}` or `no {ident} because …`."
+    return answer(approvals, ident, replace(reply.decision, approver=approver), remember).text
+
+
+def _edited(ident: str, text: str) -> Reply:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return Reply(ident, None, f"the arguments are no JSON ({error})")
+    return Reply(ident, Decision(True, arguments=cast("dict[str, Any]", value)))

@@ -1,0 +1,125 @@
+"""An answer counts once, reaches no further than what was offered, and says where its rule went."""
+
+import threading
+
+import pytest
+
+from toolcrib.policy.answers import answer, within
+from toolcrib.policy.requests import Decision, about_rule
+from toolcrib.record.approvals import CLOCK_SLACK, Approvals
+
+
+@pytest.fixture
+def store(tmp_path):
+    approvals = Approvals(tmp_path / "record.db")
+    yield approvals
+    approvals.close()
+
+
+def ask(store, ident="ap_000001", **more):
+    store.add(
+        {
+            "id": ident, "call_id": "c", "tool": "wipe", "category": "destructive", "arguments": "{}", "preview": "",
+            "reason": "", "rule": "wipe", "digest": "d", "created": 0.0, "expires": 4e9, "scopes": "once session rule",
+            **more,
+        }
+    )  # fmt: skip
+    return ident
+
+
+def test_always_writes_the_rule_that_was_shown_and_says_where(store):
+    written = []
+    answered = answer(store, ask(store), Decision(True, scope="rule"), lambda rule: written.append(rule) or "/u/rules")
+    assert answered.kept
+    assert written == ["wipe"]
+    assert answered.note == "Wrote the rule `wipe` to /u/rules."
+    assert store.get("ap_000001")["scope"] == "rule"
+
+
+def test_a_rule_that_cannot_be_written_leaves_one_yes(store):
+    def full(rule):
+        raise OSError("disk full")
+
+    answered = answer(store, ask(store), Decision(True, scope="rule"), full)
+    assert answered.kept
+    assert "disk full" in answered.note
+
+
+@pytest.mark.parametrize(
+    ("decision", "row", "remember", "why"),
+    [
+        (Decision(True, scope="rule"), {"scopes": "once session"}, str, "no answer for always"),
+        (Decision(True, scope="session"), {"scopes": "once"}, str, "no answer for the session"),
+        (Decision(True, scope="rule"), {"scopes": "once", "asked_by": "labels:seen"}, str, "labels:seen asks whatever"),
+        (Decision(True, scope="rule", arguments={}), {}, str, "approve other arguments once"),
+        (Decision(True, scope="rule"), {}, None, "cannot be written from here"),
+    ],
+)
+def test_an_answer_that_reaches_too_far_changes_nothing(store, decision, row, remember, why):
+    answered = answer(store, ask(store, **row), decision, remember)
+    assert not answered.kept
+    assert why in answered.text
+    assert store.get("ap_000001")["state"] == "pending"
+
+
+def test_of_many_answers_at_once_one_counts(store):
+    ident = ask(store)
+    got = []
+    threads = [
+        threading.Thread(target=lambda n=n: got.append(answer(store, ident, Decision(n % 2 == 0)))) for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(answered.kept for answered in got) == 1
+
+
+@pytest.mark.parametrize(
+    ("decision", "scopes", "scope"),
+    [
+        (Decision(True, scope="rule"), ("once", "session", "rule"), "rule"),
+        (Decision(True, scope="rule"), ("once", "session"), "once"),
+        (Decision(True, scope="session"), ("once",), "once"),
+        (Decision(True, scope="session", arguments={}), ("once", "session"), "session"),
+        (Decision(True, scope="rule", arguments={}), ("once", "session", "rule"), "once"),
+        (Decision(True, scope="everything"), ("once", "session", "rule"), "once"),
+    ],
+)
+def test_within_what_was_offered(decision, scopes, scope):
+    assert within(decision, scopes).scope == scope
+
+
+def test_what_is_said_of_the_rule():
+    assert about_rule("wipe", None, ("once",)) == "a rule that would allow it: wipe"
+    assert about_rule("wipe", "require_for:wipe", ("once", "session")) == "a yes for this session would cover: wipe"
+    assert about_rule("wipe", "labels:seen", ("once",)) == ""
+
+
+# --- clocks
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_clock_set_back_ends_a_request_instead_of_keeping_it(store, monkeypatch, answered):
+    now = 2e9
+    monkeypatch.setattr("time.time", lambda: now)
+    ident = ask(store, created=now, expires=now + 3600)
+    if answered:
+        answer(store, ident, Decision(True))
+    now -= CLOCK_SLACK - 1
+    assert store.get(ident)["state"] == ("approved" if answered else "pending")  # a step of the clock is none
+    now -= 2
+    assert store.get(ident)["state"] == "expired"
+    assert store.consume(ident, "c") is None
+    now = 2e9
+    assert store.get(ident)["state"] == "expired"
+
+
+def test_an_expired_yes_is_none(store, monkeypatch):
+    now = 2e9
+    monkeypatch.setattr("time.time", lambda: now)
+    ident = ask(store, created=now, expires=now + 3600)
+    answer(store, ident, Decision(True))
+    now += 3601
+    assert store.consume(ident, "c") is None
+    assert store.of_call("d") == []
