@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import sys
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
 from . import show
 from .arguments import read_arguments
 from .options import OK, REFUSED, Options, Usage, single
+from .rows import chunks_of_lines
 
 if TYPE_CHECKING:
-    from ..toolbox import Opening, Toolbox
+    from ..policy.check import Checker
+    from ..policy.policy import Check
 
-AT_ONCE = 64  # rows judged side by side; answers wait for their turn, so this also bounds memory
+AT_ONCE = 64  # rows whose names are being looked up
 MAX_LINE = 16 * 2**20
+LONGEST_REASON = 2_000  # characters
+MANY_BYTES = 2**25  # of rows whose answers wait for their turn
+
+Answer = dict[str, Any]
 
 
 def check(
@@ -48,33 +57,25 @@ def check(
         return OK
     if not name:
         raise Usage("which tool? `toolcrib check NAME key=value …`, or --jsonl")
-    row = run(_one(options, name, read_arguments(pairs or [], arguments), bare))
+    found = run(_one(options, name, read_arguments(pairs or [], arguments), bare))
     if options.json:
-        show.out_json(row)
+        show.out_json(_plain(found))
     else:
-        show.columns([[str(row[key] or "-") for key in ("verdict", "category", "rule", "reason")]], ("verdict",))
-    return OK if row["verdict"] == "allow" else REFUSED
+        _show(name, found)
+    return OK if found.verdict == "allow" else REFUSED
 
 
-def _open(options: Options, bare: bool) -> Opening:
-    if not bare:
-        return options.open()
-    from ..config import Settings
-
-    # No file and no variable is read: two people get the same answer.
-    return replace(options, yes=False).open(Settings.model_validate({"workspace": options.workspace or "."}))
-
-
-async def _one(options: Options, name: str, arguments: dict[str, Any] | str, bare: bool) -> dict[str, Any]:
-    async with _open(options, bare) as box:
-        return await _judge(box, name, arguments, {}, bare)
+def _show(name: str, found: Check) -> None:
+    """For people: the verdict and what it is about, then by which rule and why."""
+    verdict = show.paint(found.verdict, show.VERDICTS[found.verdict])
+    about = f"{name} ({found.category})" if found.category else name
+    print(f"{verdict}  {show.one_line(about)}")
+    for label, text in (("rule", found.rule), ("reason", found.reason)):
+        if text:
+            show.out(f"{label:<6} {text}")
 
 
-async def _judge(
-    box: Toolbox, name: str, arguments: dict[str, Any] | str | None, resolve: dict[str, Any], bare: bool
-) -> dict[str, Any]:
-    ctx = replace(box.context, channel="cli", metadata={"resolve": resolve} if resolve else {})
-    found = await box.check(name, arguments, ctx, bare=bare)
+def _plain(found: Check) -> Answer:
     return {
         "verdict": found.verdict,
         "category": found.category or None,
@@ -83,76 +84,183 @@ async def _judge(
     }
 
 
+# --- what judges
+
+
+@contextlib.asynccontextmanager
+async def _checker(options: Options, bare: bool) -> AsyncGenerator[Checker]:
+    if bare:
+        with _bare_checker(options) as checker:
+            yield checker
+        return
+    async with options.open() as box:
+        checker = box.checker()
+        checker.ctx = replace(checker.ctx, channel="cli")
+        yield checker
+
+
+@contextlib.contextmanager
+def _bare_checker(options: Options) -> Generator[Checker]:
+    """The built-in tools over a folder and nothing behind them: no file is made or read, no sandbox looked for."""
+    from ..boundary.workspace import Workspace
+    from ..core.context import ToolContext
+    from ..core.errors import SandboxUnavailable
+    from ..core.registry import ToolRegistry
+    from ..policy.check import Checker
+    from ..record.journal import Journal
+    from ..record.state import StateFolder
+    from ..toolbox import default_tools
+
+    def no_sandbox() -> NoReturn:
+        raise SandboxUnavailable("a check runs nothing")
+
+    closers: list[Callable[[], object]] = []
+    workspace = Workspace(options.workspace or ".")
+    try:
+        journal = Journal(StateFolder(_NOWHERE), workspace)  # made when it is first written to, which is never
+        tools = default_tools(workspace, journal=journal, sandbox=no_sandbox, closers=closers)
+        yield Checker(ToolRegistry(tools), None, ToolContext(channel="cli", workspace=workspace.root))
+    finally:
+        for close in closers:
+            close()
+        workspace.close()
+
+
+_NOWHERE = Path(os.devnull) / "toolcrib"  # below what is no folder, nothing can be made
+
+
+async def _one(options: Options, name: str, arguments: dict[str, Any] | str, bare: bool) -> Check:
+    async with _checker(options, bare) as checker:
+        return await checker.check(name, arguments)
+
+
+# --- streams
+
+
+class Queue:
+    """Answers that wait for their turn: found already, or still being looked up."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Answer | asyncio.Task[Answer], int]] = deque()
+        self._tasks = self._bytes = 0
+
+    def add(self, answer: Answer | asyncio.Task[Answer], size: int) -> None:
+        """Put an answer at the end; `size` is that of its row."""
+        self._waiting.append((answer, size))
+        self._tasks += isinstance(answer, asyncio.Task)
+        self._bytes += size
+
+    async def write(self, *, to_the_end: bool = False) -> None:
+        """Write what is ready, in order. Waits only where too much has piled up, or for everything `to_the_end`."""
+        while self._waiting:
+            answer, size = self._waiting[0]
+            if isinstance(answer, asyncio.Task):
+                full = self._tasks >= AT_ONCE or self._bytes >= MANY_BYTES
+                if not (answer.done() or full or to_the_end):
+                    return
+                answer = await answer
+                self._tasks -= 1
+            sys.stdout.write(_text(answer) + "\n")
+            self._waiting.popleft()
+            self._bytes -= size
+
+    def cancel(self) -> None:
+        """Give up on what is still being looked up."""
+        for answer, _ in self._waiting:
+            if isinstance(answer, asyncio.Task):
+                answer.cancel()
+
+
 async def _stream(options: Options, bare: bool) -> None:
-    """Rows in, answers out in the same order, judged side by side."""
-    waiting: deque[asyncio.Task[dict[str, Any]]] = deque()
-    async with _open(options, bare) as box:
+    """Rows in, answers out in the same order. Rows that have to look names up are judged side by side."""
+    queue = Queue()
+    number = 0
+    async with _checker(options, bare) as checker:
         try:
-            number = 0
-            async for line in _lines():
-                number += 1
-                if not line.strip():
-                    continue
-                waiting.append(asyncio.create_task(_row(box, line, number, bare)))
-                while waiting and (waiting[0].done() or len(waiting) >= AT_ONCE):
-                    _answer(await waiting.popleft())
-            while waiting:
-                _answer(await waiting.popleft())
+            async for lines in chunks_of_lines(MAX_LINE):
+                for line in lines:
+                    number += 1
+                    if line.strip():
+                        queue.add(_row(checker, line, number), len(line))
+                        await queue.write()
+                sys.stdout.flush()
+            await queue.write(to_the_end=True)
         finally:
-            for task in waiting:
-                task.cancel()
+            queue.cancel()
 
 
-def _answer(row: dict[str, Any]) -> None:
+def _text(row: Answer) -> str:
     try:
-        text = json.dumps(row, ensure_ascii=True)
+        return json.dumps(row)
     except RecursionError:  # an id can be read a level deeper than it can be written
-        text = json.dumps({**row, "id": None}, ensure_ascii=True)
-    print(text, flush=True)
+        return json.dumps({**row, "id": None})
 
 
-async def _lines() -> AsyncIterator[bytes]:
-    """Lines of stdin, read on a thread so that judging goes on meanwhile. Of one that is too long comes its start."""
-    within = False
-    while line := await asyncio.to_thread(sys.stdin.buffer.readline, MAX_LINE + 1):
-        if not within:
-            yield line
-        within = not line.endswith(b"\n")  # the rest of a long line is no row: it could bear another's id
-
-
-async def _row(box: Toolbox, line: bytes, number: int, bare: bool) -> dict[str, Any]:
-    """One row's answer. Whatever is wrong with it is a deny with the reason, never the end of the stream."""
-    known: dict[str, Any] = {"id": None}
+def _row(checker: Checker, line: bytes, number: int) -> Answer | asyncio.Task[Answer]:
+    """One row's answer, or the task that finds it. Whatever is wrong with a row is a deny with the reason."""
+    known: Answer = {"id": None}
     try:
-        if len(line) > MAX_LINE:
-            return _deny(known, f"line {number} is longer than {MAX_LINE:,} bytes")
-        value = json.loads(line, parse_constant=_no_number)
-        if not isinstance(value, dict):
-            return _deny(known, f"line {number} is not a JSON object")
-        row = cast("dict[str, Any]", value)
+        row = _parsed(line, number)
         known["id"] = row.get("id")
-        name, arguments = row.get("tool"), row.get("arguments")
-        resolve: Any = row.get("resolve") or {}
-        if not isinstance(name, str):
-            return _deny(known, f'line {number}: "tool" should be the name of a tool')
-        if arguments is not None and not isinstance(arguments, dict | str):
-            return _deny(known, f'line {number}: "arguments" should be an object')
-        if not isinstance(resolve, dict):
-            return _deny(known, f'line {number}: "resolve" should map host names to lists of addresses')
-        pinned = cast("dict[str, Any]", resolve)
-        return {**known, **await _judge(box, name, cast("Any", arguments), pinned, bare)}
-    except (ValueError, RecursionError) as error:
-        return _deny(known, f"line {number} is not JSON: {error}")
+        name, arguments = _call(row, number)
+        ctx = checker.with_answers(_pins(row, number))
+        found = checker.check_now(name, arguments, ctx)
+        if found is None:
+            return asyncio.create_task(_looked_up(known, checker.check(name, arguments, ctx), number))
+        return {**known, **_plain(found)}
+    except _BadRow as error:
+        return _deny(known, str(error))
     except Exception as error:  # a judge that fails is a refusal
         return _deny(known, f"line {number}: {type(error).__name__}: {error}")
+
+
+async def _looked_up(known: Answer, check: Coroutine[Any, Any, Check], number: int) -> Answer:
+    try:
+        return {**known, **_plain(await check)}
+    except Exception as error:
+        return _deny(known, f"line {number}: {type(error).__name__}: {error}")
+
+
+class _BadRow(ValueError):
+    """A row that is none. The text says which line, and what is wrong with it."""
+
+
+def _parsed(line: bytes, number: int) -> dict[str, Any]:
+    if len(line) > MAX_LINE:
+        raise _BadRow(f"line {number} is longer than {MAX_LINE:,} bytes")
+    try:
+        value = json.loads(line, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise _BadRow(f"line {number} is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise _BadRow(f"line {number} is not a JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def _call(row: Mapping[str, Any], number: int) -> tuple[str, dict[str, Any] | str | None]:
+    name, arguments = row.get("tool"), row.get("arguments")
+    if not isinstance(name, str):
+        raise _BadRow(f'line {number}: "tool" should be the name of a tool')
+    if arguments is not None and not isinstance(arguments, dict | str):
+        raise _BadRow(f'line {number}: "arguments" should be an object')
+    return name, cast("dict[str, Any] | str | None", arguments)
+
+
+def _pins(row: Mapping[str, Any], number: int) -> dict[str, Any]:
+    resolve: Any = row.get("resolve")
+    if resolve is None:
+        return {}
+    if not isinstance(resolve, dict):
+        raise _BadRow(f'line {number}: "resolve" should map host names to lists of addresses')
+    return cast("dict[str, Any]", resolve)
 
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON's")
 
 
-def _deny(known: dict[str, Any], reason: str) -> dict[str, Any]:
-    return {**known, "verdict": "deny", "category": None, "rule": None, "reason": reason}
+def _deny(known: Answer, reason: str) -> Answer:
+    return {**known, "verdict": "deny", "category": None, "rule": None, "reason": reason[:LONGEST_REASON]}
 
 
 app = single("check", check)

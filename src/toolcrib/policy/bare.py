@@ -13,7 +13,7 @@ from typing import Any
 from ..boundary.sensitive import SensitiveName, sensitive_by
 from ..boundary.workspace import RULE_OUTSIDE, RULE_SECRET
 from ..core.context import EMPTY_CONTEXT, ToolContext
-from ..core.tool import Tool
+from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
 from .addresses import WEB_TOOLS, judge_url
 from .policy import Check
@@ -26,30 +26,50 @@ def bare_check(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPT
     category = str(tool.category)
     try:
         judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
+        judgement = _by_path(tool, arguments, ctx, judgement)
         if judgement is None:
             return Check("allow", category, None, "nothing in its arguments speaks against it")
-        judgement = _by_path(tool, arguments, ctx, judgement)
     except Exception as error:
         return Check("deny", category, None, f"the check of this call failed: {error}", 1)
     return Check(judgement.verdict, category, judgement.rule, judgement.reason)
 
 
-def _by_path(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, judgement: Judgement) -> Judgement:
-    if judgement.rule == RULE_SECRET and judgement.verdict == "ask":
-        return Judgement("deny", judgement.reason, RULE_SECRET)
-    if judgement.rule != RULE_OUTSIDE or not tool.is_read_only:
-        return judgement
+def _by_path(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, found: Judgement | None) -> Judgement | None:
+    if found is None:
+        return _through_link(arguments, ctx) if tool.category == ToolCategory.FILESYSTEM_WRITE else None
+    if found.rule == RULE_SECRET and found.verdict == "ask":
+        return Judgement("deny", found.reason, RULE_SECRET)
+    if found.rule != RULE_OUTSIDE or not tool.is_read_only:
+        return found
     for name in _PATHS:
         path = arguments.get(name)
         secret = _secret(path, ctx) if isinstance(path, str) else None
         if secret is not None:
             return Judgement("deny", f"{path} may hold secrets: {secret.reason}", RULE_SECRET)
-    return Judgement("ask", judgement.reason, RULE_OUTSIDE)
+    return Judgement("ask", found.reason, RULE_OUTSIDE)
+
+
+def _through_link(arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+    """The denial of a write to a link that leads out. The tool would refuse it, too, but only when it runs."""
+    path = arguments.get("path")
+    if not isinstance(path, str) or ctx.workspace is None:
+        return None
+    whole, root = _whole(path, ctx), str(ctx.workspace)
+    if not os.path.islink(whole):
+        return None
+    real = os.path.realpath(whole)
+    if os.path.commonpath([real, root]) == root:
+        return None
+    return Judgement("deny", f"{path} is a link to {real}, outside the workspace", RULE_OUTSIDE)
+
+
+def _whole(path: str, ctx: ToolContext) -> str:
+    return os.path.normpath(os.path.join(ctx.workspace or "", os.path.expanduser(path)))
 
 
 def _secret(path: str, ctx: ToolContext) -> SensitiveName | None:
     """The entry that makes a path, or the file it leads to, one of secrets."""
-    whole = os.path.normpath(os.path.join(ctx.workspace or "", os.path.expanduser(path)))
+    whole = _whole(path, ctx)
     return sensitive_by(whole) or sensitive_by(os.path.realpath(whole))
 
 
