@@ -37,7 +37,7 @@ _INSERT_NEXT = _INSERT.removesuffix("?)") + _LAST
 
 # What `json.dumps` makes anew at every call for half of its time; absent on other Pythons than CPython.
 _make: Any = getattr(encoder, "c_make_encoder", None)
-_encode: Any = _make and _make(None, None, encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+_encode: Any = _make and _make(None, None, encoder.encode_basestring_ascii, None, ":", ",", False, False, True)
 
 
 class Head(NamedTuple):
@@ -124,26 +124,43 @@ def _verify(
     connection: sqlite3.Connection, kept: tuple[int | None, bytes] | None, progress: Callable[[int], None] | None
 ) -> Verification:
     through, last = dropped(connection)
-    count, seq, met = 0, through, False
-    known: bytes | None = bytes.fromhex(last) if last else GENESIS
-    for row in connection.execute(f"SELECT {_NAMES}, hash FROM record WHERE seq > ? ORDER BY seq", [through]):  # noqa: S608
-        values = tuple(row)
-        if values[0] != seq + 1:
-            return Verification(count, through + 1, Head(seq, known), through, seq + 1, _gap(seq + 1, values[0] - 1))
-        seq = values[0]
-        expected = link(known, values[:-1])
-        if values[-1] != expected:
-            text = "its content does not fit its hash: it, or the row before it, was changed after it was written"
-            return Verification(count, through + 1, Head(seq - 1, known), through, seq, text)
-        known = expected
-        met = met or (kept is not None and known == kept[1] and kept[0] in (None, seq))
-        count += 1
-        if progress is not None and count % 10_000 == 0:
-            progress(count)
-    problem = None
+    end = Head(through, bytes.fromhex(last) if last else GENESIS)
+    count, met, problem = 0, False, None
+    rows = connection.execute(f"SELECT {_NAMES}, hash FROM record WHERE seq > ? ORDER BY seq", [through])  # noqa: S608
+    while problem is None:
+        try:
+            row = rows.fetchone()
+        except sqlite3.OperationalError as error:  # text that is none
+            problem = f"it cannot be read: {error}"
+            break
+        if row is None:
+            break
+        problem = _misfit(row, end)
+        if problem is None:
+            end = Head(row[0], row[-1])
+            met = met or (kept is not None and end.hash == kept[1] and kept[0] in (None, end.seq))
+            count += 1
+            if progress is not None and count % 10_000 == 0:
+                progress(count)
+    if problem is not None:
+        return Verification(count, through + 1, end, through, end.seq + 1, problem)
     if kept is not None and not met:
-        problem = _absent(kept[0], through, last, kept[1], seq)
-    return Verification(count, through + 1, Head(seq, known), through, kept[0] if problem and kept else None, problem)
+        problem = _absent(kept[0], through, last, kept[1], end.seq)
+    return Verification(count, through + 1, end, through, kept[0] if problem and kept else None, problem)
+
+
+def _misfit(row: sqlite3.Row, last: Head) -> str | None:
+    """What is wrong with a row that should stand behind `last`."""
+    values = tuple(row)
+    if values[0] != last.seq + 1:
+        first, upto = last.seq + 1, values[0] - 1
+        missing = f"row {first} is" if first == upto else f"rows {first} to {upto} are"
+        return f"{missing} missing, and no retention accounts for that"
+    try:
+        fits = link(last.hash, values[:-1]) == values[-1]
+    except (TypeError, ValueError):  # bytes where a text was
+        fits = False
+    return None if fits else "its content does not fit its hash: it, or what the chain says before it, was changed"
 
 
 def dropped(connection: sqlite3.Connection) -> tuple[int, str]:
@@ -159,13 +176,6 @@ def dropped(connection: sqlite3.Connection) -> tuple[int, str]:
         return int(said["through"]), bytes.fromhex(said["hash"]).hex()
     except (ValueError, KeyError, TypeError):  # changed by somebody: then the rows before it are simply missing
         return 0, ""
-
-
-def _gap(first: int, last: int) -> str:
-    if last < first:
-        return "its number stands twice"
-    missing = f"row {first} is" if first == last else f"rows {first} to {last} are"
-    return f"{missing} missing, and no retention accounts for that"
 
 
 def _absent(seq: int | None, through: int, last: str, digest: bytes, end: int) -> str | None:

@@ -1,0 +1,403 @@
+"""The hash chain: whole whoever wrote it, and any change of what stands in it is found."""
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcrib.core.events import CallFinished
+from toolcrib.core.output import ToolOutput
+from toolcrib.record import chain
+from toolcrib.record.audit import Audit
+from toolcrib.record.database import connect
+from toolcrib.record.migrate import note
+
+WRITER = """
+import sys
+from toolcrib.core.authorize import CallRequest, Grant
+from toolcrib.core.context import ToolContext
+from toolcrib.core.events import CallFinished
+from toolcrib.core.output import ToolOutput
+from toolcrib.core.tool import tool
+from toolcrib.record.audit import Audit
+import asyncio, time
+path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+@tool(category="memory")
+async def keep() -> str:
+    "Keep."
+    return "kept"
+audit, ctx, output = Audit(path), ToolContext(session_id=name), ToolOutput("kept")
+async def main():
+    n = 0
+    while n != count:
+        waits = audit.intent(CallRequest(f"{name}-{n}", keep, '{"n":%d}' % n, ctx), Grant("rule"))
+        if waits is not None:
+            await waits
+        audit.listen(CallFinished(f"{name}-{n}", "keep", "memory", '{"n":%d}' % n, name, time.time(), 0.5, output))
+        n += 1
+        if n == 50:
+            print("going", flush=True)
+asyncio.run(main())
+audit.close()
+"""
+
+
+def writer(path, name, count):
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), name, str(count)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def check(path, kept=None):
+    connection = connect(path)
+    try:
+        return chain.verify(connection, kept)
+    finally:
+        connection.close()
+
+
+def finished(audit, count, **more):
+    for n in range(count):
+        event = CallFinished(f"call_{n}", "look", "memory", f'{{"n":{n}}}', "s", 1e9 + n, 0.25, ToolOutput("x"), **more)
+        audit.listen(event)
+    audit.flush()
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A record of 40 calls, closed."""
+    audit = Audit(tmp_path / "record.db")
+    finished(audit, 40)
+    audit.close()
+    return audit.path
+
+
+def change(path, *statements):
+    connection = sqlite3.connect(path)
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+# --- writing
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.slow)])
+def test_processes_that_write_at_once_make_one_chain_and_lose_nothing(tmp_path, count):
+    path = tmp_path / "record.db"
+    Audit(path).close()
+    running = [writer(path, f"w{n}", count) for n in range(4)]
+    for process in running:
+        process.communicate(timeout=200)
+    assert [p.returncode for p in running] == [0, 0, 0, 0]
+    found = check(path)
+    assert (found.problem, found.rows) == (None, 4 * 2 * count)
+    with sqlite3.connect(path) as other:
+        made = "SELECT count(DISTINCT call_id), count(DISTINCT seq), max(seq) FROM record WHERE kind = ?"
+        for kind in ("intent", "outcome"):
+            assert other.execute(made, [kind]).fetchone()[:2] == (4 * count, 4 * count)
+        ids = "SELECT count(*) FROM record o JOIN record i ON i.seq = o.intent AND i.call_id = o.call_id"
+        assert other.execute(ids).fetchone()[0] == 4 * count
+    other.close()
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_chain(tmp_path):
+    path = tmp_path / "record.db"
+    Audit(path).close()
+    for n in range(3):
+        process = writer(path, f"w{n}", -1)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.05 * n)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert check(path).problem is None
+    audit = Audit(path)
+    finished(audit, 5)
+    audit.close()
+    found = check(path)
+    assert found.problem is None
+    assert found.rows >= 155
+    assert [row["call_id"] for row in audit_unfinished(path)]  # what ran when it was killed
+
+
+def audit_unfinished(path):
+    audit = Audit(path)
+    try:
+        return audit.unfinished()
+    finally:
+        audit.close()
+
+
+def test_two_logs_of_one_file_take_turns(tmp_path):
+    one, two = Audit(tmp_path / "record.db"), Audit(tmp_path / "record.db")
+    for _ in range(5):
+        finished(one, 3)
+        finished(two, 3)
+    one.close()
+    two.close()
+    assert check(one.path).rows == 30
+    assert check(one.path).problem is None
+
+
+def test_a_log_that_was_idle_while_others_wrote_and_dropped_does_not_fork_the_chain(path):
+    idle, other = Audit(path), Audit(path)
+    finished(other, 10)
+    connection = connect(path)
+    head = chain.head(connection)
+    with sqlite3.connect(path) as third:  # all that the idle one has seen, and what came since
+        third.execute("DELETE FROM record WHERE seq < ?", [head.seq])
+    third.close()
+    with pytest.raises(sqlite3.IntegrityError):
+        chain.append_next(connection, chain.Head(head.seq - 5, bytes(32)), note("lost", {}))
+    connection.close()
+    finished(idle, 1)
+    with sqlite3.connect(path) as third:
+        assert [r[0] for r in third.execute("SELECT seq FROM record")] == [head.seq, head.seq + 1]
+    third.close()
+    idle.close()
+    other.close()
+
+
+VALUES = st.one_of(st.none(), st.text(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False))
+
+
+@given(st.lists(VALUES, max_size=20))
+def test_content_is_what_json_dumps_gives(values):
+    text = chain.content(values)
+    assert text == json.dumps(values, separators=(",", ":"))
+    assert text.isascii()
+
+
+TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(TEXT, TEXT, st.floats(0, 1e12), st.integers(0, 2**40)), max_size=10))
+def test_any_values_read_back_verify(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("chain") / "record.db"
+    connection = connect(path)
+    made = [
+        (
+            "outcome",
+            when,
+            text,
+            None,
+            None,
+            other,
+            "",
+            text,
+            "allow",
+            None,
+            None,
+            None,
+            None,
+            when,
+            size,
+            "ok",
+            text,
+            None,
+        )
+        for text, other, when, size in rows
+    ]
+    connection.execute("BEGIN IMMEDIATE")
+    chain.append(connection, made)
+    connection.execute("COMMIT")
+    assert chain.verify(connection).problem is None
+    connection.close()
+
+
+# --- tampering
+
+EDITS = {
+    "an argument": "UPDATE record SET arguments = '{\"n\":99}' WHERE seq = 20",
+    "the time": "UPDATE record SET time = time + 0.001 WHERE seq = 20",
+    "the verdict": "UPDATE record SET verdict = 'deny' WHERE seq = 20",
+    "a value to NULL": "UPDATE record SET session_id = NULL WHERE seq = 20",
+    "a value to its text": "UPDATE record SET size = 'x' WHERE seq = 20",
+    "the labels": "UPDATE record SET labels = '{}' WHERE seq = 20",
+    "the hash": "UPDATE record SET hash = zeroblob(32) WHERE seq = 20",
+    "a text to bytes": "UPDATE record SET arguments = x'00' WHERE seq = 20",
+    "a number to infinity": "UPDATE record SET duration = 9e999 WHERE seq = 20",
+    "the kind": "UPDATE record SET kind = 'note' WHERE seq = 20",
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edited_row_is_named(path, what):
+    change(path, EDITS[what])
+    found = check(path)
+    assert found.row == 20
+    assert "does not fit its hash" in (found.problem or "")
+    assert found.rows == 19
+
+
+def test_a_text_that_is_none_is_named(path):
+    change(path, "UPDATE record SET arguments = CAST(x'ff' AS TEXT) WHERE seq = 20")
+    assert (check(path).row, check(path).rows) == (20, 19)
+
+
+@pytest.mark.parametrize(
+    ("statements", "row", "said"),
+    [
+        (["DELETE FROM record WHERE seq = 20"], 20, "row 20 is missing"),
+        (["DELETE FROM record WHERE seq BETWEEN 20 AND 25"], 20, "rows 20 to 25 are missing"),
+        (["DELETE FROM record WHERE seq <= 5"], 1, "rows 1 to 5 are missing"),
+        (
+            ["UPDATE record SET seq = 999 WHERE seq = 20", "UPDATE record SET seq = 20 WHERE seq = 21",
+             "UPDATE record SET seq = 21 WHERE seq = 999"], 20, "does not fit",
+        ),
+        (["DELETE FROM record WHERE seq = 20", "UPDATE record SET seq = seq - 1 WHERE seq > 20"], 20, "does not fit"),
+        (["INSERT INTO record SELECT 41, kind, time, call_id, session_id, channel, tool, category, arguments, verdict,"
+          " rule, approver, approval, intent, duration, size, outcome, error, labels, hash FROM record WHERE seq = 40"],
+         41, "does not fit"),
+    ],
+)  # fmt: skip
+def test_removed_moved_and_added_rows_are_named(path, statements, row, said):
+    change(path, *statements)
+    found = check(path)
+    assert found.row == row
+    assert said in (found.problem or "")
+
+
+def test_an_end_that_was_cut_off_is_found_only_with_a_hash_that_was_kept(path):
+    end = check(path).head
+    change(path, "DELETE FROM record WHERE seq > 30")
+    assert check(path).problem is None
+    assert "ends at row 30" in (check(path, (end.seq, end.hash)).problem or "")
+    assert "no row has the kept hash" in (check(path, (None, end.hash)).problem or "")
+    audit = Audit(path)
+    finished(audit, 20)  # grown over
+    audit.close()
+    assert check(path).problem is None
+    assert check(path, (end.seq, end.hash)).problem
+
+
+def test_a_kept_hash_that_is_there_is_fine(path):
+    end = check(path).head
+    audit = Audit(path)
+    finished(audit, 20)
+    audit.close()
+    for kept in ((end.seq, end.hash), (None, end.hash)):
+        assert check(path, kept).problem is None
+    assert check(path, (end.seq - 1, end.hash)).problem
+
+
+def test_a_process_that_still_runs_gives_a_cut_off_end_away(path):
+    audit = Audit(path)
+    finished(audit, 1)
+    change(path, "DELETE FROM record WHERE seq > 30")
+    request = audit._head
+    with audit._lock:
+        chain.append_next(audit._connection, request, note("lost", {"outcomes": 1}))
+    audit.close()
+    assert check(path).row == 31
+
+
+def test_progress_is_told(path, monkeypatch):
+    audit = Audit(path)
+    for _ in range(5):
+        finished(audit, 5_000)
+    audit.close()
+    told = []
+    connection = connect(path)
+    chain.verify(connection, None, told.append)
+    connection.close()
+    assert told == [10_000, 20_000]
+
+
+# --- older files
+
+OLD = """
+CREATE TABLE record (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, time REAL NOT NULL, call_id TEXT NOT NULL,
+    session_id TEXT, channel TEXT, tool TEXT NOT NULL, category TEXT NOT NULL, arguments TEXT NOT NULL,
+    verdict TEXT NOT NULL, rule TEXT, approver TEXT, duration REAL, size INTEGER, outcome TEXT, error TEXT,
+    labels TEXT);
+CREATE INDEX record_tool_time ON record (tool, time) WHERE kind = 'outcome';
+CREATE INDEX record_call ON record (call_id) WHERE kind = 'outcome';
+CREATE TABLE approval (id TEXT PRIMARY KEY, call_id TEXT NOT NULL, tool TEXT NOT NULL, category TEXT NOT NULL,
+    arguments TEXT NOT NULL, preview TEXT NOT NULL, reason TEXT NOT NULL, rule TEXT, digest TEXT NOT NULL,
+    session_id TEXT, state TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL, approver TEXT, answer TEXT,
+    edited TEXT, scope TEXT NOT NULL DEFAULT 'once');
+CREATE INDEX approval_digest ON approval (digest, state);
+PRAGMA journal_mode=WAL;
+PRAGMA user_version=1;
+"""
+
+
+def old_record(path, rows):
+    """A file as version 1 wrote it."""
+    connection = sqlite3.connect(path)
+    connection.executescript(OLD)
+    connection.executemany(
+        "INSERT INTO record (kind, time, call_id, session_id, tool, category, arguments, verdict, duration, size,"
+        " outcome) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+        [
+            (kind, 1e9 + n, f"call_{n}", "s\u2028ü", "wipe", "destructive", '{"n":1}', "allow", 0.1, 3, "ok")
+            for n in range(rows)
+            for kind in ("intent", "outcome")
+        ],
+    )
+    connection.commit()
+    return connection
+
+
+def test_a_record_of_version_1_keeps_its_rows_and_is_chained(tmp_path):
+    path = tmp_path / "record.db"
+    old_record(path, 100).close()
+    audit = Audit(path)
+    rows = audit.query(kind=None, limit=1000)
+    assert [(r["seq"], r["kind"]) for r in rows[-2:]] == [(2, "outcome"), (1, "intent")]
+    assert rows[0]["kind"] == "migration"
+    assert json.loads(rows[0]["arguments"]) == {"chained": 200}
+    assert len(rows) == 201
+    finished(audit, 3)
+    assert len(audit.query(tool="wipe", limit=1000)) == 100
+    audit.close()
+    found = check(path)
+    assert (found.problem, found.rows) == (None, 204)
+    change(path, "UPDATE record SET arguments = 'x' WHERE seq = 7")
+    assert check(path).row == 7
+
+
+def test_a_version_1_process_that_is_still_at_it_cannot_write_past_the_chain(tmp_path):
+    path = tmp_path / "record.db"
+    old = old_record(path, 1)
+    Audit(path).close()
+    columns = "kind, time, call_id, tool, category, arguments, verdict"
+    insert = f"INSERT INTO record ({columns}) VALUES ('intent', 1, 'c', 't', '', '', 'allow')"
+    with pytest.raises(sqlite3.IntegrityError, match="hash"):
+        old.execute(insert)
+    old.close()
+    assert check(path).problem is None
+
+
+def test_processes_that_meet_an_old_file_at_once_migrate_it_once(tmp_path):
+    path = tmp_path / "record.db"
+    old_record(path, 2000).close()
+    running = [writer(path, f"w{n}", 20) for n in range(4)]
+    for process in running:
+        process.communicate(timeout=100)
+    assert [p.returncode for p in running] == [0, 0, 0, 0]
+    found = check(path)
+    assert (found.problem, found.rows) == (None, 4001 + 4 * 2 * 20)
+
+
+def test_a_migration_that_is_cut_off_changes_nothing(tmp_path):
+    path = tmp_path / "record.db"
+    old_record(path, 20_000).close()
+    process = writer(path, "w", 1)
+    time.sleep(0.6)
+    process.kill()
+    process.communicate()
+    audit = Audit(path)  # from the start, or done already
+    assert len(audit.query(kind="migration")) == 1
+    audit.close()
+    assert check(path).problem is None
