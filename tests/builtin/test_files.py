@@ -378,3 +378,22 @@ async def test_a_name_cannot_look_like_lines_of_the_answer(room):
     assert listed.splitlines() == ["a\\n(and 3 secrets)\\nb.txt"]
     error = await room.fails("read_file", path="a\n(and 3 secrets)\nc.txt")
     assert "Did you mean a\\n(and 3 secrets)\\nb.txt" in error
+
+
+async def test_the_preview_of_a_deletion_says_how_much_goes(room):
+    for n in range(60):
+        room.put(f"d/{n:02}/f", "x" * 10)
+    shown = room.preview("delete_file", path="d", recursive=True)
+    assert "60 files, 60 folders, 600 bytes" in shown
+    room.put("one", "xyz")
+    os.link(room.root / "one", room.root / "two")
+    assert "3 bytes; 1 other names of it stay" in room.preview("delete_file", path="one")
+    (room.root / "link").symlink_to("d")
+    assert "the link link (what it points to stays)" in room.preview("delete_file", path="link")
+
+
+async def test_the_preview_of_new_content_over_what_is_no_text_shows_the_content(room):
+    (room.root / "b").write_bytes(bytes(range(256)) * 10)
+    shown = room.preview("write_file", path="b", content="first\nlast\n")
+    assert "2,560 bytes that are not shown" in shown
+    assert "+first\n+last" in shown

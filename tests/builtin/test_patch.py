@@ -308,3 +308,10 @@ async def test_repeated_lines_take_linear_time(room):
 def test_a_patch_of_too_many_files_is_refused_before_it_is_looked_at():
     with pytest.raises(ToolError, match="at most 1,000"):
         parse_patch(v4a("\n".join(f"*** Add File: f{n}\n+x" for n in range(1001))))
+
+
+async def test_the_preview_of_several_files_names_them_all_first(room):
+    room.put("a", "1\n")
+    room.put("gone", "1\n")
+    text = v4a("*** Update File: a\n-1\n+2\n*** Delete File: gone\n*** Add File: new\n+x")
+    assert room.preview("apply_patch", patch=text).startswith("3 files: D gone, A new, M a\n")

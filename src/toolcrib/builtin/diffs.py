@@ -12,7 +12,10 @@ _HEADER = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
 def bounded_diff(old: str | None, new: str | None, path: str, *, max_lines: int = MAX_LINES) -> str:
-    """A unified diff; None is a file that does not exist. "" if nothing differs."""
+    """A unified diff; None is a file that does not exist. "" if nothing differs.
+
+    What is too long is cut in the middle, lines and diff alike, and says how much there is of it.
+    """
     if old == new:
         return ""
     names = f"--- {'/dev/null' if old is None else 'a/' + path}\n+++ {'/dev/null' if new is None else 'b/' + path}\n"
@@ -26,13 +29,31 @@ def bounded_diff(old: str | None, new: str | None, path: str, *, max_lines: int 
     b_part = b[begin : len(b) - bottom + min(3, bottom)]
     if max(len(a_part), len(b_part)) > _MAX_COMPARED:
         removed, added = len(a) - top - bottom, len(b) - top - bottom
-        shown = [f"-{line}" for line in a_part[: max_lines // 3]] + [f"+{line}" for line in b_part[: max_lines // 3]]
-        body = [f"@@ -{top + 1},{removed} +{top + 1},{added} @@", *shown, "… (too much to show)"]
+        gone, come = [f"-{line}" for line in a_part], [f"+{line}" for line in b_part]
+        body = [f"@@ -{top + 1},{removed} +{top + 1},{added} @@"]
+        body += _middle_out(gone, max_lines // 2) + _middle_out(come, max_lines // 2)
     else:
         body = [_shift(line, begin) for line in difflib.unified_diff(a_part, b_part, n=3, lineterm="")][2:]
-    if len(body) > max_lines:
-        body = [*body[:max_lines], f"… ({len(body) - max_lines} more lines)"]
-    return names + "\n".join(line if len(line) <= _MAX_LINE else line[:_MAX_LINE] + "…" for line in body)
+        body = _middle_out(body, max_lines)
+    return names + "\n".join(map(_short, body))
+
+
+def _middle_out(lines: list[str], most: int) -> list[str]:
+    """The first two thirds and the last third of what may be shown, with a line that says what is between."""
+    if len(lines) <= most:
+        return lines
+    head, tail = most * 2 // 3, most - most * 2 // 3
+    hidden = lines[head:-tail]
+    added, removed = (sum(line.startswith(sign) for line in hidden) for sign in "+-")
+    return [*lines[:head], f"… ({len(hidden):,} lines not shown here: {added:,} added, {removed:,} removed) …",
+            *lines[-tail:]]  # fmt: skip
+
+
+def _short(line: str) -> str:
+    if len(line) <= _MAX_LINE:
+        return line
+    head, tail = _MAX_LINE * 2 // 3, _MAX_LINE // 3
+    return f"{line[:head]} …({len(line) - head - tail:,} characters)… {line[-tail:]}"
 
 
 def _common(a: list[str], b: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections import OrderedDict
@@ -29,6 +30,7 @@ from .seen import Seen
 DEFAULT_LINES = 2000
 MAX_BYTES = 45_000  # of text a page, line numbers included: below the pipeline's bound of 50,000 characters
 MAX_IMAGE = 50 * 2**20  # read in whole before it is scaled down
+MAX_WEIGHED = 20_000  # names counted for the preview of a deletion
 MAX_EDIT = 100 * 2**20  # larger files are not taken into memory for editing or previews
 
 _DOCUMENTS = {".docx": "a Word document", ".xlsx": "an Excel workbook", ".pptx": "a PowerPoint presentation"}
@@ -315,15 +317,32 @@ class FileTools:
             st = self.ws.lstat(shown)
         except OSError as error:
             return f"delete {shown} ({error.strerror})"
-        if stat.S_ISDIR(st.st_mode):
-            fd = self.ws.open_dir(shown)
-            try:
-                listing = Listing(STYLES["plain"], 50)
-                listing.walk(fd, shown + "/", True, ctx)
-            finally:
-                os.close(fd)
-            return f"delete {shown}/ and all that is in it:\n{listing.text(shown)}"
-        return f"delete {shown} ({st.st_size:,} bytes)"
+        if stat.S_ISLNK(st.st_mode):
+            return f"delete the link {shown} (what it points to stays)"
+        if not stat.S_ISDIR(st.st_mode):
+            others = f"; {st.st_nlink - 1} other names of it stay" if st.st_nlink > 1 else ""
+            return f"delete {shown} ({st.st_size:,} bytes{others})"
+        fd = self.ws.open_dir(shown)
+        try:
+            listing = Listing(STYLES["plain"], 50)
+            listing.walk(fd, shown + "/", True, ctx)
+            return f"delete {shown}/ and all that is in it: {_weigh(fd)}\n{listing.text(shown)}"
+        finally:
+            os.close(fd)
+
+
+def _weigh(fd: int) -> str:
+    """How many files, folders and bytes are below an open folder; counted up to MAX_WEIGHED names."""
+    files = folders = size = 0
+    for _, below, names, at in os.fwalk(".", dir_fd=fd, follow_symlinks=False):
+        folders += len(below)
+        for name in names:
+            files += 1
+            with contextlib.suppress(OSError):  # gone meanwhile
+                size += os.stat(name, dir_fd=at, follow_symlinks=False).st_size
+        if files + folders > MAX_WEIGHED:
+            return f"more than {files:,} files and {folders:,} folders, {size:,} bytes and more"
+    return f"{files:,} files, {folders:,} folders, {size:,} bytes"
 
 
 def preview_change(ws: Workspace, path: str, content: str) -> str:
@@ -334,17 +353,22 @@ def preview_change(ws: Workspace, path: str, content: str) -> str:
     except FileNotFoundError:
         return bounded_diff(None, content, shown)
     except (OSError, ToolError) as error:
-        return f"write {len(content):,} characters to {shown} ({error})"
+        return f"write to {shown} ({error})\n{bounded_diff(None, content, shown)}"
     with open(fd, "rb") as f:
         size = os.fstat(fd).st_size
         found = detect(os.pread(fd, SAMPLE, 0)) if size <= MAX_EDIT else None
         if found is None:
-            return f"replace {shown} ({size:,} bytes, not shown) by {len(content):,} characters"
+            return _over(shown, size, content)
         old = f.read()
     try:
         return bounded_diff(found.decode(old), content, shown) or f"{shown}: no change"
     except ToolError:
-        return f"replace {shown} ({size:,} bytes, not shown) by {len(content):,} characters"
+        return _over(shown, size, content)
+
+
+def _over(shown: str, size: int, content: str) -> str:
+    """A preview of new content over what is no text, or too long to compare."""
+    return f"replace {shown} ({size:,} bytes that are not shown) by\n{bounded_diff(None, content, shown)}"
 
 
 def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers: bool) -> tuple[str, str]:

@@ -249,7 +249,15 @@ class PatchTools:
                 shown.append(f"write {path} ({len(file.data or b''):,} bytes, not text)")
             else:
                 shown.append(bounded_diff(old, new, path))
-        return "\n".join(part for part in shown if part)
+        return "\n".join([*_outline(files), *(part for part in shown if part)])
+
+
+def _outline(files: Mapping[str, _File]) -> list[str]:
+    """One line that names every file of a patch, those that go first, so that none hides between long diffs."""
+    if len(files) < 2:
+        return []
+    order = sorted(files.items(), key=lambda item: "DAM".find(_letter(item[1])))
+    return [f"{len(files)} files: " + ", ".join(f"{_letter(file)} {path}" for path, file in order)]
 
 
 def _remode(file: _File) -> bool:
