@@ -11,8 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.cli.check import MAX_LINE
-from toolcrib.cli.check import _row as judge_row  # pyright: ignore[reportPrivateUsage]
+from toolcrib.cli.check import (
+    MAX_LINE,
+    _row,  # pyright: ignore[reportPrivateUsage]
+)
 from toolcrib.toolbox import Toolbox
 
 from .conftest import Cli
@@ -92,9 +94,9 @@ _row_like = st.fixed_dictionaries(
     {},
     optional={
         "id": _value,
-        "tool": st.one_of(st.sampled_from(["read_file", "exec", "write_file", "grep"]), _value),
+        "tool": st.one_of(st.sampled_from(["read_file", "exec", "write_file", "grep", "web_fetch"]), _value),
         "arguments": st.one_of(
-            st.dictionaries(st.sampled_from(["path", "command", "content", "pattern", "x"]), _value), _value
+            st.dictionaries(st.sampled_from(["path", "command", "content", "pattern", "url", "x"]), _value), _value
         ),
         "resolve": _value,
     },
@@ -102,9 +104,15 @@ _row_like = st.fixed_dictionaries(
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.one_of(st.binary(max_size=40), _row_like.map(lambda row: json.dumps(row).encode())))
-def test_any_row_is_answered(opened: Toolbox, line: bytes) -> None:
-    row = opened.run_sync(judge_row(opened, line, 1, False))
+@given(st.one_of(st.binary(max_size=40), _row_like.map(lambda row: json.dumps(row).encode())), st.booleans())
+def test_any_row_is_answered(opened: Toolbox, line: bytes, bare: bool) -> None:
+    checker = opened.checker(bare=bare)
+
+    async def judged() -> dict[str, Any]:
+        answer = _row(checker, line, 1)
+        return answer if isinstance(answer, dict) else await answer
+
+    row = opened.run_sync(judged())
     assert set(row) == {"id", "verdict", "category", "rule", "reason"}
     assert row["verdict"] in ("allow", "ask", "deny")
     json.dumps(row)

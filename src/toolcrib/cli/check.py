@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from dataclasses import replace
@@ -143,6 +142,7 @@ class Queue:
     def __init__(self) -> None:
         self._waiting: deque[tuple[Answer | asyncio.Task[Answer], int]] = deque()
         self._tasks = self._bytes = 0
+        self._lines: list[str] = []
 
     def add(self, answer: Answer | asyncio.Task[Answer], size: int) -> None:
         """Put an answer at the end; `size` is that of its row."""
@@ -151,18 +151,25 @@ class Queue:
         self._bytes += size
 
     async def write(self, *, to_the_end: bool = False) -> None:
-        """Write what is ready, in order. Waits only where too much has piled up, or for everything `to_the_end`."""
+        """Take what is ready, in order. Waits only where too much has piled up, or for everything `to_the_end`."""
         while self._waiting:
             answer, size = self._waiting[0]
             if isinstance(answer, asyncio.Task):
-                full = self._tasks >= AT_ONCE or self._bytes >= MANY_BYTES
-                if not (answer.done() or full or to_the_end):
-                    return
+                if not answer.done():
+                    if not (to_the_end or self._tasks >= AT_ONCE or self._bytes >= MANY_BYTES):
+                        return
+                    self.flush()
                 answer = await answer
                 self._tasks -= 1
-            sys.stdout.write(_text(answer) + "\n")
+            self._lines.append(_text(answer))
             self._waiting.popleft()
             self._bytes -= size
+
+    def flush(self) -> None:
+        """Write what was taken to stdout."""
+        if self._lines:
+            print("\n".join(self._lines), flush=True)
+            self._lines.clear()
 
     def cancel(self) -> None:
         """Give up on what is still being looked up."""
@@ -183,8 +190,9 @@ async def _stream(options: Options, bare: bool) -> None:
                     if line.strip():
                         queue.add(_row(checker, line, number), len(line))
                         await queue.write()
-                sys.stdout.flush()
+                queue.flush()
             await queue.write(to_the_end=True)
+            queue.flush()
         finally:
             queue.cancel()
 
