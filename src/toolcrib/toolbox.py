@@ -282,6 +282,7 @@ class Toolbox:
         from .record.approvals import Approvals
         from .record.audit import Audit
         from .record.journal import Journal
+        from .record.retention import Retention
         from .record.spill import Spill
         from .record.state import StateFolder
 
@@ -302,7 +303,8 @@ class Toolbox:
         self._closers.append(self.workspace.close)
         self.journal = Journal(self.state, self.workspace)
         self._closers.append(self.journal.close)
-        self.audit = Audit(self.state.record_db)
+        keep = settings.record
+        self.audit = Audit(self.state.record_db, Retention(keep.keep_days, keep.max_bytes))
         self._closers.append(self.audit.close)
         self.approvals = Approvals(self.state.record_db)
         self._closers.append(self.approvals.close)

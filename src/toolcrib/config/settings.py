@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 from ..boundary.sandbox.cgroup import most_memory
 from ..boundary.sandbox.spec import Limits, SandboxSettings
 from ..core.tool import ToolCategory
-from .tighten import Fewer, More, Only, OnlySome, Rank, Smaller
+from .tighten import Fewer, Longer, More, Only, OnlySome, Rank, Smaller
 
 if TYPE_CHECKING:
     from .files import ConfigFile
@@ -135,6 +135,16 @@ class HookSetting(Section):
             if category not in known:
                 raise ValueError(f"unknown category {category!r}; known: {', '.join(known)}")
         return self
+
+
+class Record(Section):
+    """How much of the record of calls is kept. 0 is without limit."""
+
+    keep_days: Annotated[int, Field(ge=0, le=36_500), Longer()] = 365
+    """Calls that are older are dropped."""
+    max_bytes: Annotated[int, Field(ge=0, le=2**62)] = 2**30
+    """Of the file; the oldest calls are dropped. A project that is not trusted cannot change it, lest it fill the
+    disk."""
 
 
 class SandboxLimits(Section):
@@ -342,6 +352,7 @@ class Settings(Section):
     approval: Approval = Approval()
     rules: Rules = Rules()
     labels: Flow = Flow()
+    record: Record = Record()
     sandbox: Sandbox = Sandbox()
     web: Web = Web()
     tools: Tools = Tools()

@@ -53,6 +53,15 @@ class Smaller:
 
 
 @dataclass(frozen=True, slots=True)
+class Longer:
+    """How long or how much is kept: the larger number; 0 is without limit."""
+
+    def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
+        keeps_more = current != 0 and (proposed == 0 or proposed > current)
+        return (proposed, True) if proposed == current or keeps_more else (current, False)
+
+
+@dataclass(frozen=True, slots=True)
 class Only:
     """A switch that tightens in one direction."""
 
