@@ -1,0 +1,153 @@
+"""What is known about a shell while its script is read: variables, directories, functions, aliases.
+
+A value is a tuple of parts, None standing for text that is known only when it runs. A name that is absent was not
+touched by the script and comes from the environment, which is not known either, save HOME, PWD and IFS.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from .grammar import Function
+
+Value: TypeAlias = tuple[str | None, ...]
+UNKNOWN: Value = (None,)
+DEFAULT_IFS = " \t\n"
+MAX_DIRECTORIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """An indexed array whose elements are known one by one."""
+
+    items: tuple[Value, ...]
+
+
+def known(value: Value | Array | None) -> str | None:
+    """The text of a value that is known whole; an array stands for its first element, as in bash."""
+    if isinstance(value, Array):
+        value = value.items[0] if value.items else None
+    if value is None or None in value:
+        return None
+    return "".join(part for part in value if part is not None)
+
+
+class State:
+    """The shell at one point of the script. Mutable; `copy` before going where changes do not come back from."""
+
+    __slots__ = ("aliases", "arguments", "arg0", "cwds", "functions", "home", "opaque", "vars")
+
+    def __init__(self, cwd: str | None, home: str | None) -> None:
+        self.vars: dict[str, Value | Array] = {}
+        self.cwds: tuple[str | None, ...] = (cwd,)
+        self.home = home
+        self.functions: dict[str, tuple[Function, bool]] = {}  # whether it is sure to be defined
+        self.aliases: dict[str, str] = {}
+        self.arguments: tuple[Value, ...] | None = None
+        self.arg0: str | None = None
+        self.opaque = False  # after something unknown ran: no name can be relied upon
+
+    def copy(self) -> State:
+        """An independent state that knows the same."""
+        new = State.__new__(State)
+        new.vars = self.vars.copy()
+        new.cwds = self.cwds
+        new.home = self.home
+        new.functions = self.functions.copy() if self.functions else {}
+        new.aliases = self.aliases.copy() if self.aliases else {}
+        new.arguments = self.arguments
+        new.arg0 = self.arg0
+        new.opaque = self.opaque
+        return new
+
+    def same(self, other: State) -> bool:
+        """Whether both know the same."""
+        return (
+            self.vars == other.vars
+            and self.cwds == other.cwds
+            and self.functions == other.functions
+            and self.aliases == other.aliases
+            and self.arguments == other.arguments
+            and self.opaque == other.opaque
+        )
+
+    def join(self, other: State) -> None:
+        """Forget what does not hold in both: either may be how the shell stands now."""
+        if self.vars != other.vars:
+            for name in self.vars.keys() | other.vars.keys():
+                if self.vars.get(name) != other.vars.get(name):
+                    self.vars[name] = UNKNOWN
+        self.cwds = directories(self.cwds + other.cwds)
+        if self.functions != other.functions:
+            for name, (function, _) in other.functions.items():
+                mine = self.functions.get(name)
+                if mine is None or mine[0] is function:
+                    self.functions[name] = (function, False)
+            for name, (function, _) in list(self.functions.items()):
+                if other.functions.get(name) != (function, True):
+                    self.functions[name] = (function, False)
+        self.aliases = {**other.aliases, **self.aliases}
+        if self.arguments != other.arguments:
+            self.arguments = None
+        self.opaque = self.opaque or other.opaque
+
+    def forget(self) -> None:
+        """Something unknown ran in this shell: nothing is known any more."""
+        self.vars = {}
+        self.opaque = True
+        self.cwds = (None,)
+        self.arguments = None
+        self.functions = {name: (function, False) for name, (function, _) in self.functions.items()}
+
+    def get(self, name: str) -> Value | Array | None:
+        """A variable's value, or None where it may not be set at all."""
+        value = self.vars.get(name)
+        if value is not None or self.opaque:
+            return value
+        if name == "HOME":
+            return None if self.home is None else (self.home,)
+        if name == "PWD":
+            cwd = self.cwds[0] if len(self.cwds) == 1 else None
+            return None if cwd is None else (cwd,)
+        if name == "IFS":
+            return (DEFAULT_IFS,)
+        return None
+
+    def ifs(self) -> str | None:
+        """The characters that split words, if known."""
+        return known(self.get("IFS"))
+
+    def set(self, name: str, value: Value | Array) -> None:
+        """Assign a variable. Some cannot be relied upon to keep what was assigned."""
+        self.vars[name] = UNKNOWN if name in _SPECIAL or (name == "PWD") else value
+
+    def go(self, target: str | None) -> None:
+        """Change to a directory (`cd`), None for one that is not known."""
+        moved = tuple(join_path(cwd, target) for cwd in self.cwds)
+        self.cwds = directories(moved)
+        self.vars.pop("PWD", None)
+        self.vars["OLDPWD"] = UNKNOWN
+
+
+_SPECIAL = frozenset({"RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME", "BASHPID", "FUNCNAME",
+    "BASH_COMMAND", "DIRSTACK", "GROUPS", "UID", "EUID", "PPID", "BASH_SUBSHELL", "OPTIND", "OPTARG", "REPLY", "_",
+    "BASH_ARGV0", "SHELLOPTS", "BASHOPTS", "HISTCMD", "PIPESTATUS", "BASH_REMATCH", "MAPFILE", "COPROC"})  # fmt: skip
+
+
+def directories(cwds: tuple[str | None, ...]) -> tuple[str | None, ...]:
+    """The distinct ones in order; a single unknown where they are too many."""
+    distinct = tuple(dict.fromkeys(cwds))
+    return distinct if len(distinct) <= MAX_DIRECTORIES else (None,)
+
+
+def join_path(cwd: str | None, target: str | None) -> str | None:
+    """Where `cd target` leads from a directory, by name (`..` removes a name, as in bash)."""
+    if target is None:
+        return None
+    if not target.startswith("/"):
+        if cwd is None:
+            return None
+        target = f"{cwd}/{target}"
+    return "/" + posixpath.normpath(target).lstrip("/")

@@ -1,0 +1,529 @@
+"""Words as the shell would expand them: braces, tildes, parameters, splitting, quote removal, in bash's order.
+
+What is exactly known becomes text; anything else is a part None. A wrong text would be worse than none, so every
+rule that is not computed here to the letter gives None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from .grammar import Arith, Extglob, Item, Lit, Param, Piece, Proc, Raw, Subst, Unsure, parse_text
+from .parts import Word
+from .state import DEFAULT_IFS, UNKNOWN, Array, State, Value, known
+
+MAX_WORDS = 2000  # words of one command
+_GLOB = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+_TILDE_IN_VALUE = re.compile(r"(^|:)~(?=/|:|\Z)")
+_TILDE = re.compile(r"~(?=/|\Z)")
+_ARGUMENT_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=~")
+_NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"-?[0-9]+")
+_CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
+_SEQUENCE = re.compile(
+    r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})(?:\.\.(-?[0-9]{1,9}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,9}))?"
+)
+
+
+class Runner(Protocol):
+    """Whoever reads the commands inside words."""
+
+    state: State
+
+    def substitute(self, body: tuple[Item, ...]) -> Value:
+        """Read a command substitution; its output as far as it is known."""
+        ...
+
+    def process(self, body: tuple[Item, ...], write: bool) -> None:
+        """Read a process substitution."""
+        ...
+
+
+class _Field:
+    """One argument in the making."""
+
+    __slots__ = ("glob", "many", "parts", "present")
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[str | None, bool]] = []  # text and whether it was quoted
+        self.present = False
+        self.many = False
+        self.glob = False
+
+    def add(self, text: str | None, quoted: bool) -> None:
+        if text or text is None or quoted:
+            self.parts.append((text, quoted))
+            self.present = True
+
+    def word(self, source: str) -> Word:
+        unquoted = "".join("\0" if text is None else text for text, quoted in self.parts if not quoted)
+        glob = self.glob or _GLOB.search(unquoted) is not None
+        parts: list[str | None] = []
+        for text, quoted in self.parts:
+            if text is not None and glob and quoted:
+                text = re.sub(r"[\\*?\[\]]", r"\\\g<0>", text)
+            if text is not None and parts and parts[-1] is not None:
+                parts[-1] += text
+            elif text is not None or not parts or parts[-1] is not None:
+                parts.append(text)
+        if len(parts) > 1:
+            parts = [part for part in parts if part != ""]
+        return Word(tuple(parts) or ("",), source, glob, self.many)
+
+
+def arguments(raws: tuple[Raw, ...], runner: Runner) -> list[Word]:
+    """The arguments that words become. Raises `Unsure` where they are too many or cannot be expanded."""
+    words: list[Word] = []
+    for raw in raws:
+        if raw.plain is not None:
+            words.append(Word((raw.plain,), raw.source))
+        else:
+            words.extend(expand(raw, runner))
+        if len(words) > MAX_WORDS:
+            raise Unsure("a command has too many words", raw.source, "shell:size")
+    return words
+
+
+def expand(raw: Raw, runner: Runner) -> Iterator[Word]:
+    """The arguments that one word becomes: none, one or several."""
+    for pieces in braces(raw.pieces):
+        for field in fields(pieces, runner):
+            yield field.word(raw.source)
+
+
+def target(raw: Raw, runner: Runner) -> Word:
+    """The file name of a redirection; several or none are an error in bash, and unknown here."""
+    if raw.plain is not None:
+        return Word((raw.plain,), raw.source)
+    words = list(expand(raw, runner))
+    return words[0] if len(words) == 1 else Word(UNKNOWN, raw.source)
+
+
+def single(pieces: tuple[Piece, ...], runner: Runner, assignment: bool = False) -> Value:
+    """The value of pieces where nothing is split: assignments, here-documents, patterns, subscripts."""
+    parts: list[str | None] = []
+    last = len(pieces) - 1
+    for index, piece in enumerate(pieces):
+        if isinstance(piece, Lit):
+            if assignment and not piece.quoted and "~" in piece.text:
+                parts.extend(_value_tildes(piece.text, index == 0, index == last, runner.state))
+            else:
+                parts.append(piece.text)
+        elif isinstance(piece, Proc):
+            runner.process(piece.body, piece.write)
+            parts.extend(("/dev/fd/", None))
+        elif isinstance(piece, Extglob):
+            single(piece.pieces, runner)
+            parts.append(None)
+        else:
+            value, _ = evaluate(piece, runner)
+            parts.extend(value)
+    return merge(parts)
+
+
+def merge(parts: list[str | None]) -> Value:
+    """Parts with neighbours of the same kind joined."""
+    if None not in parts:
+        return ("".join(part for part in parts if part is not None),)
+    merged: list[str | None] = []
+    for part in parts:
+        if part is None:
+            if not merged or merged[-1] is not None:
+                merged.append(None)
+        elif merged and merged[-1] is not None:
+            merged[-1] += part
+        elif part:
+            merged.append(part)
+    return tuple(merged)
+
+
+def _value_tildes(text: str, first: bool, last: bool, state: State) -> list[str | None]:
+    """The text of an assigned value with tildes expanded at its start and behind colons."""
+    if not first and text.startswith("~"):
+        return [None]
+    home = known(state.get("HOME"))
+    rest = _TILDE_IN_VALUE.sub(r"\1", text)
+    if re.search(r"(^|:)~", rest) or home is None or (not last and re.search(r"(^|:)~\Z", text)):
+        return [None]
+    return [_TILDE_IN_VALUE.sub(lambda match: match.group(1) + home, text)]
+
+
+def fields(pieces: tuple[Piece, ...], runner: Runner) -> list[_Field]:
+    """The arguments that brace-free pieces become."""
+    out: list[_Field] = []
+    current = _Field()
+    for index, piece in enumerate(pieces):
+        if isinstance(piece, Lit):
+            if index == 0 and not piece.quoted and "~" in piece.text:
+                _add_tilde(piece.text, len(pieces) == 1, current, runner.state)
+            else:
+                current.add(piece.text, piece.quoted)
+        elif isinstance(piece, Proc):
+            runner.process(piece.body, piece.write)
+            current.add("/dev/fd/", True)
+            current.add(None, True)
+        elif isinstance(piece, Extglob):
+            single(piece.pieces, runner)
+            current.add(None, False)
+            current.glob = True
+        elif isinstance(piece, Param) and piece.name in "@*" and not piece.prefix and not piece.op:
+            current = _list(runner.state.arguments, piece, out, current, runner.state)
+        elif isinstance(piece, Param) and _whole_array(piece):
+            current = _list(_array(piece, runner.state), piece, out, current, runner.state)
+        else:
+            value, whole = evaluate(piece, runner)
+            if piece.quoted:
+                for part in value:
+                    current.add(part, True)
+                current.add("", True)
+            elif whole:
+                for part in value:
+                    current.add(part, True)
+            else:
+                current = _split(value, out, current, runner.state.ifs())
+    if current.present:
+        out.append(current)
+    return out
+
+
+def _add_tilde(text: str, whole: bool, field: _Field, state: State) -> None:
+    """Add a word's first literal, its tilde expanded."""
+    argument = _ARGUMENT_TILDE.match(text)
+    if argument:
+        field.add(argument.group()[:-1], False)
+        text = text[argument.end() - 1 :]
+        for part in _value_tildes(text, True, whole, state):
+            field.add(part, True)
+        return
+    if not text.startswith("~") or (not whole and "/" not in text):
+        # Behind an equals sign or a colon bash may expand one more; that is not computed.
+        field.add(None if re.search(r"[=:]~", text) else text, False)
+        return
+    home = known(state.get("HOME"))
+    match = _TILDE.match(text)
+    if match is None or home is None:
+        field.add(None, True)
+        slash = text.find("/")
+        field.add(text[slash:] if slash > 0 else "", False)
+        return
+    field.add(home, True)
+    field.add(text[1:], False)
+
+
+def _whole_array(piece: Param) -> bool:
+    """Whether this is `${name[@]}` or `${name[*]}`."""
+    inner = piece.subscript
+    return (
+        inner is not None
+        and not piece.prefix
+        and not piece.op
+        and len(inner) == 1
+        and isinstance(inner[0], Lit)
+        and inner[0].text in ("@", "*")
+    )
+
+
+def _array(piece: Param, state: State) -> tuple[Value, ...] | None:
+    """An array's elements, if known."""
+    value = state.get(piece.name)
+    if isinstance(value, Array):
+        return value.items
+    return None
+
+
+def _list(items: tuple[Value, ...] | None, piece: Param, out: list[_Field], current: _Field, state: State) -> _Field:
+    """Add `"$@"`, `"${a[@]}"` and the unquoted forms; the field that is open afterwards."""
+    star = piece.name == "*" if piece.subscript is None else _star(piece)
+    if items is None or star:
+        if star and piece.quoted:
+            current.add(None, True)
+            return current
+        current.add(None, True)
+        current.many = True
+        return current
+    for index, item in enumerate(items):
+        if index:
+            if current.present:
+                out.append(current)
+            current = _Field()
+        if piece.quoted:
+            current.add("", True)
+            for part in item:
+                current.add(part, True)
+        else:
+            current = _split(item, out, current, state.ifs())
+    return current
+
+
+def _star(piece: Param) -> bool:
+    """Whether an array's subscript is `*`."""
+    inner = piece.subscript[0] if piece.subscript else None
+    return isinstance(inner, Lit) and inner.text == "*"
+
+
+def _split(value: Value, out: list[_Field], current: _Field, ifs: str | None) -> _Field:
+    """Add an unquoted value, split into words; the field that is open afterwards."""
+    for part in value:
+        if part is None or ifs is None or "\\" in part:
+            current.add(None, False)
+            current.many = True
+        elif not ifs:
+            current.add(part, False)
+        else:
+            current = _split_text(part, out, current, ifs)
+    return current
+
+
+def _split_text(text: str, out: list[_Field], current: _Field, ifs: str) -> _Field:
+    """Add unquoted known text, split at the characters of IFS."""
+    space = "".join(char for char in ifs if char in DEFAULT_IFS)
+    other = "".join(char for char in ifs if char not in DEFAULT_IFS)
+    blank = f"[{re.escape(space)}]" if space else "(?!)"
+    hard = f"[{re.escape(other)}]" if other else "(?!)"
+    at = 0
+    for match in re.finditer(f"{blank}*({hard}){blank}*|{blank}+", text):
+        current.add(text[at : match.start()], False)
+        if current.present or match.group(1) is not None:
+            out.append(current)
+            current.present = True
+            current = _Field()
+        at = match.end()
+    current.add(text[at:], False)
+    return current
+
+
+# Values
+
+
+def evaluate(piece: Piece, runner: Runner) -> tuple[Value, bool]:
+    """The value of an expansion, and whether it is one word even unquoted (a number)."""
+    if isinstance(piece, Subst):
+        return runner.substitute(piece.body), False
+    if isinstance(piece, Arith):
+        arithmetic(piece.pieces, runner)
+        return UNKNOWN, True
+    if isinstance(piece, Param):
+        return parameter(piece, runner)
+    raise TypeError(f"{type(piece).__name__} has no value")
+
+
+def arithmetic(pieces: tuple[Piece, ...], runner: Runner) -> None:
+    """Read what an expression runs and forget what it assigns."""
+    value = single(pieces, runner)
+    text = " ".join(part or "" for part in value)
+    state = runner.state
+    changes = _CHANGES.search(text) is not None
+    for name in set(_NAMES.findall(text)):
+        current = known(state.get(name))
+        if current is not None and not _NUMBER.fullmatch(current):
+            expression(current, runner)
+            state.forget()
+        if changes:
+            state.vars[name] = UNKNOWN
+
+
+def expression(text: str, runner: Runner) -> None:
+    """Read the substitutions in text that bash evaluates as an arithmetic expression or a subscript."""
+    if "$" in text or "`" in text:
+        single(parse_text(text), runner)
+
+
+def parameter(piece: Param, runner: Runner) -> tuple[Value, bool]:
+    """The value of `$name` or `${name…}`, and whether it is always one word."""
+    state = runner.state
+    name = piece.name
+    subscript = single(piece.subscript, runner) if piece.subscript is not None else None
+    argument = single(piece.arg, runner) if piece.op else ("",)
+    if piece.op == "@" and known(argument) not in ("Q", "E", "A", "K", "a", "k", "U", "u", "L"):
+        raise Unsure("an expansion runs what a variable holds", name)
+    if piece.op == ":":
+        arithmetic(piece.arg, runner)
+    value = _stored(name, subscript, state)
+    if piece.prefix == "!":
+        if piece.op or value is None or piece.subscript is not None:
+            return UNKNOWN, False
+        target_name = known(value)
+        if target_name is None:
+            return UNKNOWN, False
+        if not _NAMES.fullmatch(target_name):
+            raise Unsure("a variable is named by odd text", target_name)
+        return _stored(target_name, None, state) or UNKNOWN, False
+    if piece.prefix == "#":
+        text = known(value)
+        return ((str(len(text)),), True) if text is not None and not piece.op else (UNKNOWN, True)
+    if not piece.op:
+        return (value, False) if value is not None else (UNKNOWN, name in "#?$")
+    return _operated(piece, value, argument, state), False
+
+
+def _stored(name: str, subscript: Value | None, state: State) -> Value | None:
+    """What a variable, an element or a positional parameter holds, or None where that may be nothing."""
+    if name.isdigit():
+        index = int(name)
+        if index == 0:
+            return None if state.arg0 is None else (state.arg0,)
+        items = state.arguments
+        return None if items is None else items[index - 1] if index <= len(items) else ("",)
+    if name == "#" and state.arguments is not None:
+        return (str(len(state.arguments)),)
+    if not _NAMES.fullmatch(name):
+        return None
+    value = state.get(name)
+    if isinstance(value, Array):
+        index = 0 if subscript is None else _index(known(subscript), len(value.items))
+        return value.items[index] if index is not None and value.items else None
+    return value if subscript is None else None
+
+
+def _index(text: str | None, length: int) -> int | None:
+    """A literal subscript inside the array, or None."""
+    return int(text) if text is not None and text.isascii() and text.isdigit() and int(text) < length else None
+
+
+def _operated(piece: Param, value: Value | None, argument: Value, state: State) -> Value:
+    """The value behind an operator of `${name…}`, where it is simple enough to be sure."""
+    op, text, other = piece.op, known(value), known(argument)
+    if op in (":=", "=") and not text:
+        state.vars[piece.name] = UNKNOWN
+    if text is None or (text == "" and ":" not in op and op in "-=?+"):
+        return UNKNOWN
+    if op in (":-", ":=", ":?", "-", "=", "?"):
+        return (text,) if text else _default(piece, argument)
+    if op in (":+", "+"):
+        return _default(piece, argument) if text else ("",)
+    if other is None or not text.isascii() or piece.subscript is not None:
+        return UNKNOWN
+    return _computed(op, text, other)
+
+
+def _default(piece: Param, argument: Value) -> Value:
+    """The word behind `:-` and its kin; unknown where quotes in it would decide how it splits."""
+    text = known(argument)
+    mixed = not piece.quoted and any(isinstance(inner, Lit) and inner.quoted for inner in piece.arg)
+    if text is None or (mixed and re.search(r"[\s*?\[\\]", text)) or (not piece.quoted and "~" in text):
+        return UNKNOWN
+    return argument if text or not mixed else UNKNOWN
+
+
+def _computed(op: str, text: str, other: str) -> Value:
+    """Prefixes, suffixes, substrings, letters and replacements of known text by plain arguments."""
+    if op == ":":
+        match = re.fullmatch(r" *([0-9]{1,6}|-[0-9]{1,6})(?: *: *([0-9]{1,6}))? *", other)
+        if match is None or other.startswith("-"):
+            return UNKNOWN
+        start = int(match.group(1))
+        if start < 0:
+            if -start > len(text):
+                return ("",)
+            start += len(text)
+        return (text[start:] if match.group(2) is None else text[start : start + int(match.group(2))],)
+    if op in ("^^", ",,", "^", ",") and not other:
+        changed = text.upper() if "^" in op else text.lower()
+        return (changed if len(op) == 2 else changed[:1] + text[1:],)
+    if re.search(r"[*?\[\\(&~]", other):
+        return UNKNOWN
+    if op in ("#", "##"):
+        return (text.removeprefix(other),)
+    if op in ("%", "%%"):
+        return (text.removesuffix(other),)
+    if op in ("/", "//") and "/" in other and not other.startswith(("/", "#", "%")):
+        old, new = other.split("/", 1)
+        return (text.replace(old, new, 1 if op == "/" else -1),)
+    return UNKNOWN
+
+
+# Braces
+
+
+def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
+    """The words that brace expansion makes; itself where there is nothing to expand. Raises `Unsure` for too many."""
+    if not any(isinstance(piece, Lit) and not piece.quoted and "{" in piece.text for piece in pieces):
+        return [pieces]
+    atoms: list[str | Piece] = []
+    for piece in pieces:
+        if isinstance(piece, Lit) and not piece.quoted:
+            atoms.extend(piece.text)
+        else:
+            atoms.append(piece)
+    return [_join(word) for word in _braces(atoms, 0)]
+
+
+def _braces(atoms: list[str | Piece], depth: int) -> list[list[str | Piece]]:
+    """Brace expansion over characters and opaque pieces, leftmost brace first."""
+    if depth > 40:
+        raise Unsure("braces are nested too deeply", rule="shell:nesting")
+    for at, atom in enumerate(atoms):
+        if atom != "{":
+            continue
+        found = _alternatives(atoms, at)
+        if found is None:
+            continue
+        alternatives, end = found
+        tails = _braces(atoms[end + 1 :], depth + 1)
+        heads = [word for alternative in alternatives for word in alternative]
+        if len(heads) * len(tails) > MAX_WORDS:
+            raise Unsure("braces make too many words", rule="shell:size")
+        return [atoms[:at] + head + tail for head in heads for tail in tails]
+    return [atoms]
+
+
+def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str | Piece]]], int] | None:
+    """What stands between the brace at `at` and its partner, expanded, and where that is; None for no expansion."""
+    level, commas = 0, list[int]()
+    for index in range(at, len(atoms)):
+        atom = atoms[index]
+        if atom == "{":
+            level += 1
+        elif atom == "," and level == 1:
+            commas.append(index)
+        elif atom == "}":
+            level -= 1
+            if level == 0:
+                if commas:
+                    bounds = [at, *commas, index]
+                    inner = [atoms[a + 1 : b] for a, b in zip(bounds, bounds[1:], strict=False)]
+                    return [_braces(word, 1) for word in inner], index
+                sequence = _sequence(atoms[at + 1 : index])
+                return None if sequence is None else ([sequence], index)
+    return None
+
+
+def _sequence(atoms: list[str | Piece]) -> list[list[str | Piece]] | None:
+    """The words of `{1..5}` and `{a..e}`, or None."""
+    if not all(isinstance(atom, str) for atom in atoms):
+        return None
+    match = _SEQUENCE.fullmatch("".join(atom for atom in atoms if isinstance(atom, str)))
+    if match is None:
+        return None
+    low, high, step, first, last, letters_step = match.groups()
+    start, end = (int(low), int(high)) if low else (ord(first), ord(last))
+    stride = abs(int(step or letters_step or 1)) or 1
+    if abs(end - start) // stride > MAX_WORDS:
+        raise Unsure("braces make too many words", rule="shell:size")
+    numbers = range(start, end + 1, stride) if start <= end else range(start, end - 1, -stride)
+    if low:
+        padded = any(re.match(r"-?0[0-9]", text) for text in (low, high))
+        width = max(len(low), len(high)) if padded else 0
+        return [list(f"{number:0{width}d}") for number in numbers]
+    if not (first.islower() == last.islower()):
+        raise Unsure("braces run over signs", rule="shell:syntax")
+    return [[chr(number)] for number in numbers]
+
+
+def _join(atoms: list[str | Piece]) -> tuple[Piece, ...]:
+    """Pieces again, runs of characters joined."""
+    pieces: list[Piece] = []
+    run: list[str] = []
+    for atom in atoms:
+        if isinstance(atom, str):
+            run.append(atom)
+            continue
+        if run:
+            pieces.append(Lit("".join(run), False))
+            run = []
+        pieces.append(atom)
+    if run:
+        pieces.append(Lit("".join(run), False))
+    return tuple(pieces)
