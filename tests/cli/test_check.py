@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,10 @@ from toolcrib.cli.check import (
     MAX_LINE,
     _row,  # pyright: ignore[reportPrivateUsage]
 )
+from toolcrib.cli.rows import Splitter
 from toolcrib.toolbox import Toolbox
 
-from .conftest import Cli
+from .conftest import COMMAND, Cli
 
 
 def _rows(cli: Cli, lines: list[str], *args: str) -> list[dict[str, Any]]:
@@ -141,3 +145,134 @@ def test_no_row_answers_for_another(cli: Cli) -> None:
     found = [json.loads(answer, parse_constant=lambda name: pytest.fail(name)) for answer in answers]
     assert [row["verdict"] for row in found[:2]] == ["deny", "deny"]
     assert (found[3]["id"], found[3]["verdict"]) == (2, "deny")
+
+
+def _bare(cli: Cli, *calls: tuple[str, dict[str, Any]], **more: Any) -> list[dict[str, Any]]:
+    return _rows(cli, [json.dumps({"tool": tool, "arguments": args, **more}) for tool, args in calls], "--bare")
+
+
+def test_bare_judges_paths_by_themselves(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    cli.write(".env", "x")
+    (cli.home / ".ssh").mkdir()
+    (cli.home / ".ssh" / "id_rsa").write_text("x")
+    (cli.work / "key").symlink_to(cli.home / ".ssh" / "id_rsa")
+    (cli.work / "out").symlink_to("/etc/hostname")
+    expected = {
+        ("read_file", "a.txt"): "allow", ("read_file", "none"): "allow", ("read_file", "/etc/hostname"): "ask",
+        ("read_file", "../x"): "ask", ("read_file", "out"): "ask", ("list_dir", "/"): "ask", ("list_dir", "."): "allow",
+        ("read_file", "~/.ssh/id_rsa"): "deny", ("read_file", "key"): "deny", ("read_file", ".env"): "deny",
+        ("read_file", "/etc/shadow"): "deny", ("read_file", f"{cli.work}/../x"): "ask",
+        ("write_file", "new.txt"): "allow", ("write_file", "/etc/x"): "deny", ("write_file", "../x"): "deny",
+        ("write_file", "out"): "deny", ("delete_file", "a.txt"): "allow", ("delete_file", "/etc/x"): "deny",
+        ("write_file", ".git/hooks/x"): "ask", ("delete_file", "out"): "allow",
+    }  # fmt: skip
+    calls = [(tool, {"path": path} | ({"content": ""} if tool == "write_file" else {})) for tool, path in expected]
+    found = {key: row["verdict"] for key, row in zip(expected, _bare(cli, *calls), strict=True)}
+    assert found == expected
+    rows = _bare(
+        cli,
+        ("grep", {"pattern": "x", "path": "/etc/shadow"}), ("glob", {"pattern": "/etc/*"}), ("glob", {"pattern": "*"}),
+        ("edit_file", {"path": "/etc/x", "old_text": "a", "new_text": "b"}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: /etc/x\n+a\n*** End Patch"}),
+        ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: x\n+a\n*** End Patch"}),
+    )  # fmt: skip
+    assert [row["verdict"] for row in rows] == ["deny", "ask", "allow", "deny", "deny", "allow"]
+
+
+def test_bare_makes_no_file_and_needs_no_state_folder(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    before = sorted(cli.home.parent.rglob("*"))
+    calls = [
+        ("read_file", {"path": "a.txt"}),
+        ("exec", {"command": "ls"}),
+        ("write_file", {"path": "b", "content": ""}),
+    ]
+    assert len(_bare(cli, *calls)) == 3
+    assert cli("check", "--bare", "read_file", "path=a.txt").stdout.startswith("allow")
+    made = {path.name for path in sorted(cli.home.parent.rglob("*")) if path not in before}
+    assert made <= {"stdin", "stdout", "stderr"}
+    cli("check", "--bare", "read_file", "path=a.txt", env={"XDG_STATE_HOME": str(cli.work / "state")})
+    assert not (cli.work / "state").exists()
+
+
+def test_web_tools_that_are_not_there_are_judged_by_address(cli: Cli) -> None:
+    pins = {"resolve": {"pub.example.test": ["93.184.216.34"], "in.example.test": ["93.184.216.34", "10.0.0.1"]}}
+    rows = _bare(
+        cli,
+        ("web_fetch", {"url": "https://pub.example.test/"}),
+        ("web_fetch", {"url": "https://in.example.test/"}),
+        ("http_request", {"method": "GET", "url": "http://169.254.169.254/"}),
+        ("browser_open", {"url": "https://8.8.8.8/"}),
+        ("web_fetch", {"url": "https://nowhere.invalid/"}),
+        ("web_fetch", {"address": "https://8.8.8.8/"}),
+        ("no_such_tool", {"url": "https://8.8.8.8/"}),
+        **pins,
+    )
+    assert [row["verdict"] for row in rows] == ["allow", "deny", "deny", "allow", "deny", "deny", "deny"]
+    assert [row["category"] for row in rows[:4]] == ["network_read", "network_read", "network_write", "network_read"]
+    assert all("is not here" in row["reason"] for row in rows[:4])
+    assert rows[4]["rule"] == "address:unresolved"
+    assert all("not found" in row["reason"] for row in rows[5:])
+    row = json.dumps({"tool": "web_fetch", "arguments": {"url": "https://8.8.8.8/"}})
+    assert "not found" in _rows(cli, [row])[0]["reason"]  # what would happen: there is no such tool
+
+
+def test_wrong_pins_are_denied(cli: Cli) -> None:
+    for wrong in ({"a.example": ["x"]}, {"a.example": [1]}, {"a.example": 5}, {"a.example": []}, {"a.example": None}):
+        assert _bare(cli, ("web_fetch", {"url": "https://a.example/"}), resolve=wrong)[0]["verdict"] == "deny", wrong
+
+
+def test_a_person_sees_why(cli: Cli) -> None:
+    shown = cli("check", "--bare", "write_file", "path=/etc/x", "content=", code=3).stdout.splitlines()
+    assert shown[0] == "deny  write_file (filesystem_write)"
+    assert shown[1] == "rule   path:outside"
+    assert shown[2].startswith("reason ")
+
+
+def test_rows_are_answered_as_they_come_and_ctrl_c_ends_it(cli: Cli) -> None:
+    child = subprocess.Popen([*COMMAND, "check", "--jsonl", "--bare"], cwd=cli.work, env=cli.env, text=True,
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    assert child.stdin is not None
+    assert child.stdout is not None
+    for number in range(3):
+        print(json.dumps({"id": number, "tool": "list_dir"}), file=child.stdin, flush=True)
+        assert json.loads(child.stdout.readline())["id"] == number
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_a_reader_that_goes_away_ends_it(cli: Cli) -> None:
+    line = json.dumps({"tool": "list_dir"})
+    script = f"yes '{line}' | {sys.executable} -m toolcrib check --jsonl --bare | head -n 2"
+    done = subprocess.run(["bash", "-c", script], cwd=cli.work, env=cli.env, text=True, capture_output=True, timeout=60)
+    assert len(done.stdout.splitlines()) == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_closed_stdin_has_no_rows(cli: Cli) -> None:
+    script = f"{sys.executable} -m toolcrib check --jsonl --bare <&-"
+    done = subprocess.run(["bash", "-c", script], cwd=cli.work, env=cli.env, text=True, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_rows_of_the_largest_size(cli: Cli) -> None:
+    row = {"id": 1, "tool": "write_file", "arguments": {"path": "a", "content": "x" * (MAX_LINE - 200)}}
+    large, small = json.dumps(row), json.dumps({"id": 2, "tool": "list_dir"})
+    found = _rows(cli, [large, small], "--bare")
+    assert [(row["id"], row["verdict"]) for row in found] == [(1, "allow"), (2, "allow")]
+    command = json.dumps({"id": 3, "tool": "exec", "arguments": {"command": "echo " + "x" * (MAX_LINE - 200)}})
+    assert [row["id"] for row in _rows(cli, [command, small], "--bare")] == [3, 2]
+
+
+@given(st.lists(st.binary(max_size=30)), st.integers(1, 12), st.integers(1, 20))
+def test_lines_are_cut_whatever_the_pieces(lines: list[bytes], step: int, most: int) -> None:
+    whole = [line.replace(b"\n", b"") for line in lines]
+    text = b"\n".join(whole)
+    splitter = Splitter(most)
+    found = [line for start in range(0, len(text), step) for line in splitter.feed(text[start : start + step])]
+    found += splitter.end()
+    expected = whole if not whole or whole[-1] else whole[:-1]
+    assert found == [line[: most + 1] for line in expected]

@@ -6,8 +6,6 @@ import os
 import sys
 from collections.abc import AsyncIterator
 
-from .options import Usage
-
 _CHUNK = 256 * 1024
 
 
@@ -18,8 +16,6 @@ async def chunks_of_lines(most: int) -> AsyncIterator[list[bytes]]:
     """
     from ..core.threads import shared_threads
 
-    if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]
-        raise Usage("--jsonl reads rows from stdin, and there is none")
     splitter = Splitter(most)
     fd = sys.stdin.fileno()
     while chunk := await shared_threads.run(lambda: os.read(fd, _CHUNK), {}):
