@@ -85,7 +85,7 @@ def _address(url: str) -> str:
         return "address: (cannot be read)"
     if not host:
         return ""
-    shown = host
+    shown = f"[{host}]" if ":" in host else host
     if not host.isascii():
         try:
             shown = f"{host.encode('idna').decode()} ({host})"
