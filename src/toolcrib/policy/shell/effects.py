@@ -1,0 +1,419 @@
+"""What one command reads, writes, executes and reaches, by the table of programs.
+
+`effects_of` looks a program up, sorts its words into options and operands, and says what each of them means. It knows
+nothing of the workspace: `judge` weighs the effects, and information-flow labels and previews read them, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from .kinds import KINDS, PATH_KINDS
+from .parts import Command, Redirect, Word
+from .table.spec import Option, Program, is_risky, parse_operands, parse_options
+
+SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/", "/opt/homebrew/bin/")
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing that a command does.
+
+    `kind` is one of `PATH_KINDS` (then `target` is the path's word), of `KINDS`, or `shell` (the target is a command
+    line of its own). `reason` completes the sentence "`command` …" where the kind's own phrase does not. `cwd` is set
+    where the path is not relative to the command's own directory; `code` holds a program text and its language.
+    """
+
+    kind: str
+    target: Word | str | None = None
+    reason: str = ""
+    rule: str = ""
+    cwd: str | None = None
+    code: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One option as it was given: its name in the table, what it does, and its value."""
+
+    name: str
+    option: Option
+    value: Word | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A program's words, sorted. `unsure` says that a word known only at run time could be an option."""
+
+    name: str
+    program: Program
+    command: Command
+    options: tuple[Given, ...] = ()
+    operands: tuple[Word, ...] = ()
+    unsure: bool = False
+    unlisted: tuple[str, ...] = ()
+    odd: tuple[Word, ...] = ()
+    above: Call | None = None
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these options was given."""
+        return any(given.name in names for given in self.options)
+
+    def values(self, *names: str) -> list[Word]:
+        """The values given to these options."""
+        return [given.value for given in self.options if given.name in names and given.value is not None]
+
+    def texts(self) -> list[str | None]:
+        """The operands as far as they are known."""
+        return [word.text for word in self.operands]
+
+
+def literal(text: str) -> Word:
+    """A word that is known."""
+    return Word((text,), text)
+
+
+def cut(word: Word, count: int) -> Word:
+    """A word without its first characters, which must be known."""
+    return replace(word, parts=((word.parts[0] or "")[count:], *word.parts[1:]), many=False)
+
+
+# --- sorting words
+
+
+def sort_words(name: str, program: Program, words: Sequence[Word], command: Command, above: Call | None = None) -> Call:
+    """Sort a program's words (without its name) into options and operands, as getopt does."""
+    table = parse_options(program.options)
+    sorter = _Sorter(program, table)
+    sorter.run(words, stop_at_operand=program.subs is not None or program.wrapper)
+    return Call(
+        name, program, command, tuple(sorter.options), tuple(sorter.operands), sorter.unsure,
+        tuple(sorter.unlisted), tuple(sorter.odd), above,
+    )  # fmt: skip
+
+
+class _Sorter:
+    """The state of one pass over a program's words."""
+
+    def __init__(self, program: Program, table: dict[str, Option]) -> None:
+        self.program, self.table = program, table
+        self.options: list[Given] = []
+        self.operands: list[Word] = []
+        self.unlisted: list[str] = []
+        self.odd: list[Word] = []
+        self.unsure = False
+        self.waiting: tuple[str, Option] | None = None
+
+    def run(self, words: Sequence[Word], stop_at_operand: bool) -> None:
+        for index, word in enumerate(words):
+            if self.waiting is not None:
+                self._give(*self.waiting, word)
+                self.waiting = None
+                continue
+            start = word.parts[0] if word.parts and not word.many else ""
+            if not start:
+                self.unsure |= word.text is None
+                self.operands.append(word)
+            elif start[0] == "+" and "+" in self.table and len(start) > 1:
+                self._give("+", self.table["+"], cut(word, 1))
+                continue
+            elif start[0] != "-" or start == "-":
+                self.unsure |= start == "-" and word.text is None
+                self.operands.append(word)
+            elif start == "--" and word.text == "--":
+                self.operands += words[index + 1 :]
+                return
+            else:
+                self._option(word, start)
+                continue
+            if stop_at_operand:
+                self.operands += words[index + 1 :]
+                return
+
+    def _give(self, name: str, option: Option, value: Word | None) -> None:
+        self.options.append(Given(name, option, value))
+
+    def _option(self, word: Word, start: str) -> None:
+        if start.startswith("--") or self.program.single:
+            self._long(word, start)
+        else:
+            self._cluster(word, start)
+
+    def _long(self, word: Word, start: str) -> None:
+        name, equals, _ = start.partition("=")
+        if not equals and word.text is None:
+            self.unsure = True
+        option = self.table.get(name)
+        if option is None:
+            name, option = self._abbreviated(name)
+        if option is None:
+            self.unlisted.append(name)
+            if equals:
+                self.odd.append(cut(word, len(name) + 1))
+            return
+        if equals:
+            self._give(name, option, cut(word, start.index("=") + 1))
+        elif option.takes:
+            self.waiting = (name, option)
+        else:
+            self._give(name, option, None)
+
+    def _abbreviated(self, name: str) -> tuple[str, Option | None]:
+        """getopt takes `--outp` for `--output`; of several the riskiest."""
+        if len(name) < 3 or self.program.single:
+            return name, None
+        found = [(full, option) for full, option in self.table.items() if full.startswith(name)]
+        found.sort(key=lambda item: not item[1].risky)
+        return found[0] if found else (name, None)
+
+    def _cluster(self, word: Word, start: str) -> None:
+        if word.text is None and None in word.parts[:1]:
+            self.unsure = True
+        for at in range(1, len(start)):
+            name = f"-{start[at]}"
+            option = self.table.get(name)
+            rest = at + 1 < len(start) or len(word.parts) > 1
+            if option is None:
+                self.unlisted.append(name)
+                if rest and start[at + 1 : at + 2] in ("/", "~", ".", "="):
+                    self.odd.append(cut(word, at + 1))
+                    return
+                continue
+            if option.takes and rest:
+                self._give(name, option, cut(word, at + 1))
+                return
+            if option.takes:
+                self.waiting = (name, option)
+                return
+            self._give(name, option, cut(word, at + 1) if option.attached and rest else None)
+            if option.attached and rest:
+                return
+        if len(word.parts) > 1:  # `-r$x`: more letters that are not known
+            self.unsure = True
+
+
+# --- effects
+
+
+def effects_of(command: Command) -> tuple[Effect, ...]:
+    """Everything one command does, as far as the table knows; what is unknown is an effect, too."""
+    found: list[Effect] = list(_of_redirects(command.redirects))
+    if command.assigns:
+        from .table.environment import assignment
+
+        for name, value in command.assigns:
+            found += assignment(name, value)
+    if command.words:
+        found += _of_program(command)
+    return tuple(found)
+
+
+def _of_redirects(redirects: Iterable[Redirect]) -> Iterator[Effect]:
+    for redirect in redirects:
+        if redirect.op in ("<<", "<<<") or redirect.target is None:
+            continue
+        target = redirect.target
+        if redirect.op in (">&", "<&") and re.fullmatch(r"\d*-?", target.text or "x"):
+            continue
+        if target.start.startswith(("/dev/tcp/", "/dev/udp/")):
+            yield Effect("reverse-shell", target, f"opens a connection through {target.start}", "shell:dev-tcp")
+        elif redirect.op in ("<", "<&"):
+            yield Effect("read", target)
+        elif redirect.op == "<>":
+            yield Effect("read", target)
+            yield Effect("write", target)
+        else:
+            yield Effect("write", target)
+
+
+def program_name(command: Command) -> str | None:
+    """The plain name of a command's program: system folders count as PATH. None for any other path."""
+    name = command.name
+    if name is None or "/" not in name:
+        return name
+    for folder in SYSTEM_FOLDERS:
+        if name.startswith(folder) and "/" not in name[len(folder) :] and len(name) > len(folder):
+            return name[len(folder) :]
+    return None
+
+
+def _of_program(command: Command) -> Iterable[Effect]:
+    from .table import lookup
+
+    name = program_name(command)
+    if name is None:
+        if command.name is None:
+            return [Effect("unknown", command.words[0], "names its program only when it runs", "shell:unknown-program")]
+        return [Effect("execute", command.words[0], f"runs {command.name}, whose code is not known", "shell:script")]
+    known = lookup(name)
+    if known is None:
+        return [Effect("unknown", command.words[0], "is a program that is not known here", "shell:unknown-program")]
+    return of_words(name, known, command.args, command)
+
+
+_HELP = ("--help", "--version", "-help", "-version", "--usage")
+
+
+def of_words(name: str, known: Program, words: Sequence[Word], command: Command, above: Call | None = None) -> Iterable[Effect]:
+    """The effects of a program with these words; sub-commands are followed."""
+    if len(words) == 1 and words[0].text in _HELP and not known.wrapper:
+        return []
+    call = sort_words(name, known, words, command, above)
+    if known.subs is None:
+        return _of_call(call)
+    found = list(of_options(call))
+    if not call.operands:
+        below = known.subs.get("")
+        return [*found, *(of_words(name, below, (), command, call) if below else [])]
+    text = call.operands[0].text
+    below = known.subs.get(text) if text is not None else None
+    rest = call.operands[1:]
+    if below is None:
+        below, rest = known.subs.get("*"), call.operands
+    if below is None:
+        return [*found, Effect("unknown", call.operands[0], f"is a use of {name} that is not known here", "shell:unknown-use")]
+    return [*found, *of_words(f"{name} {text}", below, rest, command, call)]
+
+
+def _of_call(call: Call) -> Iterable[Effect]:
+    if call.program.handler is not None:
+        return call.program.handler(call)
+    return plain(call)
+
+
+def plain(call: Call, operands: str | None = None) -> list[Effect]:
+    """What options and operands say by their roles alone."""
+    found = list(of_options(call))
+    program = call.program
+    if call.unsure and is_risky(program.options):
+        found.append(Effect("unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option"))
+    found += [Effect(kind) for kind in program.does]
+    found += of_operands(call.operands, operands or _operand_roles(call))
+    return found
+
+
+def _operand_roles(call: Call) -> str:
+    """The operands' roles, unless an option changes them."""
+    roles = call.program.operands
+    for given in call.options:
+        if given.option.operands:
+            changed = given.option.operands
+            return " ".join(_changed(role, changed) for role in roles.split())
+    return roles
+
+
+def _changed(role: str, to: str) -> str:
+    if role.rstrip("*") == "text" and to != "text":
+        return role
+    return to + ("*" if role.endswith("*") else "")
+
+
+def of_options(call: Call) -> Iterator[Effect]:
+    """What the options that were given say by their roles."""
+    for given in call.options:
+        if given.option.effect:
+            yield Effect(given.option.effect, given.value, "" if given.option.effect != "unknown" else f"uses {given.name}")
+        if given.value is not None and given.option.role != "text":
+            yield from of_role(given.option.role, given.value)
+    if call.program.closed:
+        for name in call.unlisted:
+            yield Effect("unknown", None, f"has an option that is not known here ({name})", "shell:unknown-option")
+    for word in call.odd:
+        if word.text is None or "/" in word.text or word.text.startswith(("~", "..")):
+            yield Effect("read", word)
+
+
+def of_operands(words: Sequence[Word], roles: str) -> Iterator[Effect]:
+    """Give each operand its role."""
+    first, rest, last = parse_operands(roles)
+    ends = len(words) - len(last)
+    for index, word in enumerate(words):
+        if last and index >= max(ends, len(first)):
+            role = last[index - ends]
+        elif index < len(first):
+            role = first[index]
+        elif rest is not None:
+            role = rest
+        else:
+            role = "maybe"
+        if role != "text":
+            yield from of_role(role, word)
+        if word.many and last and rest is not None:  # any of its files may stand last
+            yield from of_role(last[-1], word)
+
+
+_PATHISH = re.compile(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
+_REMOTE = re.compile(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
+HARMLESS_PROGRAM = re.compile(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: -\w+)*")
+
+
+def of_role(role: str, word: Word) -> Iterator[Effect]:
+    """What a word in a role means."""
+    if role in PATH_KINDS:
+        if word.start.startswith(("/dev/tcp/", "/dev/udp/")) and role == "read":
+            role = "list"
+        yield Effect(role, word)
+    elif role == "maybe":
+        if _PATHISH.match(word.start):
+            yield Effect("read", word)
+    elif role == "maybelist":
+        if _PATHISH.match(word.start):
+            yield Effect("list", word)
+    elif role == "remote":
+        if _REMOTE.match(word.start):
+            yield Effect("network", word)
+        else:
+            yield Effect("read", word)
+    elif role == "remotewrite":
+        if _REMOTE.match(word.start):
+            yield Effect("network", word)
+        else:
+            yield Effect("write", word)
+    elif role in ("host", "url"):
+        yield from _of_url(word)
+    elif role == "program":
+        yield from of_program_word(word)
+    elif role == "exec":
+        yield Effect("execute", word, f"runs {word.text or 'something'}, whose code is not known", "shell:script")
+    elif role == "shell":
+        yield Effect("shell", word)
+    elif role == "gitsetting":
+        from .table.git import setting
+
+        yield from setting(word)
+    elif role == "aptsetting":
+        if re.search(r"invoke|dir::bin|::run\b|proxy-auto-detect", "".join(part or "" for part in word.parts), re.IGNORECASE):
+            yield Effect("hijack", word, "makes apt run a program")
+    elif role == "data":  # curl's -d: `@file` is read
+        at = word.start.find("@")
+        if at >= 0 and word.text != "@-":
+            yield Effect("read", cut(word, at + 1))
+    elif role != "text":
+        yield Effect(role, word)
+
+
+def of_program_word(word: Word) -> Iterator[Effect]:
+    """A program named to be run in place of a tool's own (a pager, an editor, a remote shell)."""
+    text = word.text
+    if text is not None and HARMLESS_PROGRAM.fullmatch(text):
+        return
+    if text is not None:
+        yield Effect("shell", word)
+    yield Effect("hijack", word, f"makes another program run {text or 'something'}", "shell:hijack")
+
+
+def _of_url(word: Word) -> Iterator[Effect]:
+    if word.start.lower().startswith("file:"):
+        yield Effect("read", word)
+    else:
+        yield Effect("network", word)
+
+
+def is_known_kind(kind: str) -> Literal[True]:
+    """Raises KeyError for a kind that nobody could judge: the table's tests call it."""
+    if kind not in PATH_KINDS and kind != "shell":
+        KINDS[kind]
+    return True

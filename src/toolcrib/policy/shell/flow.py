@@ -1,0 +1,168 @@
+"""Where code comes from: text from the network, or hidden by an encoding, that a script feeds to an interpreter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .effects import program_name
+from .parts import Command, Script, Word
+
+SHELLS = frozenset("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh".split())
+INTERPRETERS = SHELLS | frozenset(
+    "python python2 python3 pypy pypy3 node nodejs perl ruby php lua luajit deno bun osascript R Rscript julia tclsh xargs parallel "
+    "ed ex vi vim nvim at batch crontab psql mysql sqlite3 make gawk awk".split()
+)
+FETCHERS = frozenset(
+    "curl wget wget2 fetch aria2c axel http https xh nc ncat netcat socat telnet ftp lftp lynx w3m links scp ssh rsync dig nslookup host".split()
+)
+DECODERS = frozenset("base64 base32 basenc xxd uudecode openssl gunzip zcat gzcat bzcat xzcat rev tr gpg iconv bunzip2 unxz hex ascii2uni".split())
+_PACKERS = frozenset("gzip bzip2 xz zstd lz4".split())
+_DECODES = re.compile(r"-(?:-?d(?:ecode|ecompress)?|D|r|\w*d\w*|\w*r\w*)\Z")
+_ESCAPES = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{2,3}|u[0-9a-fA-F]{4})")
+
+
+def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
+    """Interpreters that are fed by the network or by decoded text: (command, kind, what to say)."""
+    commands = script.commands
+    sources = [(command, kind) for command in commands if (kind := _origin(command)) is not None]
+    if not sources:
+        return
+    names, files = _spread(commands, sources)
+    for command in commands:
+        name = program_name(command)
+        kind = None
+        if name in INTERPRETERS or (name or "").rstrip("0123456789.") in INTERPRETERS:
+            kind = _fed(command, sources, names, files)
+        elif command.name is not None and command.name.rpartition("/")[2] in files and "/" in command.name:
+            kind = files[command.name.rpartition("/")[2]]
+        elif command.name is None and command.words:
+            kind = _in_word(command.words[0], sources, names)
+        if kind is not None:
+            yield command, kind, ""
+
+
+def _origin(command: Command) -> str | None:
+    """Whether what a command prints or saves comes from the network or out of an encoding."""
+    name = program_name(command)
+    if name in FETCHERS:
+        return "remote-code"
+    if name in DECODERS:
+        words = [word.text or "" for word in command.args]
+        if name in ("base64", "base32", "basenc", "xxd", "openssl", "gpg", "uudecode"):
+            return "hidden-code" if name == "uudecode" or any(_DECODES.match(word) for word in words) else None
+        return "hidden-code"
+    if name in _PACKERS:
+        return "hidden-code" if any(re.match(r"-\w*d|--(?:decompress|uncompress)", word.text or "") for word in command.args) else None
+    if name in ("printf", "echo") and any(_ESCAPES.search("".join(p or "" for p in word.parts)) for word in command.args):
+        return "hidden-code"
+    return None
+
+
+def _spread(commands: tuple[Command, ...], sources: list[tuple[Command, str]]) -> tuple[dict[str, str], dict[str, str]]:
+    """Variables and files that hold what such a command gave."""
+    names: dict[str, str] = {}
+    files: dict[str, str] = {}
+    for command in commands:
+        for name, value in command.assigns:
+            kind = _in_word(value, sources, names)
+            if kind is not None:
+                names[name] = kind
+        if program_name(command) in ("export", "declare", "local", "readonly", "typeset"):
+            for word in command.args:
+                kind = _in_word(word, sources, names)
+                if kind is not None and "=" in word.start:
+                    names[word.start.partition("=")[0]] = kind
+        origin = _origin(command) or _through_pipe(command)
+        if origin is not None and program_name(command) not in ("printf", "echo"):
+            for file in _saved(command):
+                files[file.rpartition("/")[2]] = origin
+    return names, files
+
+
+def _through_pipe(command: Command) -> str | None:
+    if program_name(command) not in ("tee", "cat", "sponge", "sed", "tr", "head", "tail", "grep"):
+        return None
+    return _from_feeders(command)
+
+
+def _from_feeders(command: Command) -> str | None:
+    waiting = list(command.stdin.feeders) if command.stdin is not None else []
+    seen = 0
+    while waiting and seen < 50:
+        feeder = waiting.pop()
+        seen += 1
+        kind = _origin(feeder)
+        if kind is not None:
+            return kind
+        if feeder.stdin is not None:
+            waiting += feeder.stdin.feeders
+    return None
+
+
+def _saved(command: Command) -> Iterator[str]:
+    """Names of files that a command saves to."""
+    for redirect in command.redirects:
+        if redirect.op in (">", ">>", ">|", "&>", "&>>") and redirect.target is not None and redirect.target.text:
+            yield redirect.target.text
+    name = program_name(command)
+    words = [word.text or "" for word in command.args]
+    for index, word in enumerate(words):
+        if word in ("-o", "-O", "--output", "--output-document") and index + 1 < len(words):
+            yield words[index + 1]
+        elif word.startswith(("--output=", "--output-document=")):
+            yield word.partition("=")[2]
+        elif re.match(r"-\w*[oO]\Z", word) and not word.startswith("--") and index + 1 < len(words) and "://" not in words[index + 1]:
+            yield words[index + 1]
+        elif "://" in word or (name in ("wget", "wget2", "aria2c") and "/" in word and not word.startswith("-")):
+            yield re.split(r"[?#]", word)[0].rpartition("/")[2] or "index.html"
+    if name == "tee":
+        yield from (word for word in words if word and not word.startswith("-"))
+
+
+def _in_word(word: Word, sources: list[tuple[Command, str]], names: dict[str, str]) -> str | None:
+    """Whether a word holds the output of such a command, or a variable that does."""
+    source = word.source
+    if "$(" in source or "`" in source or "<(" in source:
+        for command, kind in sources:
+            if command.source and command.source in source:
+                return kind
+    if names and "$" in source:
+        for name in re.findall(r"\$\{?(\w+)", source):
+            if name in names:
+                return names[name]
+    return None
+
+
+def _fed(
+    command: Command, sources: list[tuple[Command, str]], names: dict[str, str], files: dict[str, str]
+) -> str | None:
+    kind = _from_feeders(command) if _reads_code(command) else None
+    if kind is not None:
+        return kind
+    words = [*command.args, *(r.text for r in command.redirects if r.text is not None)]
+    words += [r.target for r in command.redirects if r.op == "<" and r.target is not None]
+    for word in words:
+        kind = _in_word(word, sources, names)
+        if kind is not None and program_name(command) not in ("awk", "gawk", "xargs", "parallel", "psql", "mysql", "sqlite3"):
+            return kind
+        text = word.text
+        if text is not None and files and text.rpartition("/")[2] in files and program_name(command) not in ("xargs", "parallel"):
+            return files[text.rpartition("/")[2]]
+    return None
+
+
+def _reads_code(command: Command) -> bool:
+    """Whether an interpreter takes its code from its input, rather than data for code it was given."""
+    name = program_name(command) or ""
+    if name in ("source", ".", "eval"):
+        return name != "eval"
+    if name in ("xargs", "parallel"):
+        texts = {(word.text or "").rpartition("/")[2] for word in command.args}
+        return bool(texts & SHELLS) or (name == "parallel" and not any(t and not t.startswith("-") for t in texts))
+    if name in ("awk", "gawk", "make", "psql", "mysql", "sqlite3"):
+        return False
+    texts = [word.text for word in command.args]
+    if name in SHELLS:
+        return "-c" not in texts and ("-s" in texts or not any(t is None or not t.startswith(("-", "/dev/stdin")) for t in texts))
+    return not any(t is None or not t.startswith("-") or t in ("-c", "-e", "-m", "-r", "-E", "--eval", "-ne", "-pe") for t in texts if t != "-")

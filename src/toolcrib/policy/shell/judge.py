@@ -1,0 +1,206 @@
+"""May a shell command run? The strictest of what its parts come to, with one sentence that says why (spec 6.0, 6.3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ...core.verdict import Judgement
+from .effects import Effect, effects_of, program_name
+from .flow import tainted
+from .kinds import KINDS, PATH_KINDS
+from .parts import Command, Place, Script, Word
+from .paths import Finding
+from .paths import find as find_path
+from .paths import judge as judge_path
+
+log = logging.getLogger(__name__)
+
+MOST_DEEP = 5  # command lines inside command lines
+_SHOWN = 80
+_RANK = {"allow": 0, "ask": 1, "deny": 2}
+
+ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only")
+
+
+def judge_command(command: str, place: Place) -> Judgement:
+    """The judgement of a command line. Never raises: what cannot be judged is denied with the reason."""
+    return _judge_text(command, place, 0)
+
+
+def _judge_text(command: str, place: Place, depth: int) -> Judgement:
+    from .reading import read_script
+
+    try:
+        return _judge_script(read_script(command, place.cwd, place.home), place, depth)
+    except RecursionError:
+        return Judgement("deny", "the command is nested too deeply to be judged", "shell:too-deep")
+    except Exception as error:
+        log.exception("a command could not be judged")
+        return Judgement("deny", f"the judgement of this command failed: {type(error).__name__}: {error}", "shell:failed")
+
+
+def judge_script(script: Script, place: Place) -> Judgement:
+    """The judgement of a script that was read. The strictest of its parts; it says which part that was."""
+    return _judge_script(script, place, 0)
+
+
+def _judge_script(script: Script, place: Place, depth: int) -> Judgement:
+    best: Judgement | None = None
+    unknown = True
+    for found in _judgements(script, place, depth):
+        if found.verdict == "deny":
+            return found
+        unknown = unknown and found.unknown
+        if best is None or (best.unknown and not found.unknown):
+            best = found
+    if best is None:
+        return ALLOWED
+    return best if best.unknown == unknown else replace(best, unknown=unknown)
+
+
+def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]:
+    """Everything that speaks against a script, denials of its shape first."""
+    for problem in script.problems:
+        yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask")
+    wrapped = {name for command in script.commands for name in command.via}
+    for command in script.commands:
+        yield from _of_command(command, place, wrapped, depth)
+    for command, kind, reason in tainted(script):
+        yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))
+
+
+def _of_command(command: Command, place: Place, wrapped: set[str], depth: int) -> Iterator[Judgement]:
+    effects = effects_of(command)
+    for effect in effects:
+        yield from _of_effect(command, effect, place, depth)
+    if command.words:
+        if command.cwd is None or not _inside(command.cwd, place):
+            yield from _of_place(command, place)
+        yield from _of_wrapper(command, wrapped)
+
+
+def _inside(cwd: str, place: Place) -> bool:
+    root = place.workspace
+    return cwd == root or (cwd.startswith(f"{root}/") and "/.." not in cwd)
+
+
+def _of_place(command: Command, place: Place) -> Iterator[Judgement]:
+    """A program that runs elsewhere looks at what is there, unless it only prints."""
+    from .table import lookup
+
+    name = program_name(command)
+    known = lookup(name) if name else None
+    if known is not None and known.operands == "text*" and known.subs is None and known.handler is None:
+        return
+    finding = judge_path("list", Word((".",)), command.cwd, place)
+    if finding is not None:
+        yield _say(command, finding)
+
+
+def _of_wrapper(command: Command, wrapped: set[str]) -> Iterator[Judgement]:
+    """A program that runs its operands is harmless only if what it runs was read, too."""
+    from .table import lookup
+
+    name = program_name(command)
+    known = lookup(name) if name else None
+    if known is None or not known.wrapper or name in wrapped or command.name in wrapped:
+        return
+    if any(not (word.text or "").startswith("-") for word in command.args):
+        yield _say(command, Finding("ask", "shell:unknown-code", "runs a program that cannot be read off it", True))
+
+
+def _of_effect(command: Command, effect: Effect, place: Place, depth: int) -> Iterator[Judgement]:
+    if effect.kind == "shell":
+        yield from _of_nested(command, effect, place, depth)
+        return
+    if effect.code is not None:
+        yield from _of_code(command, effect, place, depth)
+        return
+    if effect.kind in PATH_KINDS:
+        target = effect.target if isinstance(effect.target, Word) else Word((effect.target,))
+        finding = judge_path(effect.kind, target, effect.cwd or command.cwd, place)
+        if finding is not None:
+            yield _say(command, finding)
+        return
+    kind = KINDS[effect.kind]
+    if effect.kind == "network" and effect.target is not None and _is_metadata(effect.target):
+        kind = KINDS["metadata"]
+        effect = replace(effect, kind="metadata", reason="", rule="")
+    rule = effect.rule or f"shell:{effect.kind}"
+    yield _say(command, Finding(kind.verdict, rule, effect.reason or kind.phrase, kind.unknown))
+
+
+def _is_metadata(target: Word | str) -> bool:
+    from .hosts import is_metadata
+
+    text = target if isinstance(target, str) else "".join(part or "" for part in target.parts)
+    return is_metadata(text)
+
+
+def _of_nested(command: Command, effect: Effect, place: Place, depth: int) -> Iterator[Judgement]:
+    """A command line inside a program's own language: at best it is asked about."""
+    target = effect.target
+    text = target.text if isinstance(target, Word) else target
+    phrase = effect.reason or "runs a command from inside another program"
+    if text is not None and depth < MOST_DEEP:
+        inner = replace(place, cwd=effect.cwd or command.cwd or place.cwd)
+        found = _judge_text(text, inner, depth + 1)
+        if found.verdict != "allow":
+            yield found
+    elif text is not None:
+        yield _say(command, Finding("deny", "shell:too-deep", "is nested too deeply to be judged"))
+    yield _say(command, Finding("ask", "shell:unknown-code", phrase, True))
+
+
+def _of_code(command: Command, effect: Effect, place: Place, depth: int) -> Iterator[Judgement]:
+    from .code import effects_of_code
+
+    language, text = effect.code or ("", "")
+    for found in effects_of_code(language, text):
+        yield from _of_effect(command, found, place, depth)
+    yield _say(command, Finding("ask", "shell:unknown-code", effect.reason or f"runs {language} code", True))
+
+
+def _say(command: Command, finding: Finding) -> Judgement:
+    """A finding as a sentence that begins with the command it is about."""
+    return Judgement(finding.verdict, f"`{shown(command)}` {finding.phrase}", finding.rule, finding.unknown)
+
+
+def shown(command: Command) -> str:
+    """A command on one line, short enough for a sentence."""
+    text = command.source or " ".join(word.source or word.text or "…" for word in command.words)
+    line = " ".join(text.split()).replace("`", "'")
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+
+
+def leaves_workspace(script: Script, place: Place) -> Judgement | None:
+    """The first path operand outside the workspace, for the setting `restrict_to_workspace`: reads count, too."""
+    for command in script.commands:
+        for effect, word in _path_words(command):
+            spot = find_path(word, effect.cwd or command.cwd, place) if effect else find_path(word, command.cwd, place)
+            if spot.where == "outside":
+                phrase = f"names {spot.path}, outside the workspace (tools.exec.restrict_to_workspace)"
+                return _say(command, Finding("deny", "exec:restrict_to_workspace", phrase))
+    return None
+
+
+def _path_words(command: Command) -> Iterator[tuple[Effect | None, Word]]:
+    for effect in effects_of(command):
+        if effect.kind in PATH_KINDS and isinstance(effect.target, Word):
+            yield effect, effect.target
+    for word in command.args:
+        if word.start.startswith(("/", "~", "../", "file:")) or word.text == "..":
+            yield None, word
+        elif "=" in word.start:
+            value = word.start.partition("=")[2]
+            if value.startswith(("/", "~", "../", "file:")):
+                yield None, replace(word, parts=(value, *word.parts[1:]))
+
+
+def all_effects(script: Script) -> Iterable[tuple[Command, Effect]]:
+    """Every effect of every command, for labels and previews."""
+    for command in script.commands:
+        for effect in effects_of(command):
+            yield command, effect

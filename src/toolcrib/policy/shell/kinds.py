@@ -1,0 +1,59 @@
+"""What each kind of effect means for the verdict, where its target's place does not decide: data."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...core.verdict import Verdict
+
+
+class Kind(NamedTuple):
+    """A verdict, whether a sandbox answers it, and the end of the sentence "`command` …"."""
+
+    verdict: Verdict
+    phrase: str
+    unknown: bool = False
+
+
+PATH_KINDS = frozenset({"read", "list", "write", "create", "delete", "move", "modify", "link"})
+"""Kinds that are judged by where their target lies."""
+
+KINDS: dict[str, Kind] = {
+    # what cannot be known, or stays inside: the sandbox's walls answer it
+    "unknown": Kind("ask", "is not known: what it does cannot be told beforehand", True),
+    "execute": Kind("ask", "runs code that cannot be judged beforehand", True),
+    "change": Kind("ask", "changes files in the workspace", True),
+    "session": Kind("ask", "changes how the rest of the command line runs", True),
+    # a person is asked even in a sandbox
+    "discard": Kind("ask", "throws work away"),
+    "protected": Kind("ask", "changes settings that other programs follow"),
+    "network": Kind("ask", "reaches the network"),
+    "install": Kind("ask", "installs or removes packages"),
+    "privilege": Kind("ask", "asks for other privileges"),
+    "process": Kind("ask", "acts on other processes"),
+    "container": Kind("ask", "talks to the container daemon"),
+    "desktop": Kind("ask", "acts on the desktop session"),
+    # known harm
+    "system": Kind("deny", "changes the system"),
+    "power": Kind("deny", "turns the machine off or restarts it"),
+    "kernel": Kind("deny", "changes the kernel's settings or modules"),
+    "mount": Kind("deny", "changes what is mounted"),
+    "namespace": Kind("deny", "leaves or replaces the surroundings it runs in"),
+    "device": Kind("deny", "acts on a device"),
+    "service": Kind("deny", "controls services of the system"),
+    "persist": Kind("deny", "makes something run again later"),
+    "hijack": Kind("deny", "makes another program run something in its place"),
+    "users": Kind("deny", "changes users or their rights"),
+    "firewall": Kind("deny", "changes the network's configuration"),
+    "log": Kind("deny", "tampers with logs or history"),
+    "escape": Kind("deny", "escapes from a container or sandbox"),
+    "reverse-shell": Kind("deny", "gives a shell to somebody else"),
+    "spawn-shell": Kind("deny", "starts a shell from inside another program"),
+    "remote-code": Kind("deny", "runs code that comes from the network"),
+    "hidden-code": Kind("deny", "runs code that was hidden by an encoding"),
+    "secret": Kind("deny", "reads or prints secrets"),
+    "metadata": Kind("deny", "reaches the cloud's metadata service, which hands out credentials"),
+    "kill-all": Kind("deny", "ends processes that it does not own"),
+    "setuid": Kind("deny", "makes a file run with its owner's rights"),
+    "bomb": Kind("deny", "exhausts the machine"),
+}

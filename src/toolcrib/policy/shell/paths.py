@@ -1,0 +1,349 @@
+"""Where a word points, and what may be done there: the judgement of paths in shell commands.
+
+A path is judged after normalising it against the directory its command runs in. Inside the workspace links are
+followed on the real file system, one `lstat` a component; outside it the spelling is enough, because nothing there is
+allowed silently. What is only partly known (`src/$x`, `*.py`) is judged by what it could be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from ...boundary.protected import protected_below, protected_by
+from ...boundary.sensitive import sensitive_by
+from ...core.verdict import Verdict
+from .parts import Place, Word
+from .table import places
+
+Where = Literal["stream", "workspace", "root", "granted", "readable", "scratch", "outside", "unknown"]
+
+
+class Spot(NamedTuple):
+    """Where a word points. `path` is absolute, as far as it is known; `below` says that it is something below it."""
+
+    where: Where
+    path: str
+    below: bool = False
+    pattern: str = ""
+
+
+class Finding(NamedTuple):
+    """What a judgement of one path or effect came to. Allowed things have none."""
+
+    verdict: Verdict
+    rule: str
+    phrase: str
+    unknown: bool = False
+
+
+_FD = re.compile(r"/dev/fd/\d+|/proc/self/fd/[012]")
+_SECRET = re.compile("|".join(f"(?:{pattern})" for pattern in places.SECRET_PATHS), re.IGNORECASE | re.DOTALL)
+_SECRET_DIRECTORY = re.compile(
+    "/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE
+)
+_SOCKET = re.compile(places.SOCKETS)
+_UNESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_WILD = re.compile(r"(?<!\\)[*?\[]")
+_PERSISTENT = re.compile("(?:" + "|".join(map(re.escape, places.PERSISTENT)) + ")(?:/|$)")
+_PERSISTENT_AT_HOME = re.compile("/(?:" + "|".join(map(re.escape, places.PERSISTENT_AT_HOME)) + ")(?:/|$)")
+_MOST_LINKS = 40
+
+
+def is_below(path: str, root: str) -> bool:
+    """Whether `path` is `root` or lies below it; both absolute and normalised."""
+    return path == root or path.startswith(root if root.endswith("/") else f"{root}/")
+
+
+def find(word: Word, cwd: str | None, place: Place) -> Spot:
+    """Where a word points when its command runs in `cwd`."""
+    text = word.text
+    if text is not None:
+        if "\0" in text:
+            return Spot("unknown", "")
+        path = absolute(text, cwd, place.home)
+        return Spot("unknown", "") if path is None else _place_of(path, place)
+    if word.many:
+        return Spot("unknown", "")
+    return _find_partly_known(word, cwd, place)
+
+
+def _find_partly_known(word: Word, cwd: str | None, place: Place) -> Spot:
+    """What is known up to the last whole component; the rest may be anything below, or elsewhere by `..`."""
+    start = word.start
+    known, pattern = start, ""
+    if word.glob:
+        wild = _WILD.search(start)
+        if wild is not None:
+            known = start[: wild.start()]
+            pattern = start[known.rfind("/") + 1 :]
+        known = _UNESCAPE.sub(r"\1", known)
+    base = known[: known.rfind("/") + 1]
+    complete = None not in word.parts
+    if complete and not base:
+        base = "."
+    if not base:  # `$x/…`, or `name$x` in an unknown way
+        if not known or cwd is None:
+            return Spot("unknown", "")
+        base = "."
+    path = absolute(base, cwd, place.home)
+    if path is None:
+        return Spot("unknown", "")
+    spot = _place_of(path, place)
+    climbs = complete and "/.." in f"/{pattern}"
+    if spot.where == "outside" or (complete and not climbs):
+        return Spot("workspace" if spot.where == "root" else spot.where, spot.path, True, pattern)
+    return Spot("unknown", spot.path, True, pattern)
+
+
+def absolute(text: str, cwd: str | None, home: str) -> str | None:
+    """An absolute path, not normalised; None where the directory it starts from is unknown."""
+    if text.startswith("file:"):
+        text = re.sub(r"\Afile:(?://(?:localhost)?(?=/))?", "", text)
+    if text.startswith("~"):
+        name, _, rest = text[1:].partition("/")
+        if name not in ("", "+", "-"):
+            return f"/home/{name}/{rest}" if name != "root" else f"/root/{rest}"
+        text = f"{home}/{rest}"
+    if text.startswith("/"):
+        return text
+    return None if cwd is None else f"{cwd}/{text}"
+
+
+def _place_of(path: str, place: Place) -> Spot:
+    plain = os.path.normpath(path)
+    if plain.startswith("//"):
+        plain = plain[1:]
+    if plain in places.STREAMS or _FD.fullmatch(plain):
+        return Spot("stream", plain)
+    for root in (place.workspace, *place.writable, *place.readable):
+        if is_below(plain, root):
+            real = _real(path, plain, root)
+            return Spot(_where(real, place), real)
+    return Spot(_where(plain, place), plain)
+
+
+def _where(path: str, place: Place) -> Where:
+    if path == place.workspace:
+        return "root"
+    if is_below(path, place.workspace):
+        return "workspace"
+    if any(is_below(path, root) for root in place.writable):
+        return "granted"
+    if any(is_below(path, root) for root in place.readable):
+        return "readable"
+    if any(is_below(path, root) and path != root for root in place.scratch):
+        return "scratch"
+    return "outside"
+
+
+def _real(path: str, plain: str, root: str) -> str:
+    """The path with links below `root` followed. The root itself is taken to be real."""
+    if "/../" in path or path.endswith("/.."):  # `link/..` is not the folder of the link
+        return os.path.realpath(path)
+    current = root
+    for part in plain[len(root) :].split("/"):
+        if not part:
+            continue
+        current = f"{current}/{part}"
+        try:
+            if os.readlink(current):
+                return os.path.realpath(plain)
+        except OSError as error:
+            if error.errno != 22:  # EINVAL: it exists and is no link
+                return plain
+        except ValueError:
+            return plain
+    return plain
+
+
+# --- what may be done there
+
+
+def judge(kind: str, word: Word, cwd: str | None, place: Place) -> Finding | None:
+    """What speaks against doing this at the place a word points to; None where nothing does."""
+    spot = find(word, cwd, place)
+    if kind == "list":
+        return _judge_list(spot)
+    if kind == "read":
+        return _judge_read(spot, place)
+    return _judge_change(kind, spot, place, spelled=word.source or word.start, unknown_from=word.start)
+
+
+def _judge_list(spot: Spot) -> Finding | None:
+    if spot.where == "unknown":
+        return Finding("ask", "shell:unknown-path", "looks at a path that cannot be known beforehand", True)
+    if spot.where == "outside":
+        return Finding("ask", "shell:read-outside", f"looks at {spot.path}, outside the workspace", True)
+    return None
+
+
+def _judge_read(spot: Spot, place: Place) -> Finding | None:
+    if spot.where == "stream":
+        return None
+    why = secret(spot)
+    if why is not None:
+        return Finding("deny", "shell:read-secret", f"reads {_shown(spot)}: {why}")
+    if spot.path.startswith("/dev/"):
+        return Finding("deny", "shell:device", f"reads the device {spot.path}")
+    if spot.where == "unknown":
+        return Finding("ask", "shell:unknown-path", "reads a path that cannot be known beforehand", True)
+    if spot.where == "outside":
+        if _holds_secrets(spot, place):
+            return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, where secrets may lie")
+        return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, outside the workspace", True)
+    return None
+
+
+def _holds_secrets(spot: Spot, place: Place) -> bool:
+    return not place.contained and spot.path in ("/", place.home, "/etc", "/root")
+
+
+def _shown(spot: Spot) -> str:
+    path = spot.path or "something"
+    if spot.pattern:
+        return f"{path.rstrip('/')}/{spot.pattern}"
+    return f"something in {path}" if spot.below else path
+
+
+@lru_cache(maxsize=4096)
+def _secret_path(path: str) -> str | None:
+    found = sensitive_by(path)
+    if found is not None:
+        return found.reason
+    if _SECRET_DIRECTORY.search(path):
+        return "secrets are kept in that folder"
+    if _SECRET.fullmatch(path):
+        return "it holds secrets"
+    return "it is the container daemon's socket" if _SOCKET.fullmatch(path) else None
+
+
+def secret(spot: Spot) -> str | None:
+    """Why what lies there is a secret, or None."""
+    if not spot.path:
+        return None
+    if spot.pattern:
+        return _secret_pattern(spot)
+    return _secret_path(spot.path)
+
+
+def _secret_pattern(spot: Spot) -> str | None:
+    """A pattern is secret where its own text selects such files, not where it merely takes everything in."""
+    folder = spot.path.rstrip("/")
+    if _SECRET_DIRECTORY.search(f"{folder}/"):
+        return "secrets are kept in that folder"
+    last = spot.pattern.rsplit("/", 1)[-1]
+    for guess in {re.sub(r"[*?]", with_, spot.pattern) for with_ in ("", "x")}:
+        if "[" not in guess and _secret_path(f"{folder}/{guess}"):
+            return "the pattern selects files that hold secrets"
+    if len(re.sub(r"\[[^\]]*\]|[*?.]", "", last)) >= 2 or (last.startswith(".") and last not in (".*", ".[!.]*")):
+        for sample in places.SECRET_SAMPLES:
+            if fnmatchcase(sample, last) and _secret_path(f"{folder}/{sample}") and not last.startswith("*"):
+                return "the pattern selects files that hold secrets"
+    first = spot.pattern.split("/", 1)[0]
+    if first != spot.pattern and first.startswith("."):
+        for name in (".ssh", ".aws", ".gnupg", ".kube", ".config", ".docker"):
+            if fnmatchcase(name, first):
+                return "the pattern selects folders that hold secrets"
+    return None
+
+
+_DOES = {
+    "write": "writes to",
+    "create": "makes",
+    "delete": "deletes",
+    "move": "moves",
+    "modify": "changes the rights of",
+    "link": "links to",
+}
+
+
+def _judge_change(kind: str, spot: Spot, place: Place, spelled: str, unknown_from: str) -> Finding | None:
+    if spot.where == "stream":
+        return None if kind in ("write", "create") else Finding("deny", "shell:device", f"{_DOES[kind]} {spot.path}")
+    verb = _DOES[kind]
+    if kind == "link":
+        return _judge_link(spot)
+    if spot.where == "unknown":
+        return _judge_unknown_change(kind, spot, place)
+    if spot.where == "scratch":
+        return Finding("ask", f"shell:{kind}-scratch", f"{verb} {_shown(spot)}, which ends with the command", True)
+    if spot.where in ("outside", "readable"):
+        return _judge_outside(kind, spot, place)
+    if place.profile == "read-only":
+        return Finding("deny", "shell:read-only", f"{verb} {_shown(spot)}, and this profile is read-only")
+    if spot.where == "root" and kind in ("delete", "move", "modify", "write"):
+        if kind in ("delete", "move"):
+            return Finding("deny", "shell:delete-workspace", f"{verb} the workspace itself ({spot.path})")
+        return Finding("ask", f"shell:{kind}", f"{verb} the workspace itself", kind == "write")
+    return _judge_inside(kind, spot, place)
+
+
+def _judge_link(spot: Spot) -> Finding | None:
+    why = secret(spot)
+    if why is not None:
+        return Finding("deny", "shell:link-secret", f"makes a link to {_shown(spot)}: {why}")
+    if spot.where == "unknown":
+        return Finding("ask", "shell:link-unknown", "makes a link to a path that cannot be known")
+    if spot.where == "outside":
+        return Finding("ask", "shell:link-outside", f"makes a link to {_shown(spot)}, outside the workspace")
+    return None
+
+
+def _judge_unknown_change(kind: str, spot: Spot, place: Place) -> Finding:
+    verb = _DOES[kind]
+    if place.profile == "read-only":
+        return Finding("deny", "shell:read-only", f"{verb} something, and this profile is read-only")
+    phrase = f"{verb} something that cannot be known beforehand"
+    return Finding("ask", f"shell:{kind}-unknown", phrase, kind in ("write", "create"))
+
+
+def _judge_outside(kind: str, spot: Spot, place: Place) -> Finding:
+    verb, shown = _DOES[kind], _shown(spot)
+    if is_persistent(spot.path, place.home):
+        return Finding("deny", "shell:persist", f"{verb} {shown}, which other programs run or obey")
+    if any(is_below(spot.path, root) for root in places.LOGS):
+        return Finding("deny", "shell:log", f"{verb} {shown}, which is a log")
+    if spot.path.startswith("/dev/"):
+        return Finding("deny", "shell:device", f"{verb} the device {spot.path}")
+    if place.profile == "unrestricted" and not _catastrophic(spot, place):
+        return Finding("ask", f"shell:{kind}-outside", f"{verb} {shown}, outside the workspace")
+    return Finding("deny", f"shell:{kind}-outside", f"{verb} {shown}, outside the workspace")
+
+
+def is_persistent(path: str, home: str) -> bool:
+    """Whether a file there makes something run later: start files, units, schedules, hooks."""
+    if _PERSISTENT.match(path):
+        return True
+    return is_below(path, home) and _PERSISTENT_AT_HOME.match(path[len(home) :]) is not None
+
+
+def _catastrophic(spot: Spot, place: Place) -> bool:
+    """Whether losing what lies there would cost the machine or the home directory."""
+    path = spot.path
+    if path == "/" or is_below(place.home, path) or is_below(place.workspace, path):
+        return True
+    if any(is_below(path, root) for root in places.SHARED_ROOTS):
+        return False
+    return any(is_below(path, root) for root in places.SYSTEM_ROOTS) or path.count("/") == 1
+
+
+def _judge_inside(kind: str, spot: Spot, place: Place) -> Finding:
+    verb, shown = _DOES[kind], _shown(spot)
+    root = next((r for r in (place.workspace, *place.writable) if is_below(spot.path, r)), place.workspace)
+    relative = spot.path[len(root) :].strip("/")
+    if spot.pattern:
+        relative = f"{relative}/{spot.pattern}".strip("/")
+    if re.search(r"(?:^|/)\.git/hooks(?:/|$)", relative, re.IGNORECASE) and kind in ("write", "create", "modify"):
+        return Finding("deny", "shell:persist", f"{verb} {shown}: git runs what is in it")
+    protected = protected_by(relative) if relative else None
+    if protected is not None and protected.name == ".git":
+        protected = None if kind in ("write", "create") else protected
+    if protected is None and kind in ("delete", "move", "modify") and relative:
+        protected = protected_below(relative)
+    if protected is not None:
+        return Finding("ask", "shell:protected", f"{verb} {shown}: {protected.reason}")
+    return Finding("ask", f"shell:{kind}", f"{verb} {shown}", kind in ("write", "create", "move"))

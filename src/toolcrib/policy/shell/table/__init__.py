@@ -1,0 +1,43 @@
+"""The table of programs: what each reads, writes, executes and reaches. Data, by family, loaded at the first look-up."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from .spec import Program, spread
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[str, Program]:
+    from . import archives, containers, files, git, interpreters, network, packages, shell, system, text
+
+    table: dict[str, Program] = {}
+    for family in (files, text, archives, shell, system, network, git, packages, containers, interpreters):
+        for name, entry in spread(family.PROGRAMS).items():
+            if name in table:
+                raise ValueError(f"{name} is in the table twice")
+            table[name] = entry
+    return table
+
+
+def lookup(name: str) -> Program | None:
+    """What is known of a program by its plain name."""
+    found = _table().get(name)
+    if found is None and name[-1:].isdigit() or "." in name:
+        return _versioned(name)
+    return found
+
+
+def _versioned(name: str) -> Program | None:
+    """`python3.12`, `gcc-13`, `mkfs.ext4`: the program without its version or kind."""
+    table = _table()
+    found = table.get(name)
+    if found is not None:
+        return found
+    plain = name.rstrip("0123456789.").rstrip("-")
+    return table.get(plain) or table.get(name.partition(".")[0] + ".*")
+
+
+def names() -> list[str]:
+    """Every program of the table."""
+    return sorted(_table())

@@ -1,0 +1,99 @@
+"""Which environment variables make programs load or run something else, and what an assignment to one means: data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..effects import Effect
+    from ..parts import Word
+
+# Code is loaded or run from what they name, whatever it is.
+HIJACKS = frozenset(
+    """
+    LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT LD_DEBUG_OUTPUT LD_PROFILE_OUTPUT LD_BIND_NOT LD_ORIGIN_PATH GCONV_PATH LOCPATH
+    NLSPATH DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH DYLD_FRAMEWORK_PATH DYLD_FALLBACK_LIBRARY_PATH GLIBC_TUNABLES MALLOC_CHECK_
+    RES_OPTIONS HOSTALIASES LOCALDOMAIN GETCONF_DIR
+    BASH_ENV ENV PROMPT_COMMAND PS0 PS1 PS2 PS4 SHELLOPTS BASHOPTS IFS CDPATH GLOBIGNORE BASH_LOADABLES_PATH HISTFILE_HOOK
+    BASH_FUNC_ls%% ZDOTDIR FPATH KSH_ENV
+    PYTHONSTARTUP PYTHONHOME PYTHONINSPECT PYTHONWARNINGS PYTHONBREAKPOINT PYTHONEXECUTABLE PYTHONUSERBASE PYTHONPLATLIBDIR
+    PERL5OPT PERL5LIB PERLLIB PERL5DB PERL_MM_OPT RUBYOPT RUBYLIB BUNDLE_GEMFILE GEM_HOME GEM_PATH
+    LUA_INIT LUA_PATH LUA_CPATH PHP_INI_SCAN_DIR PHPRC JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS CLASSPATH
+    DOTNET_STARTUP_HOOKS COR_PROFILER CORECLR_PROFILER CORECLR_PROFILER_PATH CORECLR_ENABLE_PROFILING ERL_FLAGS ERL_AFLAGS ERL_LIBS
+    GIT_SSH GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_CONFIG GIT_CONFIG_GLOBAL
+    GIT_CONFIG_SYSTEM GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_ASKPASS SSH_ASKPASS SUDO_ASKPASS
+    GIT_ALLOW_PROTOCOL RSYNC_RSH CVS_RSH SVN_SSH LESSOPEN LESSCLOSE LESSKEY LESSKEYIN TAR_OPTIONS TAPE RIPGREP_CONFIG_PATH
+    MAKEFLAGS GNUMAKEFLAGS MAKEFILES OPENSSL_CONF OPENSSL_MODULES OPENSSL_ENGINES CURL_HOME WGETRC INPUTRC TERMINFO TERMCAP
+    VIMINIT EXINIT GVIMINIT NVIM_APPNAME EMACSLOADPATH SQLITE_HISTORY MYSQL_HISTFILE PSQLRC
+    GOFLAGS GOROOT CC CXX LD AR RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER CARGO_BUILD_RUSTC_WRAPPER CARGO_TARGET_RUNNER
+    NPM_CONFIG_SCRIPT_SHELL npm_config_script_shell NPM_CONFIG_NODE_OPTIONS npm_config_node_options npm_config_userconfig
+    ANSIBLE_CONFIG DOCKER_HOST DOCKER_CONFIG KUBECONFIG PIP_CONFIG_FILE PIP_INDEX_URL PIP_EXTRA_INDEX_URL UV_INDEX_URL
+    DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS XDG_CONFIG_HOME XDG_DATA_DIRS NODE_EXTRA_CA_CERTS SSL_CERT_FILE
+    """.split()
+)  # fmt: skip
+
+# These hold a program to run; a few are harmless.
+PROGRAMS = frozenset(
+    """
+    PAGER MANPAGER GIT_PAGER SYSTEMD_PAGER PSQL_PAGER DELTA_PAGER BAT_PAGER GH_PAGER AWS_PAGER EDITOR VISUAL GIT_EDITOR
+    GIT_SEQUENCE_EDITOR FCEDIT HGEDITOR SVN_EDITOR BROWSER SHELL SUDO_EDITOR MAILER PERLDOC_PAGER KUBE_EDITOR TERM_PROGRAM_PAGER
+    """.split()
+)  # fmt: skip
+
+# Where a program looks for its own things; harmless inside the workspace, so only asked about.
+SEARCHED = frozenset(
+    "PYTHONPATH NODE_PATH HOME TMPDIR PKG_CONFIG_PATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY MANPATH "
+    "INFOPATH HISTFILE VIRTUAL_ENV CARGO_HOME RUSTUP_HOME GOPATH GOPROXY GOBIN MAKE MAKESHELL http_proxy https_proxy all_proxy "
+    "HTTP_PROXY HTTPS_PROXY ALL_PROXY CFLAGS CXXFLAGS LDFLAGS CPPFLAGS C_INCLUDE_PATH LIBRARY_PATH GOENV".split()
+)
+
+_NODE_CODE = re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
+_SAFE_PATH = re.compile(r"(?:/usr/local/bin|/usr/local/sbin|/usr/bin|/bin|/usr/sbin|/sbin|/opt/homebrew/bin|\$PATH|\$\{PATH\})")
+
+
+def assignment(name: str, value: Word) -> Iterator[Effect]:
+    """What setting a variable does to the programs that run after it."""
+    from ..effects import Effect, of_program_word
+
+    base = name.partition("[")[0].rstrip("+")
+    if base in ("PATH", "path"):
+        yield from _path(value)
+    elif base in HIJACKS or base.startswith(("BASH_FUNC_", "LD_", "DYLD_", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_", "GIT_TRACE")):
+        if base.startswith("GIT_TRACE") and value.text in ("0", "1", "2", "true", "false"):
+            return
+        phrase = f"sets {base}, through which other programs are made to run something"
+        yield Effect("hijack", value, phrase, "shell:hijack-environment")
+        if value.text is not None and base in ("PROMPT_COMMAND", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF"):
+            yield Effect("shell", value)
+    elif base in PROGRAMS:
+        yield from of_program_word(value)
+    elif base == "NODE_OPTIONS":
+        if value.text is None or _NODE_CODE.search(value.text):
+            yield Effect("hijack", value, "sets NODE_OPTIONS so that node loads other code", "shell:hijack-environment")
+        else:
+            yield Effect("session", value, "sets NODE_OPTIONS")
+    elif base in ("HISTSIZE", "HISTFILESIZE", "HISTCONTROL", "HISTIGNORE") or (base == "HISTFILE" and value.text in ("", "/dev/null")):
+        yield Effect("log", value, f"sets {base}, which keeps the shell's history from being written")
+    elif base in SEARCHED:
+        yield Effect("session", value, f"sets {base}, which changes where programs look")
+
+
+def _path(value: Word) -> Iterator[Effect]:
+    """PATH may grow by the system's folders. One of the workspace's, or of this folder, takes commands over."""
+    from ..effects import Effect
+
+    source = value.source.strip("\"'") or "".join(part if part is not None else "$PATH" for part in value.parts)
+    entries = source.split(":")
+    if all(_SAFE_PATH.fullmatch(entry) for entry in entries):
+        return
+    at = next((i for i, entry in enumerate(entries) if entry in ("$PATH", "${PATH}")), None)
+    before = entries if at is None else entries[:at]
+    risky = [entry for entry in entries if entry in ("", ".") or not entry.startswith(("/", "$", "~"))]
+    risky += [entry for entry in before if entry.startswith(("/tmp", "/var/tmp", "/dev/shm"))]
+    if risky:
+        phrase = f"puts {risky[0] or '.'!r} on PATH, where other programs take the place of known ones"
+        yield Effect("hijack", value, phrase, "shell:hijack-path")
+    else:
+        yield Effect("session", value, "changes PATH, so that other programs may run than those that are known")

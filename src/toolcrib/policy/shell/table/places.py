@@ -1,0 +1,66 @@
+"""Places of the file system that are special to the judgement of paths: data."""
+
+from __future__ import annotations
+
+# Written and read like pipes; nothing stays there.
+STREAMS = frozenset(
+    "/dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr /dev/tty".split()
+)
+
+# Nothing below these may be changed or deleted, not even without a sandbox (profile `unrestricted`).
+SYSTEM_ROOTS = tuple(
+    "/bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /opt /proc /root /sbin /snap /srv /sys /usr /var "
+    "/System /Library /Applications /private".split()
+)
+# Below /var, but everybody's.
+SHARED_ROOTS = ("/var/tmp", "/var/folders", "/private/tmp", "/private/var/folders")
+
+# Directories whose whole content is secret, matched as consecutive components anywhere in a path.
+SECRET_DIRECTORIES = (
+    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".config/gcloud", ".config/gh", ".config/op", ".password-store",
+    ".local/share/keyrings", ".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".electrum",
+    ".config/rclone", ".config/hub", ".terraform.d", ".oci", "etc/ssl/private", "etc/sudoers.d", "run/secrets", "etc/kubernetes",
+)  # fmt: skip
+
+# Patterns of whole paths beside the names of `boundary.sensitive`.
+SECRET_PATHS = (
+    r"/etc/(?:g?shadow-?|sudoers|master\.passwd|krb5\.keytab|security/opasswd|ssh/ssh_host_.*_key)",
+    r"/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|auxv|syscall|stack|pagemap)",
+    r"/proc/[^/]+/(?:task/[^/]+/)?(?:root|cwd)(?:/.*)?",
+    r"/proc/(?:kcore|kmem|kallsyms)",
+    r"/dev/(?:mem|kmem|port|core)",
+    r"(?:/private)?/var/db/(?:dslocal|shadow)(?:/.*)?",
+    r".*/(?:login\.keychain(?:-db)?|logins\.json|key[34]\.db|cookies\.sqlite|wallet\.dat|\.lesshst|\.mysql_history|\.psql_history)",
+    r".*/\.(?:bash|zsh|sh|python|node_repl|sqlite|rediscli)_history",
+    r".*/\.(?:s3cfg|boto|pgpass|dockercfg|terraformrc|vault-token|databrickscfg|snowsql/config|authinfo(?:\.gpg)?)",
+)
+
+# The socket through which the machine can be had.
+SOCKETS = r"(?:/var)?/run/(?:user/\d+/)?(?:docker|podman/podman|containerd/containerd|crio/crio)\.sock"
+
+# Files that make something run again, matched against the path below the home directory …
+PERSISTENT_AT_HOME = (
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc", ".login", ".cshrc",
+    ".tcshrc", ".kshrc", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".xprofile", ".xinitrc", ".xsession",
+    ".xsessionrc", ".config/fish", ".config/autostart", ".config/systemd", ".local/share/systemd", ".ssh/authorized_keys",
+    ".ssh/config", ".ssh/rc", ".ssh/environment", ".gitconfig", ".config/git", ".vimrc", ".vim", ".config/nvim", ".emacs",
+    ".emacs.d", ".tmux.conf", ".screenrc", ".pythonrc", ".perldb", ".irbrc", ".gdbinit", ".config/environment.d",
+    ".pam_environment", ".forward", ".procmailrc", "Library/LaunchAgents", ".npmrc", ".yarnrc", ".curlrc", ".wgetrc",
+    ".local/bin", "bin", ".config/toolcrib",
+)  # fmt: skip
+# … and against the whole path.
+PERSISTENT = (
+    "/etc/cron.d", "/etc/cron.daily", "/etc/cron.hourly", "/etc/cron.weekly", "/etc/cron.monthly", "/etc/crontab",
+    "/var/spool/cron", "/var/spool/at", "/etc/systemd", "/lib/systemd", "/usr/lib/systemd", "/run/systemd", "/etc/init.d",
+    "/etc/rc.local", "/etc/rc.d", "/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/bashrc", "/etc/zsh", "/etc/environment",
+    "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/pam.d", "/etc/udev", "/etc/xdg/autostart",
+    "/etc/gitconfig", "/etc/inittab", "/etc/update-motd.d", "/Library/LaunchAgents", "/Library/LaunchDaemons",
+)  # fmt: skip
+
+LOGS = ("/var/log", "/var/audit", "/run/log")
+
+# Names that a pattern could select; beside `boundary.sensitive`, which judges the pattern's own text.
+SECRET_SAMPLES = (
+    ".env", ".env.local", ".env.production", "id_rsa", "id_ed25519", ".netrc", ".npmrc", ".git-credentials", ".pgpass",
+    "server.pem", "server.key", "shadow", "credentials.json", "secrets.yaml", "environ",
+)  # fmt: skip

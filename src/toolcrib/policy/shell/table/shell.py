@@ -1,0 +1,146 @@
+"""The shell's own commands, and programs that run the rest of their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..effects import Call, Effect, cut, plain
+from ..parts import Word
+from .environment import assignment
+from .spec import program
+
+
+def _declare(call: Call) -> Iterator[Effect]:
+    """`export NAME=value`, `declare -x`, `readonly`, `local`."""
+    for word in call.operands:
+        yield from declared(word)
+
+
+def declared(word: Word) -> Iterator[Effect]:
+    """What a word `NAME=value` sets."""
+    match = re.match(r"([A-Za-z_][\w%]*)(?:\[[^\]]*\])?\+?=", word.start)
+    if match:
+        source = word.source.partition("=")[2] or word.source
+        yield from assignment(match[1], replace(cut(word, match.end()), source=source))
+    elif word.text is None:
+        yield Effect("unknown", word, "sets a variable that is known only when it runs", "shell:unknown-option")
+
+
+def _env(call: Call) -> Iterator[Effect]:
+    """Assignments before a program; without one it prints the environment."""
+    ran = False
+    for word in call.command.args:
+        if re.match(r"[A-Za-z_]\w*=", word.start) and not ran:
+            yield from declared(word)
+        elif not word.start.startswith("-"):
+            ran = True
+    yield from plain(call, "text*")
+
+
+def _trap(call: Call) -> Iterator[Effect]:
+    """`trap` runs its first operand later, in this same script."""
+    if call.operands and len(call.operands) > 1 and call.operands[0].text not in ("", "-"):
+        yield Effect("shell", call.operands[0], "runs a command at a signal")
+
+
+def _alias(call: Call) -> Iterator[Effect]:
+    for word in call.operands:
+        _, equals, _ = word.start.partition("=")
+        if equals:
+            yield Effect("shell", cut(word, word.start.index("=") + 1), "gives a command another name")
+
+
+def _history(call: Call) -> Iterator[Effect]:
+    if call.has("-c", "-d", "-w", "-a", "-s"):
+        yield Effect("log", None, "tampers with the shell's history", "shell:history")
+
+
+def _set(call: Call) -> Iterator[Effect]:
+    for word in call.operands[:1]:
+        if word.text in ("history",) or "+o" in word.start:
+            yield Effect("log", None, "turns the shell's history off", "shell:history")
+    if call.has("+") and any(w.text == "history" for w in call.operands):
+        yield Effect("log", None, "turns the shell's history off", "shell:history")
+
+
+def _kill(call: Call) -> Iterator[Effect]:
+    """Signals to one's own jobs are the sandbox's business, to others a person's, to everything nobody's."""
+    words = list(call.command.args)
+    if words and words[0].text in ("-l", "-L", "--list", "--table"):
+        return
+    index = 0
+    if words and (words[0].text or "") in ("-s", "-n", "--signal"):
+        index = 2
+    elif words and re.fullmatch(r"-(?:[A-Za-z]\w+|\d+)", words[0].text or "") and len(words) > 1:
+        index = 1
+    for word in words[index:]:
+        yield from _killed(word)
+
+
+def _killed(word: Word) -> Iterator[Effect]:
+    text = word.text
+    if text == "--":
+        return
+    if text in ("-1", "1", "0") or (text and re.fullmatch(r"-0*1", text)):
+        yield Effect("kill-all", word)
+    elif "$PPID" in word.source or "${PPID}" in word.source or "$$" in word.source:
+        yield Effect("kill-all", word, "ends the process that runs it")
+    elif (text and text.startswith("%")) or word.source.strip("\"'") in ("$!", "${!}", "$(jobs -p)"):
+        yield Effect("session", word, "ends a job of its own")
+    else:
+        yield Effect("process", word)
+
+
+def _pkill(call: Call) -> Iterator[Effect]:
+    pattern = call.operands[0].text if call.operands else None
+    if call.has("-u", "--euid", "-U", "--uid", "-v", "--inverse") or (call.operands and pattern in ("", ".", ".*", "^", "$", "[a-z]")):
+        yield Effect("kill-all", None, "ends everything that matches so wide a pattern")
+    elif pattern in ("systemd", "init", "sshd", "dbus-daemon", "launchd"):
+        yield Effect("kill-all", None, "ends a process that the system needs")
+    else:
+        yield Effect("process")
+
+
+def _test(call: Call) -> Iterator[Effect]:
+    return iter(())
+
+
+PROGRAMS = {
+    # print and compute
+    "echo printf true false : sleep wait let return break continue shift getopts times ": program("text*"),
+    "test [ [[": program("text*", handler=_test),
+    "pwd dirs jobs type   caller help logname arch nproc tty ": program("text*"),
+    "read readarray mapfile": program("text*", "-r -p= -t= -n= -N= -d= -a= -u= -s -i= -c= -C=shell"),
+    "exit logout": program("text*"),
+    "cd chdir pushd popd": program("list*", "-P -L -e"),
+    "hash": program("text*", "-r -d -t -l -p!hijack"),
+    "command builtin": program("text*", "-v -V -p", wrapper=True),
+    "which whereis whatis apropos": program("text*", "-a -b -m -s -B= -M="),
+    "export declare typeset local readonly": program("text*", "-x -p -n -a -A -i -r -f -F -g -u -l", handler=_declare),
+    "unset": program("text*"),
+    "set": program("text*", "+ -e -u -x -o -f -v -n", handler=_set),
+    "shopt": program("text*", "-s -u -q -p -o"),
+    "ulimit": program("text*"),
+    "umask": program("text*"),
+    "trap": program("text*", "-l -p", handler=_trap),
+    "alias": program("text*", "-p", handler=_alias),
+    "unalias": program("text*"),
+    "enable": program("text*", "-f=exec -n -a -d -s -p"),
+    "history": program("text*", "-c -d= -w -a -s -n -r -p", handler=_history),
+    "fc": program("text*", "-e=program -l -n -r -s!execute"),
+    "bg fg disown": program("text*"),
+    "complete compgen compopt bind": program("text*", "-C=shell -F= -x=shell -W= -A= -G= -P= -S= -X= -o= -f=exec"),
+    "kill": program("text*", handler=_kill),
+    "pkill killall skill": program("text*", "-u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G= -I -f -x -n -o", handler=_pkill),
+    "killall5 xkill": program("text*", "", "kill-all"),
+    # run what follows
+    "env": program("text*", "-u= --unset= -C=list --chdir=list -S= --split-string= -i -0 --ignore-environment --null", handler=_env),
+    "nohup setsid nice ionice time gtime timeout gtimeout stdbuf unbuffer chronic ts caffeinate taskset chrt cpulimit prlimit "
+    "choom numactl xargs gxargs parallel watch entr flock script exec eval source . busybox toybox not then do else setarch linux64 linux32 "
+    "catchsegv dbus-run-session xvfb-run faketime proxychains tsocks torsocks sem": program("text*", wrapper=True),
+    "strace ltrace": program("text*", "-o=write -p!process -e= -E= -s= -u=", "execute", wrapper=True),
+    "sudo doas gosu su-exec": program("text*", "", "privilege", wrapper=True),
+    "su pkexec runuser sg newgrp setpriv capsh machinectl": program("text*", "", "privilege", wrapper=True),
+}  # fmt: skip

@@ -1,0 +1,122 @@
+"""How the table says what a program's options and operands are: a small notation, and what it is read into.
+
+Operands are roles in order: `"read*"` any number of files that are read, `"text read*"` a pattern and then files,
+`"read* write"` sources and a destination. Options are words of the form
+
+    -n=          takes a value that is only text        -o=write     takes a value with a role
+    -i           a flag (listed where it must be known) --rm!delete  a flag with an effect of that kind
+    -i@write     a flag that gives the operands a role  -i?          a flag that may have a value attached to it
+
+Roles are kinds of effect on a path (`read`, `list`, `write`, `create`, `delete`, `modify`, `link`), `text` (nothing), `maybe` (a
+path only if it is spelled like one), `exec` (a file of code, or a program that is run), `shell` (a command line),
+`program` (a program to be run in another's place), `host`, `url` and `remote` (`host:path` or a local path to read).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..effects import Call, Effect
+
+Handler = Callable[["Call"], "Iterable[Effect]"]
+"""Says what a parsed call does where operands and options alone do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What one option does: whether it takes a value, the value's role, a kind of effect, the operands' new role."""
+
+    takes: bool = False
+    role: str = "text"
+    effect: str = ""
+    operands: str = ""
+    attached: bool = False
+
+    @property
+    def risky(self) -> bool:
+        """Whether it does more than change what is printed."""
+        return self.role not in ("text", "read", "list", "maybe") or bool(self.effect or self.operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is known of a program, or of one of its sub-commands, in the notation above.
+
+    `does` are kinds of effect that every use has. With `subs` the first operand names a sub-command; "" is what
+    happens without one. `single` marks programs whose long options have one dash (find, openssl). `closed` ones ask
+    about an option that is not listed.
+    """
+
+    operands: str = "text*"
+    options: str = ""
+    does: tuple[str, ...] = ()
+    subs: Mapping[str, Program] | None = None
+    handler: Handler | None = None
+    single: bool = False
+    closed: bool = False
+    wrapper: bool = False
+    extra: frozenset[str] = field(default=frozenset())
+
+
+def program(
+    operands: str = "text*",
+    options: str = "",
+    does: str = "",
+    *,
+    subs: Mapping[str, Program] | None = None,
+    handler: Handler | None = None,
+    single: bool = False,
+    closed: bool = False,
+    wrapper: bool = False,
+) -> Program:
+    """A `Program`, with kinds and sub-commands spelled as words in a string."""
+    flat = None if subs is None else spread(subs)
+    return Program(operands, options, tuple(does.split()), flat, handler, single, closed, wrapper)
+
+
+def spread(table: Mapping[str, Program]) -> dict[str, Program]:
+    """`{"cat tac": …}` with one key a name."""
+    return {name: entry for names, entry in table.items() for name in names.split() or [""]}
+
+
+_OPTION = re.compile(r"(?P<name>--?[^\s=!@?]+|\+)(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?")
+
+
+@lru_cache(maxsize=None)
+def parse_options(text: str) -> dict[str, Option]:
+    """The options of a program by name."""
+    found: dict[str, Option] = {}
+    for token in text.split():
+        match = _OPTION.fullmatch(token)
+        if match is None:
+            raise ValueError(f"not an option of the table: {token}")
+        role = match["role"]
+        found[match["name"]] = Option(
+            takes=role is not None,
+            role=(role or "=")[1:] or "text",
+            effect=(match["effect"] or "!")[1:],
+            operands=(match["operands"] or "@")[1:],
+            attached=match["attached"] is not None,
+        )
+    return found
+
+
+@lru_cache(maxsize=None)
+def is_risky(options: str) -> bool:
+    """Whether a program has an option that makes it do more than print and read."""
+    return any(option.risky for option in parse_options(options).values())
+
+
+@lru_cache(maxsize=None)
+def parse_operands(text: str) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
+    """Roles of the first operands, of all between (None: there are none), and of the last ones."""
+    roles = text.split()
+    for index, role in enumerate(roles):
+        if role.endswith("*"):
+            return tuple(roles[:index]), role[:-1], tuple(roles[index + 1 :])
+    return tuple(roles), None, ()
