@@ -126,14 +126,16 @@ class Pipeline:
         self.running: dict[int, Tool] = {}
         """Calls under way, by the identity of their contexts; kept only while somebody watches."""
         self.watchers = 0
+        self.policy_version = 0
         self._cleared: set[Tool] = set()
         self._prefix = f"{os.getpid():x}{time.time_ns() & 0xFFFFFFFF:08x}"
         self._count = itertools.count(1)
         self.gate = Gate()
 
     def policy_changed(self) -> None:
-        """Forget which tools need no authorization."""
+        """Forget which tools need no authorization, and how they were listed."""
         self._cleared.clear()
+        self.policy_version += 1
 
     def new_id(self) -> str:
         """A call id that is unique across processes for all practical purposes."""

@@ -30,7 +30,8 @@ class ToolRegistry:
         self.pipeline.authorizer = policy
         self._tools: dict[str, Tool] = {}
         self._other_names: dict[str, str] = {}
-        self._cache: dict[tuple[str, bool], list[dict[str, Any]]] = {}
+        self._cache: dict[tuple[str, bool], tuple[list[str], list[dict[str, Any]]]] = {}
+        self._version = 0
         self._legal: dict[str, str] | None = None
         self._listeners: list[Callable[[], None]] = []
         for item in tools:
@@ -155,8 +156,8 @@ class ToolRegistry:
         close = self.closest(given)
         if close:
             text += f" Did you mean {', '.join(close)}?"
-        elif len(self._tools) <= 20 and self._tools:
-            text += f" Available: {', '.join(self.names)}"
+        elif len(self._tools) <= 20 and (listed := self.listed()):
+            text += f" Available: {', '.join(tool.name for tool in listed)}"
         return text if len(text) <= UNKNOWN_LIMIT - 70 else text[: UNKNOWN_LIMIT - 71] + "…"
 
     def closest(self, name: str, limit: int = 5) -> list[str]:
@@ -165,7 +166,7 @@ class ToolRegistry:
 
         found = process.extract(
             name[:100],
-            self._tools.keys(),
+            [tool.name for tool in self.listed()],
             scorer=fuzz.WRatio,
             processor=utils.default_process,
             limit=limit,
@@ -190,18 +191,27 @@ class ToolRegistry:
         self, dialect: str = "openai", names: Sequence[str] | None = None, compact: bool = False
     ) -> list[dict[str, Any]]:
         """All tools as a provider wants them, or those of `names` that exist. Cached until a change: do not edit."""
-        key = (dialect, compact)
-        cached = self._cache.get(key)
+        if self._version != self.pipeline.policy_version:
+            self._version = self.pipeline.policy_version
+            self._cache.clear()
+        cached = self._cache.get((dialect, compact))
         if cached is None:
             from .dialects import definition
 
             spelled = {name: legal for legal, name in self._legal_names().items()}
-            cached = [definition(t, dialect, compact=compact, name=spelled.get(t.name, t.name)) for t in self]
-            self._cache[key] = cached
+            tools = self.listed()
+            bodies = [definition(t, dialect, compact=compact, name=spelled.get(t.name, t.name)) for t in tools]
+            cached = self._cache[dialect, compact] = ([tool.name for tool in tools], bodies)
+        shown, bodies = cached
         if names is None:
-            return cached
+            return bodies
         wanted = {tool.name for name in names if (tool := self.find(name)) is not None}
-        return [body for tool, body in zip(self, cached, strict=True) if tool.name in wanted]
+        return [body for name, body in zip(shown, bodies, strict=True) if name in wanted]
+
+    def listed(self) -> list[Tool]:
+        """The tools that may be shown: all but those whose every call is denied by a rule."""
+        hides = getattr(self.pipeline.authorizer, "hides", None)
+        return list(self) if hides is None else [tool for tool in self if not hides(tool)]
 
     def get_definitions(self) -> list[dict[str, Any]]:
         """The second design's name: definitions in OpenAI form."""
@@ -253,8 +263,8 @@ class ToolRegistry:
         self.pipeline.hooks = (*self.pipeline.hooks, hook)
 
     def policy_changed(self) -> None:
-        """Tell the registry that its policy judges differently now (mode, rules)."""
-        self.pipeline.policy_changed()
+        """Tell the registry, and who listens to it, that its policy judges differently now (mode, rules)."""
+        self._changed()
 
     def execute(
         self,

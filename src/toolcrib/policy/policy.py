@@ -50,6 +50,10 @@ class Rules(Protocol):
         """Whether any rule could match a call of this tool; where none can, its calls need not be looked at."""
         ...
 
+    def always(self, tool: Tool) -> Judgement | None:
+        """What rules say of every call of this tool, whatever its arguments."""
+        ...
+
 
 class Policy:
     """May this call run? An `Authorizer` for a registry.
@@ -125,12 +129,17 @@ class Policy:
     def usual(self, tool: Tool) -> Check:
         """What happens to a call of this tool while nothing is known of its arguments: for listings."""
         category = str(tool.category)
+        ruled = self.rules.always(tool) if self.rules is not None else None
+        if ruled is not None and ruled.verdict == "deny":
+            return Check("deny", category, ruled.rule, ruled.reason, 1)
         table = MODES[self.mode][ToolCategory(tool.category)]
         if table == "deny":
             return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
-        asked = self._asked_for(tool, None, category)
+        asked = self._asked_for(tool, ruled, category)
         if asked is not None:
             return self._quieted(asked)
+        if ruled is not None:
+            return Check("allow", category, ruled.rule, ruled.reason, 3)
         nothing_known = tool.category == ToolCategory.SHELL and tool.judge is not None
         judgement = Judgement("ask", "depends on the command", unknown=True) if nothing_known else None
         return self._by_table(tool, judgement, table, category)
@@ -175,6 +184,11 @@ class Policy:
         return check
 
     # --- the authorizer
+
+    def hides(self, tool: Tool) -> bool:
+        """Whether a tool is not to be listed: a rule denies every call of it."""
+        found = self.rules.always(tool) if self.rules is not None else None
+        return found is not None and found.verdict == "deny"
 
     def clears(self, tool: Tool) -> bool:
         """Whether every call of this tool is allowed, whatever its arguments."""

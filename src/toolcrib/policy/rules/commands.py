@@ -38,7 +38,8 @@ SAFE_VARIABLES = frozenset({
     "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "CHARSET", "TZ",
     "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "LS_COLORS", "COLUMNS", "LINES",
     "CI", "NODE_ENV", "GOOS", "GOARCH", "CGO_ENABLED", "GO111MODULE", "RUST_BACKTRACE", "RUST_LOG",
-    "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_DEBUG", "SOURCE_DATE_EPOCH",
+    "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_DEBUG",
+    "SOURCE_DATE_EPOCH",
 })  # fmt: skip
 # A lower-case name is a script's own (POSIX 8.1), so no program is told; but for these.
 _OWN_VARIABLE = re.compile(r"(?!.*_proxy$)[a-z_][a-z0-9_]*\Z")
@@ -295,7 +296,7 @@ class Allowing:
     """Whether allow rules cover a script. Everything that a pattern cannot see must be harmless by itself.
 
     `harmless` judges one part alone; `may_write` and `may_read` answer for the file of a redirection, given as it
-    is written and the directory it is relative to; `home` is the directory that the call starts in.
+    is written and the directory it is relative to; `start` is the workspace, where git may be allowed.
     """
 
     patterns: tuple[CommandPattern, ...]
@@ -304,12 +305,13 @@ class Allowing:
     may_write: Callable[[str, str | None], bool]
     may_read: Callable[[str, str | None], bool]
 
+    def whole(self, typed: str) -> CommandPattern | None:
+        """The pattern that is this command line to the letter: a person wrote exactly that down."""
+        text = typed.strip()
+        return next((each for each in self.patterns if each.exact and each.spec.strip() == text), None)
+
     def covers(self, script: Script, typed: str) -> CommandPattern | None:
         """A pattern that took part, if the rules allow the whole script; None if they do not."""
-        whole = typed.strip()
-        for pattern in self.patterns:
-            if pattern.exact and pattern.spec.strip() == whole:  # the person wrote exactly this down
-                return pattern
         if len(typed) > MAX_SCRIPT or script.problems or not script.commands:
             return None
         used: CommandPattern | None = None

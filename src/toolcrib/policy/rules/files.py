@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ...core.tool import Access, Tool
 from .globs import PathGlob, parse_glob
+
+MOST_ENTRIES = 20_000
+"""Entries of a directory that are looked at for what a rule means inside it: some 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def files_of(tool: Tool, arguments: Mapping[str, Any], folder: str) -> Iterator[
         value = arguments.get(name)
         if value is None and access == "search":  # these begin where they are
             value = "."
-        for each in value if isinstance(value, list) else [value]:
+        for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
             if isinstance(each, str):
                 yield file_at(each, folder, access)
 
@@ -72,9 +75,27 @@ class FilePattern:
             for path in {file.spelled, file.real}
         )
 
-    def reaches_below(self, file: File) -> bool:
-        """Whether it could mean something inside a directory."""
-        return any(glob.reaches_below(path) for glob in self.globs for path in {file.spelled, file.real})
+    def means_inside(self, file: File) -> bool:
+        """Whether it means something that is inside a directory now. One that is too large to look through counts."""
+        globs = [glob for glob in self.globs if glob.reaches_below(file.real)]
+        if not globs or not file.is_dir:
+            return False
+        waiting, seen = [file.real], 0
+        while waiting:
+            try:
+                entries = list(os.scandir(waiting.pop()))
+            except OSError:  # not ours to read, or gone
+                continue
+            for entry in entries:
+                is_dir = entry.is_dir(follow_symlinks=False)
+                if any(glob.match(entry.path, is_dir) for glob in globs):
+                    return True
+                if is_dir and any(glob.reaches_below(entry.path) for glob in globs):
+                    waiting.append(entry.path)
+            seen += len(entries)
+            if seen > MOST_ENTRIES:
+                return True
+        return False
 
 
 def file_pattern(spec: str, workspace: str, base: str, home: str, *, allow: bool) -> FilePattern:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from ...core.errors import ConfigError
 
-_ANY = None  # `**`: any number of directories, none included
 _CLASSES = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": " \t", "cntrl": "\\x00-\\x1f\\x7f", "digit": "0-9",
     "graph": "!-~", "lower": "a-z", "print": " -~", "punct": "!-/:-@\\[-`{-~", "space": " \t\n\r\f\v",
@@ -55,7 +54,7 @@ class PathGlob:
                 if place == end:
                     continue
                 segment = self.segments[place]
-                if segment is _ANY:
+                if segment is None:  # `**`
                     after.add(place)
                 elif segment(part):
                     after.add(place + 1)
@@ -77,9 +76,9 @@ class PathGlob:
                 return True
             places = self._skip(
                 {
-                    place if segment is _ANY else place + 1
+                    place if segment is None else place + 1
                     for place in places
-                    if (segment := self.segments[place]) is _ANY or segment(part)
+                    if (segment := self.segments[place]) is None or segment(part)
                 }
             )
         return bool(places)
@@ -87,7 +86,7 @@ class PathGlob:
     def _skip(self, places: set[int]) -> set[int]:
         """With the places that a `**` standing for no directory leads to."""
         for place in tuple(places):
-            while place < len(self.segments) and self.segments[place] is _ANY:
+            while place < len(self.segments) and self.segments[place] is None:
                 place += 1
                 places.add(place)
         return places
@@ -133,17 +132,17 @@ def _below(base: str, text: str, *, anchored: bool) -> PathGlob:
     parts = text.split("/")
     if "" in parts:
         parts = [part for part in parts if part]  # `a//b`: git matches nothing by it; people mean a/b
-    segments: list[Segment] = [_ANY] if not anchored and "/" not in text else []
+    segments: list[Segment] = [None] if not anchored and "/" not in text else []
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
         if part == "**" and len(parts) + len(segments) - number > 1 and not last:
-            segments.append(_ANY)
+            segments.append(None)
         elif part == "**":  # at the end: everything inside
             segments.append(_segment("*"))
         else:
             segments.append(_segment(part))
     plain: list[str] = []
-    if segments and segments[0] is not _ANY:
+    if segments and segments[0] is not None:
         for part in parts:
             if re.search(r"[*?\[\\]", part):
                 break

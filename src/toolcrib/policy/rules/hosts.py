@@ -24,7 +24,7 @@ def host_of(url: str) -> str | None:
 
 
 def plain_host(host: str) -> str | None:
-    """Lower case, in ASCII (IDNA 2008 with UTS 46 mapping), without a trailing dot; an address as `ipaddress` has it."""
+    """Lower case, in ASCII (IDNA 2008, UTS 46), without a trailing dot; an address as `ipaddress` has it."""
     host = host.strip().rstrip(".").removeprefix("[").removesuffix("]")
     if not host:
         return None

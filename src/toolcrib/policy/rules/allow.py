@@ -1,0 +1,116 @@
+"""Whether allow rules cover a whole call: every command of its script, every file, every address."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from ...core.errors import ConfigError
+from .commands import Allowing
+from .effects import forbids
+from .files import File, file_at, file_pattern
+from .grammar import Rule
+from .hosts import domain_fits
+from .match import Around, Bound, Call
+from .names import family_of
+
+if TYPE_CHECKING:
+    from ..shell.parts import Command, Place
+
+MayTouch = Callable[[Call, str, "str | None", bool], bool]
+
+
+def allowed(
+    call: Call, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], Place] | None
+) -> Rule | None:
+    """A rule that took part, if the rules together allow this call; None if they do not."""
+    fitting = [each for each in rules if each.rest_fits(call)]
+    for each in fitting:
+        if each.whole:
+            return each.rule
+    used: list[Rule | None] = []
+    if call.command is not None:
+        used.append(_command(call, fitting, may_touch, place))
+    if call.files:
+        used += [_file(file, fitting) for file in call.files]
+    if call.hosts:
+        used += [_host(host, fitting) for host in call.hosts]
+    return used[0] if used and None not in used else None
+
+
+def _file(file: File, rules: Iterable[Bound]) -> Rule | None:
+    for each in rules:
+        if each.files is not None and file.access in each.access and each.files.allows(file):
+            return each.rule
+    return None
+
+
+def _host(host: str | None, rules: Iterable[Bound]) -> Rule | None:
+    for each in rules:
+        if each.domain is not None and host is not None and domain_fits(each.domain, host):
+            return each.rule
+    return None
+
+
+def _command(
+    call: Call, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], Place] | None
+) -> Rule | None:
+    patterns = {each.command: each.rule for each in rules if each.command is not None}
+    if not patterns:
+        return None
+    allowing = Allowing(
+        tuple(patterns),
+        call.around.workspace,
+        lambda command: place is not None and _harmless(command, place(call.cwd)),
+        lambda path, cwd: may_touch(call, path, cwd, True),
+        lambda path, cwd: may_touch(call, path, cwd, False),
+    )
+    assert call.command is not None
+    used = allowing.whole(call.command) or allowing.covers(call.script, call.command)
+    return patterns[used] if used is not None else None
+
+
+def _harmless(command: Command, place: Place) -> bool:
+    from ..shell.judge import judge_script
+    from ..shell.parts import Script
+
+    return judge_script(Script((command,)), place).verdict == "allow"
+
+
+def may_touch(call: Call, path: str, cwd: str | None, write: bool, rules: Iterable[Rule], around: Around) -> bool:
+    """Whether a redirection may use a file: to write, an Edit rule allows it; to read, it is an ordinary one inside
+    the workspace, or a Read rule allows it. No rule may forbid it or want to be asked.
+    """
+    if cwd is None or path.startswith("~"):
+        return False
+    file = file_at(path, cwd, "write" if write else "read")
+    family = "write" if write else "read"
+    allows = not write and _ordinary(file, around)
+    for rule in rules:
+        if family_of(rule.tool) != family or rule.exactly is not None or rule.args or rule.labels:
+            continue
+        if rule.verdict != "allow":
+            if forbids(rule, file, around):
+                return False
+        elif not (rule.category or rule.hints) and _allows(rule, file, around):
+            allows = True
+    return allows
+
+
+def _allows(rule: Rule, file: File, around: Around) -> bool:
+    if rule.spec is None:
+        return rule.tool in ("Read", "Edit")
+    try:
+        base = rule.source.base or around.workspace
+        pattern = file_pattern(rule.spec, around.workspace, base, around.home, allow=True)
+    except ConfigError:
+        return False
+    return rule.tool in ("Read", "Edit") and pattern.allows(file)
+
+
+def _ordinary(file: File, around: Around) -> bool:
+    from ...boundary.sensitive import sensitive_by
+
+    inside = os.path.join(around.workspace, "")
+    return all(path.startswith(inside) and sensitive_by(path) is None for path in (file.spelled, file.real))

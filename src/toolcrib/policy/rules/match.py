@@ -1,0 +1,253 @@
+"""One rule against one tool, compiled once: what of a call it has to look at, and how."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from ...core.context import ToolContext
+from ...core.errors import ConfigError
+from ...core.tool import Access, Tool
+from .commands import Certainty, CommandPattern, parse_pattern, refuses
+from .files import File, FilePattern, file_at, file_pattern, files_of
+from .grammar import Rule
+from .hosts import domain_fits, host_of, plain_domain
+from .names import IGNORED_PATHS, READS, URL_ARGUMENTS, WRITES, anchored, family_of, has_url, means
+from .predicates import CANONICAL, args_fit, exactly, has_star, hint_of
+from .text import unquoted
+
+if TYPE_CHECKING:
+    from ..shell.parts import Script
+
+ALL: frozenset[Access] = READS | WRITES
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+
+Labels = Callable[[ToolContext], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What rules are relative to: absolute, real paths; and where a session's labels are read."""
+
+    workspace: str
+    home: str
+    labels: Labels | None = None
+
+
+class Call:
+    """One call as rules see it; what only some rules look at is worked out when one does."""
+
+    def __init__(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, around: Around) -> None:
+        self.tool, self.arguments, self.ctx, self.around = tool, arguments, ctx, around
+
+    @functools.cached_property
+    def command(self) -> str | None:
+        """The shell command, if it has one."""
+        value = self.arguments.get(self.tool.command_argument or "")
+        return value if isinstance(value, str) else None
+
+    @functools.cached_property
+    def cwd(self) -> str:
+        """The folder that its command starts in."""
+        given, workspace = self.arguments.get("working_dir"), self.around.workspace
+        return file_at(given, workspace, "search").spelled if isinstance(given, str) else workspace
+
+    @functools.cached_property
+    def script(self) -> Script:
+        """Its command, read."""
+        from ..shell.reading import read_script
+
+        return read_script(self.command or "", self.cwd, self.around.home)
+
+    @functools.cached_property
+    def files(self) -> tuple[File, ...]:
+        """The files it names."""
+        return tuple(files_of(self.tool, self.arguments, self.around.workspace))
+
+    @functools.cached_property
+    def hosts(self) -> tuple[str | None, ...]:
+        """The hosts it names; None for an address that cannot be told for sure."""
+        return tuple(host_of(url) for url in self._urls())
+
+    def _urls(self) -> Iterator[str]:
+        for name in URL_ARGUMENTS:
+            value = self.arguments.get(name)
+            for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
+                if isinstance(each, str):
+                    yield each
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A rule that can speak of a tool. At most one of `command`, `files` and `domain` is set: what it looks at.
+
+    With none of them it speaks of the call as a whole, as far as `rest` (its other conditions) goes.
+    """
+
+    rule: Rule
+    command: CommandPattern | None = None
+    files: FilePattern | None = None
+    access: frozenset[Access] = ALL
+    domain: str | None = None
+    rest: tuple[Callable[[Call], bool], ...] = ()
+
+    @property
+    def always(self) -> bool:
+        """Whether it speaks of every call of the tool."""
+        return self.whole and not self.rest
+
+    @property
+    def whole(self) -> bool:
+        """Whether it speaks of calls as wholes."""
+        return self.command is None and self.files is None and self.domain is None
+
+    def rest_fits(self, call: Call) -> bool:
+        """Whether its other conditions hold."""
+        return all(each(call) for each in self.rest)
+
+    def refuses(self, call: Call) -> Certainty:
+        """Whether a rule that denies or asks speaks of this call."""
+        if not self.rest_fits(call):
+            return "no"
+        if self.command is not None:
+            if call.command is None:
+                return "no"
+            return refuses(self.command, call.script, call.command)
+        if self.files is not None:
+            return self._refuses_files(call)
+        if self.domain is not None:
+            if any(host is None for host in call.hosts):  # an address that cannot be told could be this one
+                return "maybe"
+            return "yes" if any(domain_fits(self.domain, host) for host in call.hosts if host) else "no"
+        return "yes"
+
+    def _refuses_files(self, call: Call) -> Certainty:
+        assert self.files is not None
+        found: Certainty = "no"
+        for file in call.files:
+            if file.access not in self.access:
+                continue
+            if self.files.refuses(file):
+                return "yes"
+            if file.access in WRITES and self.files.means_inside(file):
+                found = "maybe"  # the whole directory goes, with what is in it
+        return found
+
+
+def bind(rule: Rule, tool: Tool, around: Around) -> Bound | None:
+    """The rule as it speaks of this tool; None if it never does. Raises ConfigError where it makes no sense."""
+    allow = rule.verdict == "allow"
+    if not means(rule.tool, rule.spec, tool, rule.verdict):
+        return None
+    if allow and tool.origin is not None and (rule.category or rule.hints):  # hints may only tighten
+        return None
+    if rule.category is not None and rule.category != tool.category:
+        return None
+    if any(hint_of(tool, hint) != wanted for hint, wanted in rule.hints.items()):
+        return None
+    rest = _rest(rule, tool, around)
+    if rest is None:
+        return None
+    if rule.spec is None:
+        return Bound(rule, rest=rest)
+    return _bind_spec(rule, rule.spec, tool, around, rest)
+
+
+def _rest(rule: Rule, tool: Tool, around: Around) -> tuple[Callable[[Call], bool], ...] | None:
+    found: list[Callable[[Call], bool]] = []
+    if rule.args:
+        if rule.verdict == "allow" and any(_too_wide(tool, name, value) for name, value in rule.args.items()):
+            return None
+        wanted = rule.args
+        found.append(lambda call: args_fit(wanted, call.arguments))
+    if rule.exactly is not None:
+        whole = rule.exactly
+        found.append(lambda call: exactly(whole, call.arguments))
+    if rule.labels:
+        read = around.labels
+        if read is None:
+            return None
+        labels = rule.labels
+        found.append(lambda call: all(read(call.ctx).get(key) == value for key, value in labels.items()))
+    return tuple(found)
+
+
+def _too_wide(tool: Tool, name: str, value: Any) -> bool:
+    """Whether an allowed text says less than it seems: one of a command, or of a path with links in it."""
+    if name == tool.command_argument:
+        return has_star(value)
+    return callable(tool.paths) or name in tool.paths
+
+
+def _bind_spec(
+    rule: Rule, spec: str, tool: Tool, around: Around, rest: tuple[Callable[[Call], bool], ...]
+) -> Bound | None:
+    family, allow = family_of(rule.tool), rule.verdict == "allow"
+    if family in ("read", "write"):
+        if allow and rule.tool in IGNORED_PATHS:
+            return None
+        access = READS if family == "read" else WRITES
+        if allow and family == "read":
+            access = READS - {"edit"}
+        return Bound(rule, files=_file_pattern(rule, spec, around), access=access, rest=rest)
+    if tool.command_argument is not None and family in ("command", "own"):
+        if spec.startswith("="):
+            command, name = unquoted(spec[1:]), tool.command_argument
+            return Bound(rule, rest=(*rest, lambda call: exactly({name: command}, call.arguments)))
+        return Bound(rule, command=parse_pattern(spec), rest=rest)
+    if spec.startswith("domain:") and (family == "web" or has_url(tool)):
+        domain = plain_domain(spec.removeprefix("domain:"))
+        if domain is None:
+            raise ConfigError(f"{spec!r} names no host; write domain:example.com or domain:*.example.com")
+        if allow and family == "web":
+            rest = (*rest, _only_looks)
+        return Bound(rule, domain=domain, rest=rest)
+    if family == "own" and tool.paths:
+        return Bound(rule, files=_file_pattern(rule, spec, around), rest=rest)
+    return _bind_parameter(rule, spec, rest)
+
+
+def _bind_parameter(rule: Rule, spec: str, rest: tuple[Callable[[Call], bool], ...]) -> Bound | None:
+    name, colon, value = spec.partition(":")
+    if rule.verdict == "allow" or not colon or name in CANONICAL:
+        return None
+    return Bound(rule, rest=(*rest, lambda call: args_fit({name.strip(): value}, call.arguments)))
+
+
+def _file_pattern(rule: Rule, spec: str, around: Around) -> FilePattern:
+    base = rule.source.base or around.workspace
+    return file_pattern(spec, around.workspace, base, around.home, allow=rule.verdict == "allow")
+
+
+def _only_looks(call: Call) -> bool:
+    """Whether a request is one that fetches: that is what WebFetch allows."""
+    method = call.arguments.get("method")
+    return method is None or (isinstance(method, str) and method.upper() in SAFE_METHODS)
+
+
+def why_never(rule: Rule) -> str | None:
+    """Why a rule can match nothing, whatever tools there are; None if it can."""
+    family, allow = family_of(rule.tool), rule.verdict == "allow"
+    if allow and family == "own" and not rule.tool.strip("*"):
+        return "a rule that allows must name what it allows"
+    if allow and family == "mcp" and not anchored(rule.tool):
+        return "a rule that allows must name the server: mcp__server__*"
+    if family in ("read", "write") and allow and rule.spec is not None and rule.tool in IGNORED_PATHS:
+        return f"Claude Code never looks at it; write {'Read' if family == 'read' else 'Edit'}({rule.spec})"
+    if rule.spec is None:
+        return None
+    if family == "search":
+        return "WebSearch takes nothing in parentheses"
+    if family == "web" and not rule.spec.startswith("domain:"):
+        name = rule.spec.partition(":")[0]
+        if allow or name in CANONICAL or ":" not in rule.spec:
+            return "WebFetch takes domain:HOST in its parentheses"
+    if family == "mcp":
+        name, colon, _ = rule.spec.partition(":")
+        if allow:
+            return 'the parentheses of an mcp__ rule cannot allow; write {tool = "mcp__…", args = {…}}'
+        if not colon or name in CANONICAL:
+            return "an mcp__ rule takes parameter:value in its parentheses"
+    return None

@@ -1,0 +1,123 @@
+"""Which tools a rule's name means: Claude Code's names, `mcp__server__tool`, and our own with `*`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from ...core.tool import Access, Tool, ToolCategory
+from ...core.verdict import Verdict
+from .commands import wildcard
+
+Family = Literal["command", "read", "write", "web", "search", "own", "mcp"]
+
+CLAUDE: Mapping[str, Family] = {
+    "Bash": "command",
+    "Read": "read", "Glob": "read", "Grep": "read", "LS": "read", "NotebookRead": "read",
+    "Edit": "write", "Write": "write", "MultiEdit": "write", "NotebookEdit": "write",
+    "WebFetch": "web",
+    "WebSearch": "search",
+}  # fmt: skip
+"""Claude Code's names, and what they speak of here."""
+
+# Alone, without parentheses, these mean one tool each; Read and Edit mean all that read and all that change.
+ALONE: Mapping[str, str] = {
+    "Glob": "glob", "Grep": "grep", "LS": "list_dir", "Write": "write_file", "MultiEdit": "edit_file",
+    "NotebookEdit": "edit_file", "NotebookRead": "read_file", "WebSearch": "web_search",
+}  # fmt: skip
+IGNORED_PATHS = frozenset({"Glob", "Grep", "LS", "NotebookRead", "Write", "MultiEdit", "NotebookEdit"})
+"""Claude Code accepts `Write(path)` and its like and never looks at them; here they refuse and ask, but never allow."""
+
+WEB_TOOLS = frozenset({"web_fetch", "http_request", "browser_open"})
+READS: frozenset[Access] = frozenset({"read", "search", "edit"})
+WRITES: frozenset[Access] = frozenset({"write", "edit"})
+
+
+def family_of(name: str) -> Family:
+    """What a rule's name speaks of."""
+    if name in CLAUDE:
+        return CLAUDE[name]
+    return "mcp" if name.startswith("mcp__") else "own"
+
+
+def own_names(tool: Tool) -> set[str]:
+    """Every name that a tool goes by here."""
+    return {tool.name, *tool.names, getattr(tool, "renamed_from", tool.name)}
+
+
+def means(name: str, spec: str | None, tool: Tool, verdict: Verdict) -> bool:
+    """Whether a rule of this name can speak of calls of this tool."""
+    allow = verdict == "allow"
+    family = family_of(name)
+    if family == "mcp":
+        return _means_mcp(name, tool, allow)
+    if family == "own":
+        fits = any(wildcard(_stars(name), own) for own in own_names(tool))
+        return fits and not (allow and (tool.origin is not None or not name.strip("*")))
+    if allow and tool.origin is not None:  # these are names for tools of our own
+        return False
+    if spec is None and name in ALONE:
+        return ALONE[name] in own_names(tool)
+    return _means_family(family, name, tool, allow=allow, bare=spec is None)
+
+
+def _means_family(family: Family, name: str, tool: Tool, *, allow: bool, bare: bool) -> bool:
+    if family == "command":
+        if tool.command_argument is None:
+            return False
+        return not allow or "exec" in own_names(tool)  # input to what runs already is no command of its own
+    if family == "web":
+        own = bool(own_names(tool) & WEB_TOOLS)
+        return own if allow or bare else has_url(tool)
+    if tool.command_argument is not None:  # commands touch files, too; but no path rule allows one
+        return not allow and not bare
+    accesses = accesses_of(tool)
+    if family == "read":
+        return bool(accesses & {"read", "search"}) if bare or allow else bool(accesses & READS)
+    return bool(accesses & WRITES)
+
+
+def accesses_of(tool: Tool) -> set[Access]:
+    """What a tool may do with paths in its arguments; by its category where only a function knows."""
+    if not callable(tool.paths):
+        return set(tool.paths.values())
+    return {"search", "read"} if tool.category == ToolCategory.FILESYSTEM_READ else {"write", "edit"}
+
+
+URL_ARGUMENTS = ("url", "uri", "urls")
+
+
+def has_url(tool: Tool) -> bool:
+    """Whether a tool takes an address."""
+    properties = tool.schema.get("properties")
+    return isinstance(properties, Mapping) and any(name in properties for name in URL_ARGUMENTS)
+
+
+_LEGAL = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def anchored(name: str) -> bool:
+    """Whether an `mcp__` name says which server it means, as one that allows must."""
+    server = name.removeprefix("mcp__").partition("__")[0]
+    return bool(server) and "*" not in server
+
+
+def _means_mcp(name: str, tool: Tool, allow: bool) -> bool:
+    origin = tool.origin
+    if not allow:  # any way to read the name will do
+        joined = {tool.name}
+        if origin is not None:
+            for server in {origin.server, _LEGAL.sub("_", origin.server)}:
+                joined |= {f"mcp__{server}__{origin.tool}", f"mcp__{server}"}
+        return any(wildcard(_stars(name), each) for each in joined)
+    if origin is None or not anchored(name) or "__" in origin.server:
+        return False
+    server, _, wanted = name.removeprefix("mcp__").partition("__")
+    if server not in (origin.server, _LEGAL.sub("_", origin.server)):
+        return False
+    return not wanted or wildcard(_stars(wanted), origin.tool)
+
+
+def _stars(pattern: str) -> tuple[str, ...]:
+    return tuple(pattern.split("*"))

@@ -1,0 +1,76 @@
+"""What a rule may ask of arguments beside paths, commands and addresses: single values with `*`, or all of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ...core.tool import Tool, ToolCategory
+from .commands import wildcard
+
+CANONICAL = frozenset({"command", "file_path", "path", "url"})
+"""Parameters that the parentheses of Claude Code's rules have a form of their own for; `url:x` and so on is ignored."""
+
+
+def args_fit(wanted: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Whether every named argument is given and is one of the values. A list or table never is."""
+    return all(_fits(value, arguments.get(name)) for name, value in wanted.items())
+
+
+def exactly(wanted: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Whether these are the arguments and there are no others. null is the same as absent; 1 is not 1.0 or true."""
+    return canonical(wanted) == canonical(arguments)
+
+
+def canonical(arguments: Mapping[str, Any]) -> str:
+    """Arguments as JSON text that is equal only for equal ones."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    return json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def has_star(value: Any) -> bool:
+    """Whether a value of `args` means more than one text."""
+    choices = cast("list[Any]", value) if isinstance(value, list) else [value]
+    return any(isinstance(each, str) and len(_pieces(each)) > 1 for each in choices)
+
+
+def _fits(wanted: Any, given: Any) -> bool:
+    if given is None or isinstance(given, list | Mapping):
+        return False
+    choices = cast("list[Any]", wanted) if isinstance(wanted, list) else [wanted]
+    text = given if isinstance(given, str) else json.dumps(given)
+    return any(
+        wildcard(_pieces(each), text) if isinstance(each, str) else json.dumps(each) == json.dumps(given)
+        for each in choices
+    )
+
+
+def _pieces(pattern: str) -> tuple[str, ...]:
+    """The pattern cut at its stars; `\\*` is a star and `\\\\` a backslash."""
+    pieces = [""]
+    escaped = False
+    for character in pattern:
+        if escaped:
+            pieces[-1] += character if character in "*\\" else f"\\{character}"
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif character == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    pieces[-1] += "\\" * escaped
+    return tuple(pieces)
+
+
+def hint_of(tool: Tool, hint: str) -> bool:
+    """A hint of a tool. What an MCP server leaves unsaid is what MCP takes for it: the worst."""
+    if hint == "read_only":
+        return tool.is_read_only
+    value = getattr(tool, hint)
+    if value is not None:
+        return value
+    if hint == "destructive" and tool.category == ToolCategory.DESTRUCTIVE:
+        return True
+    return tool.origin is not None and hint != "idempotent" and not tool.is_read_only

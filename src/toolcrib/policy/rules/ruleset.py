@@ -1,0 +1,242 @@
+"""The rules of all layers as one: deny before ask before allow, whichever layer says it (spec 6.0, 6.2).
+
+A rule is compiled once for each tool it can speak of. A tool that no rule speaks of costs a dictionary look-up when
+policy asks whether its calls need looking at, and nothing per call.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from ...core.context import ToolContext
+from ...core.errors import ConfigError
+from ...core.tool import Tool
+from ...core.verdict import Judgement, Verdict
+from ..plain import one_line
+from .allow import allowed
+from .effects import refused_by_effects
+from .files import file_at
+from .grammar import VERDICTS, Rule, Source, parse_rule
+from .match import Around, Bound, Call, Labels, bind, why_never
+
+if TYPE_CHECKING:
+    from ..shell.parts import Place
+
+log = logging.getLogger("toolcrib.policy")
+
+MAX_SHOWN = 300
+"""Longest rule in an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The rules that can speak of one tool, by verdict."""
+
+    deny: tuple[Bound, ...] = ()
+    ask: tuple[Bound, ...] = ()
+    allow: tuple[Bound, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.deny or self.ask or self.allow)
+
+
+_NONE = Compiled()
+
+
+class RuleSet:
+    """Every rule that stands, held against calls. Safe to be asked and changed from several threads.
+
+    `workspace` is what relative paths are relative to; `home` what `~` is. `place` says where commands run, so that
+    a part of a script that no rule mentions can be judged by itself; without it such a part is not allowed. `labels`
+    reads a session's labels. `changed` is called when a rule was added or removed: caches of verdicts end there.
+    """
+
+    def __init__(
+        self,
+        rules: Iterable[Rule] = (),
+        *,
+        workspace: str | os.PathLike[str] = ".",
+        home: str | None = None,
+        place: Callable[[str], Place] | None = None,
+        labels: Labels | None = None,
+    ) -> None:
+        self._rules = tuple(rules)
+        self._around = Around(os.path.realpath(workspace), os.path.realpath(home or os.path.expanduser("~")), labels)
+        self._place = place
+        self._compiled: WeakKeyDictionary[Tool, Compiled] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self.changed: Callable[[], None] = lambda: None
+
+    # --- keeping
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Every rule, in the order it was added."""
+        return self._rules
+
+    def add(self, rule: Rule | str | Mapping[str, Any], verdict: Verdict = "allow", layer: str = "session") -> Rule:
+        """A further rule, at once. Raises ConfigError where it makes no sense or could match nothing."""
+        parsed = rule if isinstance(rule, Rule) else parse_rule(rule, verdict, Source(layer))
+        why = why_never(parsed)
+        if why is not None:
+            raise ConfigError(f"rule {one_line(parsed.text)} can never match: {why}")
+        with self._lock:
+            if not any(each.text == parsed.text and each.verdict == parsed.verdict for each in self._rules):
+                self._change((*self._rules, parsed))
+        self.changed()
+        return parsed
+
+    def remove(self, rule: str, verdict: Verdict | None = None, layer: str = "session") -> bool:
+        """Take back a rule of one layer. False if it is not there."""
+        text = parse_rule(rule, verdict or "allow").text
+        with self._lock:
+            kept = tuple(
+                each for each in self._rules
+                if not (each.text == text and each.source.layer == layer and verdict in (None, each.verdict))
+            )  # fmt: skip
+            found = len(kept) < len(self._rules)
+            if found:
+                self._change(kept)
+        if found:
+            self.changed()
+        return found
+
+    def _change(self, rules: tuple[Rule, ...]) -> None:
+        self._rules = rules
+        self._compiled = WeakKeyDictionary()  # a compilation under way goes into the old one
+
+    # --- asking
+
+    def touches(self, tool: Tool) -> bool:
+        """Whether any rule could speak of a call of this tool."""
+        return bool(self._of(tool))
+
+    def always(self, tool: Tool) -> Judgement | None:
+        """What bare rules say of every call of this tool; a tool that is denied so is not listed."""
+        compiled = self._of(tool)
+        for verdict, bound in (("deny", compiled.deny), ("ask", compiled.ask), ("allow", compiled.allow)):
+            for each in bound:
+                if each.always:
+                    return _judgement(each.rule, verdict)
+        return None
+
+    def match(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """The strictest rule that speaks of a call. What a deny rule may mean, but not for sure, is an ask."""
+        compiled = self._of(tool)
+        if not compiled:
+            return None
+        call = Call(tool, arguments, ctx, self._around)
+        asked: Judgement | None = None
+        for each in compiled.deny:
+            certainty = each.refuses(call)
+            if certainty == "yes":
+                return _judgement(each.rule, "deny")
+            if certainty == "maybe" and asked is None:
+                asked = _judgement(each.rule, "ask", unsure=True)
+        if call.command is not None and (found := refused_by_effects(call, compiled.deny)) is not None:
+            rule, certainty = found
+            if certainty == "yes":
+                return _judgement(rule, "deny")
+            asked = asked or _judgement(rule, "ask", unsure=True)
+        if asked is not None:
+            return asked
+        for each in compiled.ask:
+            certainty = each.refuses(call)
+            if certainty != "no":
+                return _judgement(each.rule, "ask", unsure=certainty == "maybe")
+        if call.command is not None and (found := refused_by_effects(call, compiled.ask)) is not None:
+            return _judgement(found[0], "ask", unsure=found[1] == "maybe")
+        rule = allowed(call, compiled.allow, self._may_touch, self._place)
+        return _judgement(rule, "allow") if rule is not None else None
+
+    def hides(self, tool: Tool, path: str, below: str) -> bool:
+        """Whether a search by this tool leaves out a file it comes across: what rules deny or ask about.
+
+        Both paths are absolute and real. What `below`, the directory that was searched, shares with the file was
+        judged when it was named.
+        """
+        compiled = self._of(tool)
+        if not compiled.deny and not compiled.ask:
+            return False
+        file, above = file_at(path, self._around.workspace, "read"), file_at(below, self._around.workspace, "read")
+        return any(
+            each.files is not None and not each.rest and "read" in each.access
+            and each.files.refuses(file) and not each.files.refuses(above)
+            for each in (*compiled.deny, *compiled.ask)
+        )  # fmt: skip
+
+    def hiding(self, tool: Tool) -> bool:
+        """Whether `hides` could say yes."""
+        compiled = self._of(tool)
+        return any(each.files is not None for each in (*compiled.deny, *compiled.ask))
+
+    def warnings(self, tools: Iterable[Tool]) -> list[str]:
+        """Rules that can never match, and why; those that name no tool there is."""
+        tools = list(tools)
+        found: list[str] = []
+        for rule in self._rules:
+            why = why_never(rule)
+            if why is None and not any(self._bind(rule, tool) for tool in tools):
+                why = "no tool here is meant by it"
+            if why is not None:
+                found.append(f"{rule}: can never match: {why}")
+        return found
+
+    # --- compiling
+
+    def _of(self, tool: Tool) -> Compiled:
+        cache = self._compiled
+        found = cache.get(tool)
+        if found is None:
+            found = self._compile(tool)
+            cache[tool] = found
+        return found
+
+    def _compile(self, tool: Tool) -> Compiled:
+        sorted_: dict[Verdict, list[Bound]] = {verdict: [] for verdict in VERDICTS}
+        for rule in self._rules:
+            bound = self._bind(rule, tool)
+            if bound is not None:
+                sorted_[rule.verdict].append(bound)
+        if not any(sorted_.values()):
+            return _NONE
+        return Compiled(tuple(sorted_["deny"]), tuple(sorted_["ask"]), tuple(sorted_["allow"]))
+
+    def _bind(self, rule: Rule, tool: Tool) -> Bound | None:
+        try:
+            if why_never(rule) is not None and rule.verdict == "allow":
+                return None
+            return bind(rule, tool, self._around)
+        except ConfigError as error:  # for this tool it makes no sense: then it refuses all, and allows nothing
+            log.warning("%s: %s", rule, error)
+            return None if rule.verdict == "allow" else Bound(rule)
+
+    def _may_touch(self, call: Call, path: str, cwd: str | None, write: bool) -> bool:
+        """Whether a redirection of an allowed command may use a file: see `allow.may_touch`."""
+        from .allow import may_touch
+
+        return may_touch(call, path, cwd, write, self._rules, self._around)
+
+
+def _judgement(rule: Rule, verdict: str, *, unsure: bool = False) -> Judgement:
+    shown = one_line(rule.text)
+    shown = shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"
+    where = f" ({rule.source.where or rule.source.layer})"
+    if unsure:
+        reason = f"whether the {rule.verdict} rule {shown}{where} means it cannot be told beforehand"
+    elif rule.reason:
+        reason = rule.reason
+    else:
+        says = {"deny": "forbids it", "ask": "wants to be asked", "allow": "allows it"}[verdict]
+        reason = f"the rule {shown}{where} {says}"
+    return Judgement(_verdict(verdict), reason, shown)
+
+
+def _verdict(text: str) -> Verdict:
+    return "deny" if text == "deny" else "ask" if text == "ask" else "allow"
