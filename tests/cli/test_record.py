@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from toolcrib.cli.log import _time as read_time  # pyright: ignore[reportPrivateUsage]
+from toolcrib.cli.filters import read_time
 from toolcrib.cli.options import Usage
 
 from .conftest import COMMAND, Cli

@@ -3,68 +3,141 @@
 from __future__ import annotations
 
 import json
-import re
-import time
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import typer.core
 
-from . import show
-from .options import FAILED, OK, Options, Usage, single
+from . import logged, show
+from .filters import filtered
+from .options import OK, Options, Usage, command
+from .verify import verify
 
 if TYPE_CHECKING:
     from ..record.audit import Audit
 
-_AGO = re.compile(r"(\d+)\s*([smhdw])")
-_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+HELP = {"help_option_names": ["-h", "--help"]}
+
+_COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
+
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The latest so many.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on as calls come, until Ctrl-C.")]
+Unfinished = Annotated[
+    bool, typer.Option("--unfinished", help="Calls that never ended: cut off with their process, or running.")
+]
+By = Annotated[str, typer.Option("--by", metavar="WHAT", help=f"Count by {', '.join(_COUNTED)}.")]
+Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")]
+Stored = Annotated[
+    bool, typer.Option("--stored", help="Every row as it stands in the file, so that its hash can be checked.")
+]
+CallId = Annotated[str, typer.Argument(metavar="CALL-ID", help="The call.")]
 
 
-def log(
-    options: Options,
-    call_id: Annotated[str | None, typer.Argument(metavar="CALL-ID", help="One call, in full.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Only this tool.")] = None,
-    outcome: Annotated[
-        str | None,
-        typer.Option(help="Only this outcome: ok, tool, denied, pending, invalid, not_found, timeout, exception …"),
-    ] = None,
-    session: Annotated[str | None, typer.Option(help="Only this session.")] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From then on: 30m, 2h, 1d, 14:30, 2026-01-31T12:00.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Up to then.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The latest so many.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as calls come, until Ctrl-C.")] = False,
-) -> int:
+@filtered
+def listed(
+    options: Options, filters: dict[str, Any], *, limit: Limit = 50, follow: Follow = False,
+    unfinished: Unfinished = False,
+) -> int:  # fmt: skip
     """Show the record of calls, oldest first. With --json one object a line."""
-    from ..record.audit import Audit
-
-    state = options.state()
-    audit = Audit(state.record_db)
-    filters: dict[str, Any] = {"tool": tool, "outcome": outcome, "session_id": session}
-    try:
-        if call_id is not None:
-            return _one(audit, call_id, options.json)
-        rows = audit.query(**filters, since=_time(since), until=_time(until), limit=limit)
+    if follow and ("until" in filters or unfinished):
+        raise Usage("--follow goes on for ever; leave --until and --unfinished away")
+    with opened(options) as audit:
+        end = audit.head().seq  # what comes later is for --follow, all of it
+        kind: dict[str, Any] = {"kind": "intent", "unfinished": True} if unfinished else {}
+        rows = audit.query(**filters, **kind, upto=end, limit=limit)
         _rows(list(reversed(rows)), options.json)
         if follow:
-            for row in audit.follow(**filters):
+            filters.pop("since", None)
+            for row in audit.follow(after=end, **filters):
                 _rows([row], options.json)
+                sys.stdout.flush()
+        elif len(rows) == limit and sys.stdout.isatty() and not options.json:
+            earlier = datetime.fromtimestamp(rows[-1]["time"]).isoformat(timespec="seconds")
+            show.say(f"the latest {limit}; more with -n, earlier ones with --until {earlier}", "dim")
         return OK
+
+
+def call(options: Options, call_id: CallId) -> int:
+    """Show one call in full: its intent and its outcome together."""
+    with opened(options) as audit:
+        return logged.one(audit, call_id, options.json)
+
+
+@filtered
+def export(options: Options, filters: dict[str, Any], *, output: Output = None, stored: Stored = False) -> int:
+    """Write the whole record as JSON Lines, oldest first: an object for each call.
+
+    Notes of the record itself and calls that never ended are in it. --stored gives every row as it stands.
+    """
+    with opened(options) as audit, _file(output) as file:
+        count = 0
+        for row in audit.rows(stored=stored, kind=None, once=not stored, **filters):
+            file.write(json.dumps(row if stored else logged.plain(row), ensure_ascii=False) + "\n")
+            count += 1
+        if output is not None:
+            show.say(f"{count:,} {'rows' if stored else 'calls and notes'} written to {output}")
+        return OK
+
+
+@filtered
+def stats(options: Options, filters: dict[str, Any], *, by: By = "tool") -> int:
+    """Count calls: how many, refused, asked about, failed, and how long they took."""
+    if by not in _COUNTED:
+        raise Usage(f"--by takes {', '.join(_COUNTED)}")
+    column = "session_id" if by == "session" else by
+    with opened(options) as audit:
+        rows = audit.count(column, **filters)
+    if options.json:
+        show.out_json(rows)
+        return OK
+    cells = [
+        [
+            str(row[column] or "-"), f"{row['calls']:,}", f"{row['denied']:,}", f"{row['asked']:,}",
+            f"{row['failed']:,}", f"{(row['mean'] or 0) * 1000:.1f} ms", show.clock(row["latest"]),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    if cells:
+        show.columns([[by, "calls", "denied", "asked", "not ok", "mean", "latest"], *cells], ("bold",))
+    return OK
+
+
+@contextmanager
+def opened(options: Options) -> Generator[Audit]:
+    """The record of the workspace."""
+    from ..record.audit import Audit
+
+    audit = Audit(options.state().record_db)
+    try:
+        yield audit
     finally:
         audit.close()
 
 
-def _rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+@contextmanager
+def _file(name: str | None) -> Generator[Any]:
+    if name is None:
+        yield sys.stdout
+        return
+    with open(name, "w", encoding="utf-8") as file:
+        yield file
+
+
+def _rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            show.out_json(_plain(row), lines=True)
+            show.out_json(logged.plain(row), lines=True)
         return
     cells: list[list[str]] = []
     for row in rows:
-        took = f"{(row['duration'] or 0) * 1000:.0f} ms"
-        outcome = row["outcome"] or row["kind"]
-        cells.append([row["call_id"], show.clock(row["time"]), outcome, took, row["tool"], _brief(row)])
+        ended = row["kind"] != "intent"
+        took = f"{(row['duration'] or 0) * 1000:.0f} ms" if ended else "-"
+        outcome = row["outcome"] if ended else "unfinished"
+        cells.append([row["call_id"], show.clock(row["time"]), outcome or row["kind"], took, row["tool"], _brief(row)])
     show.columns(cells, ("dim", "dim", None, "dim", "bold", None))
 
 
@@ -74,61 +147,28 @@ def _brief(row: dict[str, Any]) -> str:
     return f"{arguments[:160]}{'…' if len(arguments) > 160 else ''}{'  — ' + row['error'] if row['error'] else ''}"
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with its arguments as data where they are whole."""
-    try:
-        return {**row, "arguments": json.loads(row["arguments"] or "{}")}
-    except ValueError:
-        return row
+class LogGroup(typer.core.TyperGroup):
+    """A group whose commands need not be named: what is none of them is a call's id."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of that name, or `show` with the id."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            return "show", self.commands["show"], args
+        return super().resolve_command(ctx, args)
 
 
-def _one(audit: Audit, call_id: str, as_json: bool) -> int:
-    rows = audit.query(call_id=call_id, kind=None, limit=1000)
-    if not rows:
-        show.error(f"no call {call_id} is in this workspace's record")
-        return FAILED
-    rows.reverse()
-    if as_json:
-        show.out_json([_plain(row) for row in rows])
-        return OK
-    for row in rows:
-        when = show.clock(row["time"])
-        if row["kind"] == "intent":
-            show.out(f"{when}  about to run", "dim")
-            continue
-        show.out(f"{row['tool']} ({row['category']})", "bold")
-        facts = {
-            "when": when,
-            "outcome": row["outcome"],
-            "verdict": row["verdict"],
-            "rule": row["rule"],
-            "approver": row["approver"],
-            "session": row["session_id"],
-            "channel": row["channel"],
-            "took": f"{(row['duration'] or 0) * 1000:.1f} ms",
-            "output": f"{row['size'] or 0:,} characters",
-        }
-        show.columns([[f"  {key}", str(value)] for key, value in facts.items() if value], ("dim", None))
-        show.out(json.dumps(_plain(row)["arguments"], indent=2, ensure_ascii=False))
-        if row["error"]:
-            show.out(row["error"], "red")
-    return OK
-
-
-def _time(text: str | None) -> float | None:
-    """A moment: so long ago, a time today, or an ISO date and time; local unless it says otherwise."""
-    if text is None:
-        return None
-    if found := _AGO.fullmatch(text.strip()):
-        return time.time() - int(found[1]) * _UNIT[found[2]]
-    try:
-        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
-            return datetime.combine(
-                datetime.now().date(), datetime.strptime(text.zfill(5)[:5], "%H:%M").time()
-            ).timestamp()
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise Usage(f"{text!r} is no time; write 30m, 2h, 1d, 14:30 or 2026-01-31T12:00") from None
-
-
-app = single("log", log)
+app = typer.Typer(
+    cls=LogGroup,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings=HELP,
+    help="What was called, and why it ran: the latest calls, or `toolcrib log CALL-ID` for one in full.",
+    invoke_without_command=True,
+    subcommand_metavar="[CALL-ID | COMMAND [ARGS]...]",
+)
+app.callback()(command(listed, group=True))
+app.command("show", context_settings=HELP)(command(call))
+app.command("export", context_settings=HELP)(command(export, without=("json",)))
+app.command("stats", context_settings=HELP)(command(stats))
+app.command("verify", context_settings=HELP)(command(verify))

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +160,8 @@ class Audit:
         intent, told = self._running.pop(event.call_id, _NO_INTENT)
         if told == arguments:
             arguments = None
+        else:  # another call of the same id, or arguments that a hook changed
+            intent = None
         rule, error, redact = event.rule, None, self.redact
         if output.is_error:
             error = (output.for_llm if redact is None else _redacted(redact, output.for_llm))[:MAX_ERROR]
@@ -284,8 +286,17 @@ class Audit:
         try:
             for row in connection.execute(*select(order="seq", **filters)):
                 yield dict(row)
+        except sqlite3.Error as error:
+            raise unusable(self.path, error) from error
         finally:
             connection.close()
+
+    def approval(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The stored approval request that a row's call made or rests on, if there is one."""
+        rule = row["rule"] or ""
+        named = row["approval"] or rule.removeprefix("approval:")
+        wanted = ("SELECT * FROM approval WHERE id = ?1 OR call_id = ?2 ORDER BY id = ?1 DESC", [named, row["call_id"]])
+        return next(iter(self._read(wanted)), None)
 
     def head(self) -> chain.Head:
         """The end of the chain."""

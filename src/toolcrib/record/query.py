@@ -18,6 +18,10 @@ _COLUMNS = ", ".join(
 )
 _STORED = ", ".join(f"r.{column}" for column in COLUMNS)
 _FROM = "FROM record r LEFT JOIN record i ON i.seq = r.intent"
+_UNFINISHED = (
+    "NOT EXISTS (SELECT 1 FROM record o WHERE o.call_id = r.call_id AND o.kind = 'outcome'"
+    " AND (o.intent = r.seq OR o.intent IS NULL AND o.seq > r.seq))"  # hosts may use an id again
+)
 _GROUPS = ("tool", "outcome", "verdict", "session_id", "channel", "category", "rule")
 
 
@@ -38,6 +42,7 @@ def select(
     after: int | None = None,
     upto: int | None = None,
     unfinished: bool = False,
+    once: bool = False,
     kind: str | None = "outcome",
     order: str = NEWEST,
     limit: int | None = None,
@@ -48,7 +53,8 @@ def select(
 
     Texts are compared as they are, or as a pattern where they hold a `*`; `text` is looked for in the arguments,
     without regard to case. `since` and `until` are Unix seconds, `after` and `upto` numbers of rows. `kind=None`
-    gives intents and notes, too; `unfinished` only intents without an outcome. `order` is "newest" or "seq".
+    gives intents and notes, too; `unfinished` only intents without an outcome, `once` no other intents.
+    `order` is "newest" or "seq".
     `stored` gives rows as they stand in the file; `by` counts by a column instead.
     """
     clauses: list[str] = []
@@ -81,7 +87,9 @@ def select(
         clauses.append(r"coalesce(r.arguments, i.arguments) LIKE ? ESCAPE '\'")
         values.append(_contains(text))
     if unfinished:
-        clauses.append("NOT EXISTS (SELECT 1 FROM record o WHERE o.call_id = r.call_id AND o.kind = 'outcome')")
+        clauses.append(_UNFINISHED)
+    if once:
+        clauses.append(f"(r.kind <> 'intent' OR {_UNFINISHED})")
     where = f"WHERE {' AND '.join(clauses)}" if clauses else ""
     if by is not None:
         return _counted(by, where), values

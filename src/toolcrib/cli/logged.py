@@ -1,0 +1,83 @@
+"""One call as the record knows it: what was asked, who allowed it, what became of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from . import show
+from .options import FAILED, OK
+
+if TYPE_CHECKING:
+    from ..record.audit import Audit
+
+
+def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with its arguments and labels as data where they are whole."""
+    return {**row, "arguments": _data(row["arguments"] or "{}"), "labels": _data(row["labels"])}
+
+
+def _data(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:  # cut off, or withheld
+        return text
+
+
+def one(audit: Audit, call_id: str, as_json: bool) -> int:
+    """Show a call in full."""
+    rows = audit.query(call_id=call_id, kind=None, limit=1000)
+    if not rows:
+        show.error(f"no call {call_id} is in this workspace's record")
+        return FAILED
+    rows.reverse()
+    approvals = {row["seq"]: audit.approval(row) for row in rows}
+    if as_json:
+        found = [plain(row) for row in rows]
+        show.out_json(
+            [{**row, "approval_request": approvals[row["seq"]]} if approvals[row["seq"]] else row for row in found]
+        )
+        return OK
+    intents = {row["seq"]: row for row in rows if row["kind"] == "intent"}
+    for row in rows:
+        if row["kind"] != "intent":
+            _show(row, intents.pop(row["intent"], None), approvals[row["seq"]])
+    for seq, intent in intents.items():
+        if any(row["seq"] > seq and row["kind"] != "intent" for row in rows):  # a retry, or arguments that changed
+            show.out(f"about to run at {show.clock(intent['time'])}, committed as row {seq}", "dim")
+        else:
+            _show(intent, intent, approvals[seq])
+    return OK
+
+
+def _show(row: Mapping[str, Any], intent: Mapping[str, Any] | None, approval: Mapping[str, Any] | None) -> None:
+    ended = row is not intent
+    labels: Any = _data(row["labels"])
+    axes = cast("dict[str, Any]", labels) if isinstance(labels, dict) else {}
+    facts = {
+        "when": show.clock(row["time"]),
+        "intent": f"about to run at {show.clock(intent['time'])}, committed as row {intent['seq']}" if intent else None,
+        "outcome": row["outcome"] if ended else "none: it was cut off with its process, or is still running",
+        "verdict": row["verdict"],
+        "rule": row["rule"],
+        "approver": row["approver"],
+        "session": row["session_id"],
+        "channel": row["channel"],
+        "labels": ", ".join(str(value) for value in axes.values()),
+        "took": f"{(row['duration'] or 0) * 1000:.1f} ms" if ended else None,
+        "output": f"{row['size'] or 0:,} characters" if ended else None,
+        "row": f"{row['seq']}:{row['hash']}",
+    }
+    show.out(f"{row['tool']} ({row['category'] or 'no such tool'})" if row["tool"] else row["kind"], "bold")
+    show.columns([[f"  {key}", str(value)] for key, value in facts.items() if value], ("dim", None))
+    arguments = plain(row)["arguments"]
+    show.out(arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False))
+    if approval is not None:
+        asked = f"approval {approval['id']}: {approval['state']}"
+        show.out(f"{asked} by {approval['approver']}" if approval["approver"] else asked, "bold")
+        for name in ("reason", "answer", "preview"):
+            if approval[name]:
+                show.out(approval[name])
+    if row["error"]:
+        show.out(row["error"], "red")

@@ -1,0 +1,82 @@
+"""`toolcrib log verify`: whether the record is still what was written."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from . import show
+from .options import FAILED, OK, Options, Usage
+
+_KEPT = re.compile(r"(?:(\d+):)?([0-9a-f]{64})", re.IGNORECASE)
+
+Kept = Annotated[
+    str | None,
+    typer.Option("--from", metavar="HEAD", help="The end of the chain as an earlier run printed it: it must be there."),
+]
+
+
+def verify(options: Options, *, kept: Kept = None) -> int:
+    """Check the hash chain of the record: that nobody changed, removed or moved a row after it was written.
+
+    Keep what it prints as the end of the chain elsewhere: without it nobody can see that the end was cut off, or that
+    the whole file was rewritten. Exit code 1 and the first bad row where something is wrong.
+    """
+    import sqlite3
+
+    from ..record import chain
+    from ..record.database import connect, unusable
+
+    path = options.state().record_db
+    wanted = _head(kept)
+    connection = connect(path)
+    try:
+        found = chain.verify(connection, wanted, _progress() if sys.stderr.isatty() else None)
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
+    finally:
+        connection.close()
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    if options.json:
+        show.out_json(_data(found))
+    elif found.problem is not None:
+        where = f"row {found.row}: " if found.row is not None else ""
+        show.error(f"{path}: {where}{found.problem}")
+        show.say(f"{found.rows:,} rows before it fit", "dim")
+    else:
+        gone = f"; {found.dropped:,} older ones were dropped by retention" if found.dropped else ""
+        show.out(f"{found.rows:,} rows fit{gone}")
+        show.out(f"end of the chain: {found.head}")
+    return OK if found.problem is None else FAILED
+
+
+def _data(found: Any) -> dict[str, Any]:
+    return {
+        "ok": found.problem is None,
+        "rows": found.rows,
+        "first": found.first,
+        "dropped": found.dropped,
+        "head": str(found.head),
+        "row": found.row,
+        "problem": found.problem,
+    }
+
+
+def _head(text: str | None) -> tuple[int | None, bytes] | None:
+    if text is None:
+        return None
+    found = _KEPT.fullmatch(text.strip())
+    if found is None:
+        raise Usage(f"--from takes what `toolcrib log verify` printed, as 120:5f1d…, got {text!r}")
+    return int(found[1]) if found[1] else None, bytes.fromhex(found[2])
+
+
+def _progress() -> Any:
+    def tell(rows: int) -> None:
+        print(f"\r{rows:,} rows …", end="", file=sys.stderr, flush=True)
+
+    return tell
