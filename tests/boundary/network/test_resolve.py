@@ -1,0 +1,72 @@
+"""Lookups beside the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.resolve import look_up
+from toolcrib.core.errors import AddressRefused
+
+
+def _slow(seconds: float, address: str = "93.184.216.34") -> Any:
+    def getaddrinfo(name: str, *_: Any, **__: Any) -> list[Any]:
+        time.sleep(seconds)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0))]
+
+    return getaddrinfo
+
+
+async def test_a_name_of_this_machine() -> None:
+    assert "127.0.0.1" in map(str, await look_up("localhost"))
+
+
+async def test_slow_lookups_run_side_by_side_and_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", _slow(0.4))
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    started = time.monotonic()
+    found = await asyncio.gather(*(Guard().judge(f"https://n{n}.example/") for n in range(20)))
+    took = time.monotonic() - started
+    ticking.cancel()
+    assert {judgement.verdict for judgement in found} == {"allow"}
+    assert took < 4  # one after the other they would take 8 s
+    assert ticks > 5
+
+
+async def test_a_lookup_that_hangs_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", _slow(1.5))
+    with pytest.raises(AddressRefused, match=r"within 0\.1 s"):
+        await look_up("slow.example", 0.1)
+    found = await Guard().judge("https://slow.example/", seconds=0.1)
+    assert (found.verdict, found.rule) == ("deny", "address:unresolved")
+
+
+@pytest.mark.parametrize(
+    "failure", [socket.gaierror(-2, "Name or service not known"), UnicodeError("bad"), OSError(5, "x")]
+)
+async def test_a_lookup_that_fails_is_a_refusal(monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+    def getaddrinfo(*_: Any, **__: Any) -> Any:
+        raise failure
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    assert (await Guard().judge("https://gone.example/")).rule == "address:unresolved"
+
+
+async def test_zones_and_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [(10, 1, 6, "", ("fe80::1%eth0", 0, 0, 2)), (10, 1, 6, "", ("fe80::1%eth0", 0, 0, 2))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answers)
+    assert list(map(str, await look_up("x.example"))) == ["fe80::1"]
+    assert (await Guard().judge("https://x.example/")).rule == "address:private"
