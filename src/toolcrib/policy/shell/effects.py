@@ -137,7 +137,7 @@ class _Sorter:
         self.options.append(Given(name, option, value))
 
     def _option(self, word: Word, start: str) -> None:
-        if start.startswith("--") or self.program.single:
+        if start.startswith("--") or self.program.single or (len(start) > 2 and start in self.table):
             self._long(word, start)
         else:
             self._cluster(word, start)

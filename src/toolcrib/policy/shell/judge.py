@@ -107,6 +107,8 @@ def _of_wrapper(command: Command, wrapped: set[str]) -> Iterator[Judgement]:
     known = lookup(name) if name else None
     if known is None or not known.wrapper or name in wrapped or command.name in wrapped:
         return
+    if any(word.text in known.stops for word in command.args[:1]):
+        return
     if any(not (word.text or "").startswith("-") for word in command.args):
         yield _say(command, Finding("ask", "shell:unknown-code", "runs a program that cannot be read off it", True))
 
@@ -120,7 +122,8 @@ def _of_effect(command: Command, effect: Effect, place: Place, depth: int) -> It
         return
     if effect.kind in PATH_KINDS:
         target = effect.target if isinstance(effect.target, Word) else Word((effect.target,))
-        finding = judge_path(effect.kind, target, effect.cwd or command.cwd, place)
+        found = command.via[-1:] == ("find",)
+        finding = judge_path(effect.kind, target, effect.cwd or command.cwd, place, found=found)
         if finding is not None:
             yield _say(command, finding)
         return

@@ -58,8 +58,11 @@ def is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(root if root.endswith("/") else f"{root}/")
 
 
-def find(word: Word, cwd: str | None, place: Place) -> Spot:
-    """Where a word points when its command runs in `cwd`."""
+def find(word: Word, cwd: str | None, place: Place, *, found: bool = False) -> Spot:
+    """Where a word points when its command runs in `cwd`.
+
+    `found` says that what is unknown of it was found below what is known (by `find -exec`), so that it cannot climb.
+    """
     text = word.text
     if text is not None:
         if "\0" in text:
@@ -68,10 +71,10 @@ def find(word: Word, cwd: str | None, place: Place) -> Spot:
         return Spot("unknown", "") if path is None else _place_of(path, place)
     if word.many:
         return Spot("unknown", "")
-    return _find_partly_known(word, cwd, place)
+    return _find_partly_known(word, cwd, place, found)
 
 
-def _find_partly_known(word: Word, cwd: str | None, place: Place) -> Spot:
+def _find_partly_known(word: Word, cwd: str | None, place: Place, found: bool) -> Spot:
     """What is known up to the last whole component; the rest may be anything below, or elsewhere by `..`."""
     start = word.start
     known, pattern = start, ""
@@ -83,6 +86,10 @@ def _find_partly_known(word: Word, cwd: str | None, place: Place) -> Spot:
         known = _UNESCAPE.sub(r"\1", known)
     base = known[: known.rfind("/") + 1]
     complete = None not in word.parts
+    if found and known and not word.glob and ".." not in "".join(part or "" for part in word.parts[1:]):
+        base, complete = known.rstrip("/") + "/", True
+    if start == "/dev/fd/":  # the other end of a process substitution
+        return Spot("stream", "/dev/fd")
     if complete and not base:
         base = "."
     if not base:  # `$x/…`, or `name$x` in an unknown way
@@ -163,14 +170,14 @@ def _real(path: str, plain: str, root: str) -> str:
 # --- what may be done there
 
 
-def judge(kind: str, word: Word, cwd: str | None, place: Place) -> Finding | None:
+def judge(kind: str, word: Word, cwd: str | None, place: Place, *, found: bool = False) -> Finding | None:
     """What speaks against doing this at the place a word points to; None where nothing does."""
-    spot = find(word, cwd, place)
+    spot = find(word, cwd, place, found=found)
     if kind == "list":
         return _judge_list(spot)
     if kind == "read":
         return _judge_read(spot, place)
-    return _judge_change(kind, spot, place, spelled=word.source or word.start, unknown_from=word.start)
+    return _judge_change(kind, spot, place)
 
 
 def _judge_list(spot: Spot) -> Finding | None:
@@ -261,7 +268,7 @@ _DOES = {
 }
 
 
-def _judge_change(kind: str, spot: Spot, place: Place, spelled: str, unknown_from: str) -> Finding | None:
+def _judge_change(kind: str, spot: Spot, place: Place) -> Finding | None:
     if spot.where == "stream":
         return None if kind in ("write", "create") else Finding("deny", "shell:device", f"{_DOES[kind]} {spot.path}")
     verb = _DOES[kind]

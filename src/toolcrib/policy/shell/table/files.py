@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ..effects import Call, Effect, cut, literal, of_operands, of_options, of_role
 from ..parts import Word
@@ -26,6 +27,7 @@ def _find(call: Call) -> Iterator[Effect]:
     starts, actions = _starts(call.command.args)
     table = parse_options(FIND_TESTS)
     deletes, index = False, 0
+    runs = any(word.text in _RUNS for word in actions)
     while index < len(actions):
         word = actions[index]
         text, index = word.text, index + 1
@@ -44,6 +46,8 @@ def _find(call: Call) -> Iterator[Effect]:
             continue
         deletes = deletes or text == "-delete"
         if option.takes and index < len(actions):
+            if runs and text in ("-name", "-iname", "-path", "-ipath", "-wholename"):
+                yield Effect("read", replace(actions[index], glob=True))  # the names that it looks for, to run something on
             yield from of_role(option.role, actions[index])
             index += 1
     for start in starts or [literal(".")]:

@@ -101,6 +101,9 @@ def _shell(call: Call) -> Iterator[Effect]:
         yield Effect("execute", call.operands[0], f"runs the script {call.operands[0].text or '…'}", "shell:script")
         yield Effect("read", call.operands[0])
     elif call.command.stdin is None or call.command.stdin.text is None:
+        via = call.command.via
+        if via and not set(via) & PRIVILEGED and call.command.stdin is None and not call.command.redirects:
+            yield Effect("spawn-shell", None, f"starts a shell from inside {via[-1]}")
         if not any(r.op in ("<<", "<<<") and r.text is not None and r.text.text is not None for r in call.command.redirects):
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
 
@@ -152,6 +155,7 @@ def _sqlite(call: Call) -> Iterator[Effect]:
     yield Effect("execute", None, "runs SQL", "shell:unknown-code")
 
 
+PRIVILEGED = frozenset({"sudo", "doas", "su", "pkexec", "runuser"})
 _PYTHON = "-c= -m= -W= -X= --check-hash-based-pycs= -B -E -I -O -s -S -u -v -q -i -b -x -d"
 _SHELL = "-c -s -i -l -x -e -u -v -n -p -r -o= -O= --rcfile=exec --init-file=exec --norc --noprofile --posix --login --verbose"
 _TRUST: Program = program("text*", "", "execute")

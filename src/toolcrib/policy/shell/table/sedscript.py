@@ -129,14 +129,15 @@ class _Script:
         delimiter = self.text[self.at]
         self.at += 1
         self._until(delimiter)
-        self._until(delimiter)
+        replacement = self._until(delimiter)
         while self.at < len(self.text):
             flag = self.text[self.at]
             if flag in "gpIiMm0123456789":
                 self.at += 1
             elif flag == "e":
                 self.at += 1
-                yield Effect("execute", None, "runs what sed makes of a line as a command", "shell:unknown-code")
+                text = replacement.replace(f"\\{delimiter}", delimiter)
+                yield Effect("shell", literal(text), "runs what sed makes of a line as a command")
             elif flag == "w":
                 self.at += 1
                 yield Effect("write", literal(self._line()))

@@ -16,6 +16,8 @@ def _declare(call: Call) -> Iterator[Effect]:
     """`export NAME=value`, `declare -x`, `readonly`, `local`."""
     for word in call.operands:
         yield from declared(word)
+    if not call.operands:
+        yield Effect("unknown", None, "prints variables, the environment's too", "shell:environment")
 
 
 def declared(word: Word) -> Iterator[Effect]:
@@ -36,7 +38,18 @@ def _env(call: Call) -> Iterator[Effect]:
             yield from declared(word)
         elif not word.start.startswith("-"):
             ran = True
+    if not ran:
+        yield Effect("unknown", None, "prints the whole environment", "shell:environment")
     yield from plain(call, "text*")
+
+
+def _printenv(call: Call) -> Iterator[Effect]:
+    """Single variables are harmless unless their names say otherwise."""
+    if not call.operands:
+        yield Effect("unknown", None, "prints the whole environment", "shell:environment")
+    for word in call.operands:
+        if word.text is None or re.search(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", word.text, re.IGNORECASE):
+            yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
 
 
 def _trap(call: Call) -> Iterator[Effect]:
@@ -52,12 +65,20 @@ def _alias(call: Call) -> Iterator[Effect]:
             yield Effect("shell", cut(word, word.start.index("=") + 1), "gives a command another name")
 
 
+def _unset(call: Call) -> Iterator[Effect]:
+    for word in call.operands:
+        if (word.text or "").startswith("HIST"):
+            yield Effect("log", word, "keeps the shell's history from being written")
+
+
 def _history(call: Call) -> Iterator[Effect]:
     if call.has("-c", "-d", "-w", "-a", "-s"):
         yield Effect("log", None, "tampers with the shell's history", "shell:history")
 
 
 def _set(call: Call) -> Iterator[Effect]:
+    if not call.command.args:
+        yield Effect("unknown", None, "prints variables, the environment's too", "shell:environment")
     for word in call.operands[:1]:
         if word.text in ("history",) or "+o" in word.start:
             yield Effect("log", None, "turns the shell's history off", "shell:history")
@@ -116,10 +137,10 @@ PROGRAMS = {
     "exit logout": program("text*"),
     "cd chdir pushd popd": program("list*", "-P -L -e"),
     "hash": program("text*", "-r -d -t -l -p!hijack"),
-    "command builtin": program("text*", "-v -V -p", wrapper=True),
+    "command builtin": program("text*", "-v -V -p", wrapper=True, stops="-v -V"),
     "which whereis whatis apropos": program("text*", "-a -b -m -s -B= -M="),
     "export declare typeset local readonly": program("text*", "-x -p -n -a -A -i -r -f -F -g -u -l", handler=_declare),
-    "unset": program("text*"),
+    "unset": program("text*", handler=_unset),
     "set": program("text*", "+ -e -u -x -o -f -v -n", handler=_set),
     "shopt": program("text*", "-s -u -q -p -o"),
     "ulimit": program("text*"),
@@ -135,6 +156,7 @@ PROGRAMS = {
     "kill": program("text*", handler=_kill),
     "pkill killall skill": program("text*", "-u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G= -I -f -x -n -o", handler=_pkill),
     "killall5 xkill": program("text*", "", "kill-all"),
+    "printenv": program("text*", handler=_printenv),
     # run what follows
     "env": program("text*", "-u= --unset= -C=list --chdir=list -S= --split-string= -i -0 --ignore-environment --null", handler=_env),
     "nohup setsid nice ionice time gtime timeout gtimeout stdbuf unbuffer chronic ts caffeinate taskset chrt cpulimit prlimit "

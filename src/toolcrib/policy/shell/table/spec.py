@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,7 @@ class Program:
 
     `does` are kinds of effect that every use has. With `subs` the first operand names a sub-command; "" is what
     happens without one. `single` marks programs whose long options have one dash (find, openssl). `closed` ones ask
-    about an option that is not listed.
+    about an option that is not listed. A `wrapper` runs the words after its options, unless one of `stops` is given.
     """
 
     operands: str = "text*"
@@ -60,7 +60,7 @@ class Program:
     single: bool = False
     closed: bool = False
     wrapper: bool = False
-    extra: frozenset[str] = field(default=frozenset())
+    stops: tuple[str, ...] = ()
 
 
 def program(
@@ -73,10 +73,11 @@ def program(
     single: bool = False,
     closed: bool = False,
     wrapper: bool = False,
+    stops: str = "",
 ) -> Program:
     """A `Program`, with kinds and sub-commands spelled as words in a string."""
     flat = None if subs is None else spread(subs)
-    return Program(operands, options, tuple(does.split()), flat, handler, single, closed, wrapper)
+    return Program(operands, options, tuple(does.split()), flat, handler, single, closed, wrapper, tuple(stops.split()))
 
 
 def spread(table: Mapping[str, Program]) -> dict[str, Program]:
@@ -84,7 +85,7 @@ def spread(table: Mapping[str, Program]) -> dict[str, Program]:
     return {name: entry for names, entry in table.items() for name in names.split() or [""]}
 
 
-_OPTION = re.compile(r"(?P<name>--?[^\s=!@?]+|\+)(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?")
+_OPTION = re.compile(r"(?P<name>--?(?:[^\s=!@?]+|[@?])|\+)(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?")
 
 
 @lru_cache(maxsize=None)

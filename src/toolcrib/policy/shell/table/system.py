@@ -134,7 +134,6 @@ PROGRAMS = {
         "text*", "-K!process --kill!process -D=write --diag=write"
     ),
     "stty": _LOOKS,
-    "printenv": program("text*"),
     "date gdate": program("text*", "-s!system --set!system -d= --date= -f=read --file=read -r=list --reference=list -I --iso-8601 -R -u --rfc-3339= -j -v=", handler=_date),
     "hostname": program("text*", "-F!system --file!system -b!system -f -s -i -I -d -A -y", handler=_hostname),
     "domainname nisdomainname dnsdomainname": program("text*", handler=_hostname),

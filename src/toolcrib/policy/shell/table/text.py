@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, of_operands, of_options, plain
+from ..effects import Call, Effect, of_operands, of_options, plain, literal
 from .sedscript import sed_effects
 from .spec import program
 
@@ -81,6 +81,14 @@ def _yq(call: Call) -> Iterator[Effect]:
     yield from plain(call, "text write*" if changes else "text read*")
 
 
+def _less(call: Call) -> Iterator[Effect]:
+    """`less +!command file` runs a command at once."""
+    for word in call.values("+"):
+        if "!" in word.start or "|" in word.start:
+            yield Effect("shell", literal(word.start.partition("!")[2] or word.start), "runs a command from a pager")
+    yield from plain(call)
+
+
 _READS = "-n= -c= --lines= --bytes= -s= --files0-from=read"
 _GREP = (
     "-e= --regexp= -f=read --file=read -m= --max-count= -A= -B= -C= --after-context= --before-context= --context= --include= "
@@ -154,5 +162,5 @@ PROGRAMS = {
     "envsubst gettext ngettext": program("text*"),
     "pdftotext": program("read write", "-f= -l= -r="),
     "pdfinfo  identify mediainfo ffprobe": program("read*", "-format= -show_entries= -of= -v= -print_format= -select_streams= -i=read", single=True),
-    "less more most pg": program("read*", "-p= -P= -j= -x= -z= -b= -t= -T=read -k=exec -K= -o=write -O=write --log-file=write --lesskey-src=exec + "),
+    "less more most pg": program("read*", "-p= -P= -j= -x= -z= -b= -t= -T=read -k=exec -K= -o=write -O=write --log-file=write --lesskey-src=exec +", handler=_less),
 }  # fmt: skip
