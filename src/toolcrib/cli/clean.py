@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import show
 from .options import OK, REFUSED, Options, single
+
+if TYPE_CHECKING:
+    from ..record.state import Removal, StateFolder
 
 
 def clean(
@@ -17,10 +20,12 @@ def clean(
         bool, typer.Option("--all", help="All spilled outputs, undo history and trash, whatever their age.")
     ] = False,
 ) -> int:
-    """Remove spilled outputs and undo history that are too old or too large. The record of calls stays.
+    """Remove spilled outputs, undo history and recorded calls that are too old or too large.
 
-    Spilled outputs are kept 7 days and 2 GiB, undo history and trash 30 days and 2 GiB. --all asks first.
+    Spilled outputs are kept 7 days and 2 GiB, undo history and trash 30 days and 2 GiB, the record of calls as
+    record.keep_days and record.max_bytes say (a year, 1 GiB), even with --all. --all asks first.
     """
+    settings = options.settings(quiet=True)
     state = options.state()
     if everything and not dry_run and not options.yes:
         sizes = state.sizes()
@@ -32,6 +37,7 @@ def clean(
         report = state.clean(spill_quota=0, spill_age=0, journal_quota=0, journal_age=0, dry_run=dry_run)
     else:
         report = state.clean(dry_run=dry_run)
+    report.removed.extend(_old_calls(state, settings.record.keep_days, settings.record.max_bytes, dry_run))
     if options.json:
         show.out_json({
             "folder": str(state.path), "sizes": report.sizes, "freed": report.freed, "dry_run": report.dry_run,
@@ -44,6 +50,17 @@ def clean(
     held = ", ".join(f"{part} {show.size(size)}" for part, size in report.sizes.items())
     show.say(f"{show.size(report.freed)} {verb} in {state.path} (held before: {held})")
     return OK
+
+
+def _old_calls(state: StateFolder, days: int, max_bytes: int, dry_run: bool) -> list[Removal]:
+    """Drop what the record need not keep; the rest can still be verified."""
+    from ..record.retention import Retention, apply
+    from ..record.state import Removal
+
+    if not state.record_db.exists():
+        return []
+    gone = apply(state.record_db, Retention(days, max_bytes), slack=0, dry_run=dry_run)
+    return [Removal("record", f"{gone.rows:,} rows", gone.size, gone.age)] if gone.rows else []
 
 
 app = single("clean", clean)

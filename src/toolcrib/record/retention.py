@@ -125,7 +125,7 @@ def _remove(connection: sqlite3.Connection, last: int, stop: Callable[[], bool])
         with transaction(connection):
             first = connection.execute("SELECT min(seq) FROM record").fetchone()[0]
             connection.execute("DELETE FROM record WHERE seq <= ?", [min(last, first + _CHUNK - 1)])
-        connection.execute("PRAGMA incremental_vacuum").fetchall()  # give the space back
+        connection.executescript("PRAGMA incremental_vacuum")  # gives the space back; execute() stops after a page
         if first + _CHUNK > last or stop():
             return
         time.sleep(0.005)  # others write, too
