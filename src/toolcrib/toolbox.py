@@ -377,6 +377,7 @@ def default_tools(
     What is not given is made: the journal in the workspace's state folder, the platform's sandbox. `closers` gets
     what ends background sessions and closes what was made. A `Toolbox` does all this and has a policy, too.
     """
+    from .boundary.filesystems import may_hang
     from .boundary.sandbox import SandboxSettings, select_sandbox
     from .boundary.workspace import Workspace
     from .builtin.search import SearchTools
@@ -402,9 +403,13 @@ def default_tools(
     )
     if closers is not None:
         closers += [*made, shell.close]
-    return [
+    tools = [
         *file_tools(workspace, journal), *SearchTools(workspace, ripgrep=ripgrep).tools(), *shell.tools(),
     ]  # fmt: skip
+    if any(may_hang(each.path) for each in workspace.roots()):
+        for tool in tools:  # their judges look at files
+            tool.judge_blocks = True
+    return tools
 
 
 def _keep_out(roots: Iterable[Path], state_home: Path) -> None:

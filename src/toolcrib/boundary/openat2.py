@@ -123,12 +123,17 @@ def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
     os.unlink(src, dir_fd=src_dir_fd)
 
 
-def kernel_filesystem(fd: int) -> str | None:
-    """The name of the kernel's own file system (/proc, /sys …) that an open file belongs to, or None."""
+def filesystem_type(fd: int) -> int | None:
+    """The number of the file system that an open file belongs to (statfs(2)'s f_type); None where it is not known."""
     if _libc is None:
         return None
     buffer = ctypes.create_string_buffer(256)  # struct statfs is 120 bytes here; its first long is the type
     if _libc.fstatfs(ctypes.c_int(fd), buffer) != 0:
         return None
-    kind = ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
-    return _KERNEL_FILESYSTEMS.get(kind)
+    return ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
+
+
+def kernel_filesystem(fd: int) -> str | None:
+    """The name of the kernel's own file system (/proc, /sys …) that an open file belongs to, or None."""
+    kind = filesystem_type(fd)
+    return None if kind is None else _KERNEL_FILESYSTEMS.get(kind)

@@ -80,7 +80,8 @@ class Tool:
     seconds and characters; `sequential` tools never run beside others in a batch, `exclusive` ones never beside
     any call in the registry; `aliases` are other spellings of parameters, accepted and never shown; `names` are
     other names of the tool itself, likewise; `poll` exempts it from the loop guard; `judge` and `preview` speak
-    for its arguments before it runs. `paths` and `command_argument` say which arguments hold paths and a shell
+    for its arguments before it runs; one whose `judge_blocks` (it looks at files that may be far away) is asked in a
+    thread instead of on the event loop. `paths` and `command_argument` say which arguments hold paths and a shell
     command, so that rules can be held against them; `origin` names the server that a tool comes from.
     """
 
@@ -105,6 +106,7 @@ class Tool:
     aliases: Mapping[str, str] = EMPTY
     names: tuple[str, ...] = ()
     judge: Judge | None = None
+    judge_blocks: bool = False
     preview: Preview | None = None
     timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None
     paths: Paths = EMPTY

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.policy")
 
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
+JUDGE_SECONDS = 10.0  # for a judge that may block; others are plain functions of the arguments
 APPROVAL_POLICIES = ("always_allow", "always_require", "require_for_tools", "require_for_dangerous")
 
 
@@ -183,6 +184,22 @@ class Policy:
             return Check("allow", check.category, "approval:off", f"approvals are off ({check.reason})", check.step)
         return check
 
+    def _check(self, request: CallRequest) -> Check:
+        return self.check(request.tool, request.arguments, request.ctx)
+
+    async def _checked(self, request: CallRequest) -> Check:
+        """The check of a tool whose judge may have to wait: in a thread, and a refusal if that takes too long."""
+        import asyncio
+
+        from ..core.threads import ThreadsExhausted, shared_threads
+
+        try:
+            async with asyncio.timeout(JUDGE_SECONDS):
+                return await shared_threads.run(self._check, {"request": request})
+        except (TimeoutError, ThreadsExhausted):
+            reason = f"the check of this call took longer than {JUDGE_SECONDS:g} s; is a disk out of reach?"
+            return Check("deny", str(request.tool.category), None, reason, 1)
+
     # --- the authorizer
 
     def hides(self, tool: Tool) -> bool:
@@ -209,7 +226,7 @@ class Policy:
             over = self.limits.count(request.tool, request.ctx)
             if over is not None:
                 return ToolOutput.error(f"{request.tool.name} was not run: {over}", "denied", meta={"rule": "limits"})
-        verdict = self.check(request.tool, request.arguments, request.ctx)
+        verdict = await self._checked(request) if request.tool.judge_blocks else self._check(request)
         if verdict.verdict == "deny":
             text = f"{request.tool.name} was denied: {verdict.reason}"
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})

@@ -1,0 +1,58 @@
+"""Judges that may have to wait are asked beside the event loop, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import Tool, tool
+from toolcrib.core.verdict import Judgement
+from toolcrib.policy import policy
+from toolcrib.policy.policy import Policy
+
+
+def made(seconds: float, seen: list[int]) -> Tool:
+    def judge(args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        seen.append(threading.get_ident())
+        time.sleep(seconds)
+        return None
+
+    @tool(category="filesystem_read", judge=judge)
+    def far_away() -> str:
+        """Look at a disk that is far away."""
+        return "done"
+
+    far_away.judge_blocks = True
+    return far_away
+
+
+async def test_it_runs_in_a_thread_and_the_loop_goes_on() -> None:
+    seen: list[int] = []
+    registry = ToolRegistry([made(0.3, seen)], Policy())
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.01)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    assert (await registry.execute("far_away", {})).for_llm == "done"
+    ticking.cancel()
+    assert ticks > 3
+    assert threading.get_ident() not in seen
+
+
+async def test_one_that_takes_too_long_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy, "JUDGE_SECONDS", 0.1)
+    output = await ToolRegistry([made(1.0, [])], Policy()).execute("far_away", {})
+    assert output.error_kind == "denied"
+    assert "took longer than" in output.for_llm
