@@ -66,6 +66,8 @@ def bound(
     if redact is not None:
         text = redact(text)
         for_user = redact(for_user) if for_user else for_user
+        if output.meta and (meta := map_texts(dict(output.meta), redact)) != output.meta:
+            output = replace(output, meta=meta)
     clean = text if text.isprintable() else _UNSAFE.sub(_escape, text)
     if for_user is not None:
         for_user = cut(safe(for_user), max(limit, MIN_DATA_CHARS), None)
@@ -154,10 +156,25 @@ def _at(where: str | None) -> str:
 
 
 def _measure(block: ImageBlock | AudioBlock | ResourceBlock, redact: Redact | None) -> tuple[Any, int]:
-    if isinstance(block, ResourceBlock) and block.text is not None:
-        bare = safe(redact(block.text) if redact is not None else block.text)
-        block = replace(block, text=bare)
+    if isinstance(block, ResourceBlock):
+        if redact is not None:
+            block = _resource_without_secrets(block, redact)
+        if block.text is not None:
+            block = replace(block, text=safe(block.text))
     return block, len(_bytes_of(block))
+
+
+def _resource_without_secrets(block: ResourceBlock, redact: Redact) -> ResourceBlock:
+    """The name and what it holds; bytes only where they are text."""
+    data = block.data
+    if data is not None:
+        try:
+            data = redact(data.decode("utf-8")).encode("utf-8")
+        except UnicodeDecodeError:
+            pass
+    text = None if block.text is None else redact(block.text)
+    name = None if block.name is None else redact(block.name)
+    return replace(block, uri=redact(block.uri), text=text, data=data, name=name)
 
 
 def _bytes_of(block: ImageBlock | AudioBlock | ResourceBlock) -> bytes:

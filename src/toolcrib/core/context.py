@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from .empty import EMPTY
+from .errors import ToolError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +41,7 @@ class ToolContext:
     ask: Ask | None = field(default=None, compare=False, repr=False)
     on_progress: Progress | None = field(default=None, compare=False, repr=False)
     is_cancelled: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
+    secret_of: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
 
     def with_channel(self, channel: str, chat_id: str | None = None) -> ToolContext:
         """A copy that speaks for another channel and chat."""
@@ -55,6 +57,17 @@ class ToolContext:
     def cancelled(self) -> bool:
         """Whether this call was cancelled or timed out meanwhile."""
         return self.is_cancelled is not None and self.is_cancelled()
+
+    def secret(self, name: str) -> str:
+        """The value of the secret of this name, for tools that it was granted to. Raises ToolError for others.
+
+        It is read when first asked for, which may take the time of a command; what the tool answers is redacted.
+        """
+        if self.secret_of is None:
+            raise ToolError(
+                f"no secrets are granted here, so {name!r} cannot be had; a toolbox grants them by [secrets]"
+            )
+        return self.secret_of(name)
 
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress; silently nothing where nobody listens."""

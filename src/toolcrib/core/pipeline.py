@@ -10,6 +10,7 @@ unless somebody needs it. A stage that nobody filled in costs one comparison.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import logging
 import os
@@ -20,7 +21,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from .authorize import Authorizer, CallRequest, Grant
-from .bound import Redact, Spill, bound, safe
+from .bound import Redact, Spill, bound, map_texts, safe
 from .context import EMPTY_CONTEXT, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
 from .drive import NOT_STARTED, TimedOut, drive
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
@@ -117,6 +118,8 @@ class Pipeline:
         self.guard: Guard | None = None
         self.flow: Flow | None = None
         self.redact: Redact | None = None
+        self.secrets: Callable[[Tool, str], str] | None = None
+        """`secrets(tool, name)` gives a tool the value of a secret that was granted to it, or raises ToolError."""
         self.spill: Spill | None = None
         self.dry_run = False
         self.events = EventStream()
@@ -164,25 +167,26 @@ class Pipeline:
         try:
             kwargs, text = tool.bind(arguments)
         except InvalidArguments as error:
-            return invalid(tool, error)
+            return self._clean(invalid(tool, error))
         except Exception as error:
-            return unexpected(tool, error)
-        if self.authorizer is not None and tool not in self._cleared:
-            return await self._authorized(tool, kwargs, text, ctx, call_id or self.new_id(), waiting, None)
-        if (self.intent is not None or self.dry_run) and not tool.is_read_only:
-            return await self._authorized(tool, kwargs, text, ctx, call_id or self.new_id(), waiting, None)
+            return self._clean(unexpected(tool, error))
+        if (self.authorizer is not None and tool not in self._cleared) or (
+            (self.intent is not None or self.dry_run) and not tool.is_read_only
+        ):
+            call_id = call_id or self.new_id()
+            return self._clean(await self._authorized(tool, kwargs, text, ctx, call_id, waiting, None))
         return await self._perform(tool, kwargs, ctx, call_id or self.new_id())
 
     def refused(
         self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, output: ToolOutput
     ) -> ToolOutput:
         """The outcome of a call that never reached a tool; it is an event like any other."""
-        output = with_hint(output)
+        output = self._clean(with_hint(output))
         if self.events.listeners:
             ctx = ctx or EMPTY_CONTEXT
             verdict = _verdict(output)
             self.events.emit(
-                CallFinished(call_id or self.new_id(), safe(name), "", self._told(_show(arguments))[:2000],
+                CallFinished(call_id or self.new_id(), safe(self._told(name)), "", self._told(_show(arguments))[:2000],
                              ctx.session_id, time.time(), 0.0, output, verdict, None, None, ctx.channel, True)
             )  # fmt: skip
         return output
@@ -196,6 +200,17 @@ class Pipeline:
         except Exception:
             log.exception("arguments could not be redacted")
             return "(withheld)"
+
+    def _clean(self, output: ToolOutput) -> ToolOutput:
+        """An error output without secrets: what refuses a call may quote its arguments."""
+        if self.redact is None or not output.is_error:
+            return output
+        try:
+            text, meta = self.redact(output.for_llm), map_texts(dict(output.meta), self.redact)
+        except Exception:
+            log.exception("an error could not be redacted")
+            text, meta = "the error was withheld", {}
+        return output if text is output.for_llm and meta == output.meta else replace(output, for_llm=text, meta=meta)
 
     async def _observed(
         self,
@@ -226,7 +241,9 @@ class Pipeline:
                 output = await self._guarded(tool, kwargs, text, ctx, call_id, waiting, trace)
         except BaseException as error:
             if self.events.listeners:
-                kind = "the call was cancelled" if isinstance(error, asyncio.CancelledError) else repr(error)
+                kind = (
+                    "the call was cancelled" if isinstance(error, asyncio.CancelledError) else self._told(repr(error))
+                )
                 self._emit_finished(
                     tool,
                     self._told(trace.text or text or _show(arguments)),
@@ -238,6 +255,7 @@ class Pipeline:
                     trace,
                 )
             raise
+        output = self._clean(output)
         if self.events.listeners:
             self._emit_finished(
                 tool, self._told(trace.text or text or _show(arguments)), ctx, call_id, started, begun, output, trace
@@ -455,8 +473,10 @@ class Pipeline:
         """Run the tool under its timeout, with its own context; wrap, redact and bound what it returns."""
         own = _own_context(ctx, call_id)
         timeout = tool.timeout
-        if self.events.listeners:
+        if self.events.listeners or (self.redact is not None and own.on_progress is not None):
             self._report_progress(own, tool)
+        if self.secrets is not None or own.secret_of is not None:
+            own.__dict__["secret_of"] = None if self.secrets is None else functools.partial(self.secrets, tool)
         token = _current.set(own)
         watched = self.watchers
         if watched:
@@ -553,6 +573,7 @@ class Pipeline:
         door, events = own.on_progress, self.events
 
         async def report(done: float, total: float | None, message: str | None) -> None:
+            message = None if message is None else self._told(message)
             events.emit(CallProgress(own.call_id or "", tool.name, done, total, message))
             if door is not None:
                 await door(done, total, message)

@@ -1,0 +1,227 @@
+"""What the issuers' keys look like: a table. Nothing is compiled before a text has what a pattern looks for.
+
+Shapes are those the issuers document, and gitleaks' and GitHub's lists of secret scanning patterns. Every expression
+takes linear time: repeats are possessive or bounded, and begin at a literal.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+Accept = Callable[[str], bool]
+
+
+class Span(NamedTuple):
+    """A secret in a text: where it stands, and what is shown instead."""
+
+    start: int
+    end: int
+    mask: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One kind of secret. The group `s`, or the whole match, is the secret; `accept` may say that it is none.
+
+    Every match begins with one of the `needles`, or with `scan` has one within. `context`: it is known by what
+    stands before it and may be short; all others have, or follow, a run of 19 token characters.
+    `whole`: nothing of it is shown, however long it is.
+    """
+
+    name: str
+    needles: tuple[str, ...]
+    expression: str
+    accept: Accept | None = None
+    context: bool = False
+    whole: bool = False
+    scan: bool = False
+    shown: str | None = None
+
+    def spans(self, text: str) -> list[Span]:
+        """The secrets of this kind in a text."""
+        found: list[Span] = []
+        for match in self._matches(text):
+            start, end = match.span("s" if "s" in match.re.groupindex else 0)
+            if start < end and (self.accept is None or self.accept(text[start:end])):
+                found.append(Span(start, end, self.shown or mask(text[start:end], whole=self.whole)))
+        return found
+
+    def _matches(self, text: str) -> Iterator[re.Match[str]]:
+        expression = compiled(self.expression)
+        if self.scan or not self.needles:
+            yield from expression.finditer(text)
+            return
+        for needle in self.needles:
+            at = text.find(needle)
+            while at >= 0:
+                match = expression.match(text, at)
+                if match is not None:
+                    yield match
+                at = text.find(needle, match.end() if match is not None and match.end() > at else at + 1)
+
+
+def mask(secret: str, *, whole: bool = False) -> str:
+    """`sk-a***wxyz`: the first and the last four characters; nothing of what is shorter than 16."""
+    return "***" if whole or len(secret) < 16 else f"{secret[:4]}***{secret[-4:]}"
+
+
+@functools.cache
+def compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression)
+
+
+def _mixed(token: str) -> bool:
+    """Not words with hyphens between them: a digit or a capital is in it, beyond the prefix."""
+    return any(c.isdigit() or c.isupper() for c in token[3:]) and len(set(token)) > 8
+
+
+def _has_digit(token: str) -> bool:
+    return any(c.isdigit() for c in token) and len(set(token)) > 5
+
+
+_TEMPLATE = ("$", "{", "<", "%(", "%s", "[", "*", "...", "…")
+_WORDS = re.compile(r"(?i)(?:your|my|example|changeme|change_me|placeholder|dummy|xxx+|todo|none|null|true|false|test)")
+
+
+def _no_template(value: str) -> bool:
+    """Not `$TOKEN`, `<token>`, `{token}` or what was masked already."""
+    return not value.startswith(_TEMPLATE) and "***" not in value
+
+
+def _password(value: str) -> bool:
+    return _no_template(value) and not value.startswith("//")
+
+
+def _assigned(value: str) -> bool:
+    """A value of a variable: no template, path, address, word or placeholder."""
+    if not _no_template(value) or value.startswith(("/", "~/", "./", "http://", "https://")) or _WORDS.match(value):
+        return False
+    kinds = (any(c.isdigit() for c in value), any(c.islower() for c in value), any(c.isupper() for c in value))
+    return sum(kinds) >= 2 and len(set(value)) >= 6 and "(" not in value
+
+
+def _basic(value: str) -> bool:
+    from base64 import b64decode
+
+    try:
+        return b":" in b64decode(value + "=" * (-len(value) % 4), validate=True)
+    except ValueError:
+        return False
+
+
+# What may stand before a key whose letters could go on to the left: also the end of an escape (`\n`, `%3D`,
+# `\u0022`, a terminal's colours), whose last letter is no letter of the text.
+_LEFT = (
+    r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})"
+    r"|(?<=\x1b\[[Km])|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)|(?<=\x1b\[\d;\d\dm)|(?<=\x1b\[\d\d;\d\dm))"
+)
+_LEFT_OF_WORD = _LEFT.replace("A-Za-z0-9_", "A-Za-z0-9")  # `api_key_sk-…`
+_RIGHT = r"(?![A-Za-z0-9])"
+_QUOTES = r"[\"'\\\s]{0,6}"
+
+TOKENS: tuple[Pattern, ...] = (
+    # OpenAI, Anthropic (sk-ant-), OpenRouter (sk-or-), DeepSeek and others
+    Pattern("sk key", ("sk-",), rf"{_LEFT_OF_WORD}sk-[\w-]{{20,}}+", _mixed),
+    Pattern("AWS key id", ("AKIA", "ASIA", "ABIA", "ACCA"), rf"{_LEFT_OF_WORD}A(?:KI|SI|BI|CC)A[A-Z0-9]{{16}}{_RIGHT}"),
+    Pattern("GitHub token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9_]{20,}+", _has_digit),
+    Pattern("GitHub token", ("github_pat_",), r"github_pat_\w{22,}+"),
+    Pattern(
+        "GitLab token",
+        ("glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-", "glsoat-"),
+        r"gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-[\w-]{16,}+(?:\.[a-z0-9]{2}\.[a-z0-9]{9})?+",
+    ),
+    Pattern("GitLab runner token", ("GR1348941",), r"GR1348941[\w-]{20,}+"),
+    Pattern("Slack token", ("xox",), r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,}+", _has_digit),
+    Pattern("Slack app token", ("xapp-",), r"xapp-\d-[A-Za-z0-9-]{20,}+"),
+    Pattern("Google API key", ("AIza",), rf"{_LEFT_OF_WORD}AIza[\w-]{{35}}(?![\w-])"),
+    Pattern("Google OAuth secret", ("GOCSPX-",), r"GOCSPX-[\w-]{20,}+"),
+    Pattern("Google OAuth token", ("ya29.",), rf"{_LEFT_OF_WORD}ya29\.[\w-]{{20,}}+(?:\.[\w-]++)*+"),
+    Pattern("Google refresh token", ("1//0",), rf"{_LEFT}1//0[\w-]{{35,}}+", _mixed),
+    Pattern("Stripe key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"),
+    Pattern("Stripe webhook secret", ("whsec_",), r"whsec_[A-Za-z0-9+/=]{16,}+"),
+    Pattern("Telegram bot token", (":AA",), rf"{_LEFT}(?:bot)?\d{{6,12}}:AA[\w-]{{32,34}}(?![\w-])", scan=True),
+    Pattern("npm token", ("npm_",), r"npm_[A-Za-z0-9]{30,}+"),
+    Pattern("PyPI token", ("pypi-",), r"pypi-A[\w-]{40,}+"),
+    Pattern("DigitalOcean token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[oprt]_v1_[a-f0-9]{40,}+"),
+    Pattern("Hugging Face token", ("hf_", "api_org_"), r"(?:(?<![A-Za-z0-9])hf_|api_org_)[A-Za-z0-9]{30,}+", _mixed),
+    Pattern("SendGrid key", ("SG.",), rf"{_LEFT_OF_WORD}SG\.[\w-]{{16,32}}\.[\w-]{{32,64}}"),
+    Pattern("Twilio key", ("SK",), rf"{_LEFT_OF_WORD}SK[0-9a-f]{{32}}{_RIGHT}"),
+    Pattern("Databricks token", ("dapi",), rf"{_LEFT_OF_WORD}dapi[a-f0-9]{{32}}(?:-\d)?{_RIGHT}"),
+    Pattern("age key", ("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[0-9A-Z]{50,}+"),
+    Pattern("Mailgun key", ("key-",), rf"{_LEFT_OF_WORD}key-[0-9a-f]{{32}}{_RIGHT}"),
+    Pattern("Mailchimp key", ("-us",), rf"{_LEFT_OF_WORD}[0-9a-f]{{32}}-us\d{{1,2}}{_RIGHT}", scan=True),
+    Pattern("Shopify token", ("shp",), r"shp(?:at|ca|pa|ss|tka)_[A-Fa-f0-9]{32,}+"),
+    Pattern("Square token", ("sq0",), r"sq0[a-z]{3}-[\w-]{22,}+"),
+    Pattern("Vault token", ("hvs.", "hvb.", "hvr."), rf"{_LEFT_OF_WORD}hv[sbr]\.[\w-]{{24,}}+", _mixed),
+    Pattern("Terraform token", (".atlasv1.",), rf"{_LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[\w=-]{{50,}}+", scan=True),
+    Pattern("Grafana token", ("glsa_", "glc_"), r"gl(?:sa|c)_[A-Za-z0-9+/_=]{32,}+", _mixed),
+    Pattern("New Relic key", ("NRAK-",), r"NRAK-[A-Z0-9]{27}"),
+    Pattern("Postman key", ("PMAK-",), r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}"),
+    Pattern("Docker token", ("dckr_",), r"dckr_[op]at_[\w-]{20,}+"),
+    Pattern("Tailscale key", ("tskey-",), r"tskey-[a-z]+-[A-Za-z0-9-]{16,}+", _mixed),
+    Pattern("Replicate token", ("r8_",), rf"{_LEFT}r8_[A-Za-z0-9]{{36,}}+"),
+    Pattern("Groq key", ("gsk_",), r"gsk_[A-Za-z0-9]{40,}+"),
+    Pattern("xAI key", ("xai-",), rf"{_LEFT_OF_WORD}xai-[A-Za-z0-9]{{60,}}+"),
+    Pattern("Perplexity key", ("pplx-",), r"pplx-[A-Za-z0-9]{32,}+"),
+    Pattern("NVIDIA key", ("nvapi-",), r"nvapi-[\w-]{40,}+"),
+    Pattern("Figma token", ("figd_",), r"figd_[\w-]{30,}+"),
+    Pattern("Linear key", ("lin_api_", "lin_oauth_"), r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}+"),
+    Pattern("Notion token", ("ntn_",), r"(?<![A-Za-z0-9])ntn_[A-Za-z0-9]{40,}+"),
+    Pattern("Supabase key", ("sbp_", "sb_secret_"), r"(?:sbp_[a-f0-9]{40}|sb_secret_[\w-]{20,}+)"),
+    Pattern("Sentry token", ("sntrys_", "sntryu_"), r"sntry[su]_[\w+/=-]{40,}+"),
+    Pattern("PlanetScale secret", ("pscale_",), r"pscale_(?:tkn|oauth|pw)_[\w.=-]{30,}+"),
+    Pattern("RubyGems key", ("rubygems_",), r"rubygems_[a-f0-9]{40,}+"),
+    Pattern("Dynatrace token", ("dt0c01.", "dt0s0"), r"dt0[a-z]\d\d\.[A-Z0-9]{20,24}\.[A-Z0-9]{60,}+"),
+    Pattern("Doppler token", ("dp.",),
+            r"(?<![A-Za-z0-9])dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]++\.)?[A-Za-z0-9]{40,}+"),
+    Pattern("Pulumi token", ("pul-",), rf"{_LEFT_OF_WORD}pul-[a-f0-9]{{40}}"),
+    Pattern("Atlassian token", ("ATATT3", "ATCTT3", "ATBB"), rf"{_LEFT_OF_WORD}AT(?:ATT3|CTT3|BB)[\w=-]{{28,}}+"),
+    Pattern("Facebook token", ("EAA",), rf"{_LEFT_OF_WORD}EAA[MC][A-Za-z0-9]{{80,}}+{_RIGHT}"),
+    Pattern("LangSmith key", ("lsv2_",), r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}"),
+    Pattern("1Password token", ("ops_eyJ",), r"ops_eyJ[\w+/=-]{100,}+"),
+    Pattern("Heroku key", ("HRKU-",), r"HRKU-[\w-]{36,}+"),
+    Pattern("Netlify token", ("nfp_",), r"(?<![A-Za-z0-9])nfp_[A-Za-z0-9]{36,}+"),
+    Pattern("Azure client secret", ("Q~",), r"(?<![\w~.-])[\w~.-]{3}[78]Q~[\w~.-]{31,34}(?![\w~.-])", scan=True),
+    Pattern("JWT", ("eyJ",), rf"{_LEFT_OF_WORD}eyJ[\w-]{{10,}}+\.[\w-]{{8,}}+\.[\w-]*+(?:\.[\w-]++\.[\w-]++)?+",
+            shown="eyJ***.***.***"),
+    Pattern("Slack webhook", ("hooks.slack.com/",),
+            r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<s>[\w/-]{20,}+)"),
+    Pattern("Discord webhook", ("discord.com/", "discordapp.com/"),
+            r"discord(?:app)?\.com/api/webhooks/(?P<s>\d{10,}/[\w-]{40,}+)"),
+    Pattern("AWS session token", ("ession_token", "essionToken", "ESSION_TOKEN"),
+            rf"(?i:ession_?token){_QUOTES}[:=]{_QUOTES}(?P<s>[A-Za-z0-9/+]{{100,}}+=*+)"),
+)  # fmt: skip
+"""Secrets that have, or stand near, a run of 19 token characters."""
+
+# A name that says so, the rest of it, and the value: `DB_PASSWORD=…`, `API_KEY_OLD="…`, as in files of variables.
+_ASSIGNED = r"(?:_[A-Z0-9_]{0,30})?=[\"'\\]{0,2}(?P<s>[^\s\"'\\;&|`,)]{8,512})"
+_HEADER = rf"{_QUOTES}[:=,]{_QUOTES}(?i:bearer|basic|token) {{1,4}}(?P<s>[A-Za-z0-9._~+/-]{{8,}}+=*+)"
+_AWS = rf"(?i:[_ -]?(?:access[_ -]?)?key){_QUOTES}[:=,]{_QUOTES}(?P<s>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])"
+_KEY_OF = "|".join(
+    f"(?<={word}_KEY)" for word in ("API", "ACCESS", "PRIVATE", "SECRET", "MASTER", "AUTH", "ENCRYPTION")
+)
+
+CONTEXTS: tuple[Pattern, ...] = (
+    Pattern("password in a URL", ("://",),
+            r"://[^\s/@:\"'<>\\]{0,256}:(?P<s>[^\s/\"'<>\\]{1,256})@(?=[\w\[$<{])", _password,
+            context=True, whole=True),
+    Pattern("bearer token", ("earer ",), r"earer {1,4}(?P<s>[A-Za-z0-9._~+/-]{16,}+=*+)", _has_digit, context=True),
+    Pattern("bearer header", ("earer ",),
+            r"(?<=uthorization: [Bb])earer (?P<s>[A-Za-z0-9._~+/-]{8,}+=*+)", _no_template,
+            context=True),
+    Pattern("authorization header", ("uthorization", "UTHORIZATION"), rf"(?i:uthorization){_HEADER}", _no_template),
+    Pattern("basic login", ("asic ",), r"asic {1,4}(?P<s>[A-Za-z0-9+/]{8,}+=*+)", _basic, context=True, whole=True),
+    Pattern("AWS secret key", ("ecret", "SECRET"), rf"(?i:secret|ecret){_AWS}", _mixed, context=True),
+    Pattern("Azure key", ("Key=",), r"Key=(?<=AccountKey=)(?P<s>[A-Za-z0-9+/]{40,}+=*+)", context=True),
+    Pattern("Azure key", ("Key=",), r"Key=(?<=SharedAccessKey=)(?P<s>[A-Za-z0-9+/]{40,}+=*+)", context=True),
+    Pattern("password variable", ("ASSWORD", "ASSWD"),
+            rf"ASSW(?:OR)?D{_ASSIGNED}", _assigned, context=True, whole=True),
+    Pattern("secret variable", ("SECRET",), rf"SECRET(?:_KEY)?{_ASSIGNED}", _assigned, context=True),
+    Pattern("token variable", ("TOKEN",), rf"TOKEN{_ASSIGNED}", _assigned),
+    Pattern("key variable", ("_KEY",), rf"_KEY(?:{_KEY_OF}){_ASSIGNED}", _assigned),
+)  # fmt: skip
+"""Secrets known by what stands before them."""

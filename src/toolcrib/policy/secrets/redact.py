@@ -1,0 +1,189 @@
+"""Takes secrets out of texts: `redact(text)` returns the same object where there are none.
+
+The common case is one look at a text: has it a run of 19 characters as keys are made of, or one of a few words?
+Only then are the patterns asked, and of those only the ones whose needle is there.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from ...core.errors import ConfigError
+from . import pem
+from .patterns import CONTEXTS, TOKENS, Pattern, Span, compiled
+from .values import SHORTEST, Value, joined
+
+# Classes of characters, one byte each: "a" and "b" may stand in a key, and no key is made of "a" alone.
+_WORD = b"abcdefghijklmnopqrstuvwxyz-_"
+_MARKED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_RUNS = bytes(97 if byte in _WORD or byte in _MARKED else 32 for byte in range(256))
+_MARKS = bytes(97 if byte in _WORD else 98 if byte in _MARKED else 32 for byte in range(256))
+_RUN = b"a" * 19
+_BEFORE = 48  # characters before a run that may belong to what it is a part of: `123456789:`, `SG.`, `API_KEY = "`
+_SHORTEST = 8  # nothing shorter is looked at: `a://b:c@d`
+_ROUNDS = 4
+
+_NEAR = tuple(
+    (needle, pattern) for pattern in (*TOKENS, *CONTEXTS) if not pattern.context for needle in pattern.needles
+)
+_ANYWHERE = tuple((needle, pattern) for pattern in CONTEXTS if pattern.context for needle in pattern.needles)
+
+
+class Redactor:
+    """The secrets of one toolbox: those that show what they are, and the values it granted.
+
+    `patterns` are further regular expressions (of a group `s` in one, only the group); `allow` are texts that look
+    like secrets and are none. Granted values are added at any time and from any thread.
+    """
+
+    def __init__(self, *, patterns: Iterable[str] = (), allow: Iterable[str] = ()) -> None:
+        self.allow = frozenset(allow)
+        self.own = tuple(_own(number, expression) for number, expression in enumerate(patterns))
+        self.values: tuple[Value, ...] = ()
+
+    def grant(self, name: str, value: str) -> None:
+        """From now on this value is shown nowhere. Raises ConfigError for one that is too short to be told apart."""
+        if len(value) < SHORTEST:
+            raise ConfigError(
+                f"secrets.{name}: the value has {len(value)} characters; a secret needs at least {SHORTEST}, because "
+                "it is removed from every text, and shorter ones stand in many by chance"
+            )
+        if not any(known.value == value for known in self.values):
+            self.values = (*self.values, Value(name, value))
+
+    def redact(self, text: str) -> str:
+        """The text without secrets; the same object where there are none. Never raises."""
+        if len(text) < _SHORTEST:
+            return text
+        near = _near_runs(text)
+        if (
+            near
+            or "earer " in text
+            or "asic " in text
+            or "ecret" in text
+            or "SECRET" in text
+            or "ASSW" in text
+            or "Key=" in text
+            or ("://" in text and "@" in text)
+            or "IVATE KEY" in text
+            or self.own
+            or self._stands(text)
+        ):
+            return self._replaced(text, near)
+        return text
+
+    def spans(self, text: str, near: str | None = None) -> list[Span]:
+        """The secrets in a text, in order, none within another. `near` is what `_near_runs` gave, if it is known."""
+        found = [span for value in self.values for span in value.spans(text)]
+        held = len(found)
+        for pattern in (*_candidates(text, _near_runs(text) if near is None else near), *self.own):
+            found += pattern.spans(text)
+        if "IVATE KEY" in text:
+            found += pem.spans(text)
+        if self.allow:
+            found = found[:held] + [span for span in found[held:] if text[span.start : span.end] not in self.allow]
+        return _merged(found) if len(found) > 1 else found
+
+    def _stands(self, text: str) -> bool:
+        """Whether a granted value may stand in the text."""
+        if not self.values:
+            return False
+        if any(value.stands_in(text) for value in self.values):
+            return True
+        if "\n" not in text:
+            return False
+        text = joined(text)
+        return any(value.stands_in(text) for value in self.values)
+
+    def _replaced(self, text: str, near: str | None) -> str:
+        for _ in range(_ROUNDS):  # again, should a mask have made something out of what stands beside it
+            found = self.spans(text, near)
+            if not found:
+                break
+            text, near = replaced(text, found), None
+        return text
+
+
+def replaced(text: str, spans: Iterable[Span]) -> str:
+    """The text with the masks in the place of the secrets."""
+    parts: list[str] = []
+    position = 0
+    for start, end, mask in spans:
+        parts += text[position:start], mask
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def _candidates(text: str, near: str) -> Iterable[Pattern]:
+    """The patterns that the text may hold something of."""
+    found = {id(pattern): pattern for needle, pattern in _NEAR if needle in near} if near else {}
+    found |= {id(pattern): pattern for needle, pattern in _ANYWHERE if needle in text}
+    return found.values()
+
+
+def _near_runs(text: str) -> str:
+    """The runs of key characters that are long enough to be a key, with a little of what stands before them.
+
+    Empty where no needle is in it: then no pattern that needs such a run can match.
+    """
+    characters = text.encode("ascii", "replace")
+    runs = characters.translate(_RUNS)
+    at = runs.find(_RUN)
+    if at < 0:
+        return ""
+    marks = characters.translate(_MARKS)
+    parts: list[str] = []
+    done = 0
+    while at >= 0:
+        end = runs.find(b" ", at + len(_RUN))
+        end = len(text) if end < 0 else end
+        if marks.find(b"b", at, end) >= 0:
+            parts.append(text[max(done, at - _BEFORE) : end])
+            done = end
+        at = runs.find(_RUN, end)
+    near = "\n".join(parts)
+    return near if near and _needles().search(near) else ""
+
+
+@functools.cache
+def _needles() -> re.Pattern[str]:
+    """One expression for all needles, as a tree of their letters: a step a character, whatever their number."""
+    tree: dict[str, Any] = {}
+    for needle, _ in _NEAR:
+        place = tree
+        for character in needle:
+            place = place.setdefault(character, {})
+        place[""] = {}
+    return re.compile(_branches(tree))
+
+
+def _branches(tree: dict[str, Any]) -> str:
+    if "" in tree:
+        return ""
+    parts = [re.escape(character) + _branches(inner) for character, inner in sorted(tree.items())]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    """In order; of two that overlap the first, as long as both. A granted value goes before a pattern."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda each: (each.start, -each.end)):
+        if merged and span.start < merged[-1].end:
+            last = merged[-1]
+            merged[-1] = Span(last.start, max(last.end, span.end), last.mask)
+        else:
+            merged.append(span)
+    return merged
+
+
+def _own(number: int, expression: str) -> Pattern:
+    try:
+        found = compiled(expression)
+    except re.error as error:
+        raise ConfigError(f"redact.patterns[{number}]: {error}") from None
+    if found.match(""):
+        raise ConfigError(f"redact.patterns[{number}]: it matches where nothing is, and would mask everything")
+    return Pattern(f"redact.patterns[{number}]", (), expression)

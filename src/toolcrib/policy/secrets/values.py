@@ -1,0 +1,83 @@
+"""A granted secret in the forms that it may take in a text: as it is, quoted, percent-encoded, in base64, in hex."""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import re
+from base64 import b64encode
+from urllib.parse import quote, quote_plus
+
+from .patterns import Span
+
+SHORTEST = 8
+"""Characters a granted value must have: what is shorter stands in many texts by chance."""
+_LONG_LINE = 20
+
+
+class Value:
+    """One granted value, by the name it was granted under."""
+
+    def __init__(self, name: str, value: str) -> None:
+        self.name, self.value = name, value
+        self.mask = f"[secret:{name}]"
+        self.forms = tuple(sorted(forms(value), key=len, reverse=True))
+        self.longest = max(map(len, self.forms))
+
+    def spans(self, text: str) -> list[Span]:
+        """Where any form of it stands, also with line breaks in it."""
+        found: list[Span] = []
+        for form in self.forms:
+            at = text.find(form)
+            while at >= 0:
+                found.append(Span(at, at + len(form), self.mask))
+                at = text.find(form, at + len(form))
+        if not found and "\n" in text and self.stands_in(joined(text)):
+            found = [Span(*match.span(), self.mask) for match in self._broken.finditer(text)]
+        return found
+
+    def stands_in(self, text: str) -> bool:
+        """Whether any form of it is in a text, without breaks."""
+        return any(form in text for form in self.forms)
+
+    @functools.cached_property
+    def _broken(self) -> re.Pattern[str]:
+        gap = r"(?:\r?\n[ \t]{0,8})?"
+        return re.compile("|".join(gap.join(map(re.escape, form)) for form in self.forms))
+
+
+def joined(text: str) -> str:
+    """A text without its line breaks, and what a wrapped line is indented by."""
+    return re.sub(r"\r?\n[ \t]{0,8}", "", text)
+
+
+def forms(value: str) -> set[str]:
+    """The ways a value may be written. Of one with several lines, the long lines as well."""
+    raw = value.encode("utf-8", "surrogateescape")
+    found = {
+        value, quote(value), quote(value, safe=""), quote_plus(value), html.escape(value),
+        html.escape(value, quote=False),
+        repr(value)[1:-1], raw.hex(), raw.hex().upper(), value.replace("'", "'\"'\"'"), value.replace("'", "'\\''"),
+    }  # fmt: skip
+    found |= {re.sub(r"%[0-9A-F]{2}", lambda m: m[0].lower(), each) for each in (quote(value), quote(value, safe=""))}
+    for ascii_only in (True, False):
+        once = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
+        found |= {once, once.replace("/", "\\/"), json.dumps(once, ensure_ascii=ascii_only)[1:-1]}
+    found |= _base64(raw)
+    lines = [line.strip() for line in value.splitlines()]
+    if len(lines) > 1:
+        for line in lines:
+            if len(line) >= _LONG_LINE and " " not in line:
+                found |= {line, *_base64(line.encode("utf-8", "surrogateescape"))}
+    return {form for form in found if len(form) >= SHORTEST}
+
+
+def _base64(raw: bytes) -> set[str]:
+    """What of the bytes is the same in base64 whatever stands before and after them, at each of three offsets."""
+    found: set[str] = set()
+    for offset in range(3):
+        encoded = b64encode(bytes(offset) + raw).decode()
+        core = encoded[-(-8 * offset // 6) : 8 * (offset + len(raw)) // 6]
+        found |= {core, core.replace("+", "-").replace("/", "_")}
+    return found
