@@ -63,14 +63,19 @@ class Audit:
         self._rows: deque[chain.Row] = deque()
         self._lost = 0
         self._running: dict[str, tuple[int, str | None]] = {}  # call id → its intent's seq and arguments
-        self._head = chain.head(self._connection)
         self._wake = threading.Event()
         self._closed = False
         self._thread: threading.Thread | None = None
         self._durable: sqlite3.Connection | None = None  # syncs every commit; opened for the first stored approval
         self._durable_lock = threading.Lock()
         self._keeper: threading.Thread | None = None
-        if keep is not None and retention.through(self._connection, keep) is not None:
+        try:
+            self._head = chain.head(self._connection)
+            due = keep is not None and retention.through(self._connection, keep) is not None
+        except sqlite3.Error as error:
+            self._connection.close()
+            raise unusable(path, error) from error
+        if due:
             self._keeper = threading.Thread(target=self._retain, args=[keep], name="toolcrib-retention", daemon=True)
             self._keeper.start()
 
