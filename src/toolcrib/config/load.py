@@ -17,13 +17,15 @@ from ..core.errors import ConfigError
 from .files import ConfigFile, exists, read_config_file
 from .layers import Layer, PathLike, absolute, check, env_layer, file_layer, flag_layer
 from .merge import Ignored, Merged
+from .remembered import remembered_layers
+from .rules import RuleLayer, Trusts, gather
 from .settings import Origin, Settings
 from .shapes import Shaped, one_line
 from .trust import Status, TrustStore
 
 # Keys that are accepted and kept, but that nothing reads yet. Saying so is the least for those that would tighten.
 NOT_YET: tuple[str, ...] = (
-    "rules", "sandbox.allowed_domains", "tools.exec", "tools.http_request",
+    "sandbox.allowed_domains", "tools.http_request",
     "web", "mcp_servers", "custom_tools", "plugins", "agent", "channels", "jobs",
 )  # fmt: skip
 
@@ -87,13 +89,45 @@ def load_settings(
 
     settings = check(result.values, "the merged settings", Shaped(), None)
     warnings += _foreign([*layers, from_env])
-    if result.ignored and project is not None:
+    store = trust or TrustStore(_trust_path(env))
+    rules = gather(
+        [
+            *(RuleLayer(kept, name) for name, kept in remembered_layers(_config_home(env), root)),
+            *(_rule_layer(layer, layer is project and status != "trusted", project, chosen) for layer in layers),
+            RuleLayer(from_env, "environment"),
+            RuleLayer(from_flags, "flags"),
+        ],
+        root,
+        Path(env.get("HOME") or os.path.expanduser("~")),
+        Trusts(root, lambda file: _status(file, store, root)),
+    )
+    result.ignored += rules.ignored
+    warnings += rules.warnings
+    if result.ignored and project is not None and status != "trusted":
         warnings.append(_untrusted(project, status, result.ignored))
+    if rules.ignored:
+        listed = "; ".join(map(str, rules.ignored))
+        warnings.append(f"not trusted, so only what tightens counts. Ignored: {listed}. `toolcrib trust` accepts it.")
     warnings += _not_yet(result.sources)
     files = tuple(layer.file.path for layer in layers if layer.file)
     return settings.with_origin(
-        Origin(result.sources, warnings, tuple(result.ignored), status == "trusted", files, found)
+        Origin(
+            result.sources,
+            warnings,
+            tuple(result.ignored),
+            status == "trusted" and not rules.ignored,
+            files,
+            found,
+            tuple(rules.rules),
+            tuple(rules.imported),
+        )
     )
+
+
+def _rule_layer(layer: Layer, untrusted: bool, project: Layer | None, chosen: Layer | None) -> RuleLayer:
+    name = "project" if layer is project else "--config" if layer is chosen else "user"
+    base = layer.file.path.parent if layer.file is not None else None
+    return RuleLayer(layer, name, not untrusted, base)
 
 
 def config_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -188,6 +222,7 @@ def _foreign(layers: list[Layer]) -> list[str]:
         if keys:
             shown = one_line(", ".join(keys[:10])) + (f" and {len(keys) - 10} more" if len(keys) > 10 else "")
             found.append(f"{layer.name}: not settings of Toolcrib, and ignored: {shown}")
+        found += [f"{layer.name}: {one_line(note)}" for note in layer.shaped.notes]
     return found
 
 

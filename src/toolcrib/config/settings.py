@@ -17,6 +17,7 @@ from ..core.tool import ToolCategory
 from .tighten import Fewer, Longer, More, Only, OnlySome, Rank, Smaller
 
 if TYPE_CHECKING:
+    from ..policy.rules.grammar import Rule
     from .files import ConfigFile
     from .merge import Ignored
 
@@ -28,6 +29,7 @@ AnyPath = Annotated[Path, Field(strict=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=2**62)]
 Json = dict[str, Any]
+RuleText = str | Json
 OneOrMore = Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)]
 _LIMITS = Limits()
 
@@ -73,9 +75,15 @@ class Approval(Section):
 class Rules(Section):
     """Calls that are allowed, asked about or denied whatever the mode says: `Bash(git diff *)`, `Read(src/**)`."""
 
-    allow: list[str] = []
-    ask: Annotated[list[str], More()] = []
-    deny: Annotated[list[str], More()] = []
+    spellings = {"import": "imports"}
+
+    allow: list[RuleText] = []
+    """A rule is a string, or a table: `{tool = "mcp__github__*", args = {repo = "me/*"}, reason = "…"}`."""
+    ask: Annotated[list[RuleText], More()] = []
+    deny: Annotated[list[RuleText], More()] = []
+    """deny counts before ask, ask before allow, whichever file says it."""
+    imports: list[str] = []
+    """Settings files of Claude Code whose `permissions` count, too; also spelled `import`."""
 
 
 class Flow(Section):
@@ -334,6 +342,8 @@ class Origin:
     trusted: bool = True
     files: tuple[Path, ...] = ()
     project: ConfigFile | None = None
+    rules: tuple[Rule, ...] | None = None
+    imported: tuple[ConfigFile, ...] = ()
 
 
 class Settings(Section):
@@ -396,6 +406,20 @@ class Settings(Section):
     def project(self) -> ConfigFile | None:
         """The project file as it was read, trusted or not; None where there was none."""
         return self._origin.project
+
+    @property
+    def imported(self) -> tuple[ConfigFile, ...]:
+        """Files inside the workspace that rules were imported from, trusted or not."""
+        return self._origin.imported
+
+    @property
+    def all_rules(self) -> tuple[Rule, ...]:
+        """The rules of every layer that count, each with its origin. `rules` has the merged lists."""
+        if self._origin.rules is not None:
+            return self._origin.rules
+        from .rules import parse_settings
+
+        return parse_settings(self.rules.allow, self.rules.ask, self.rules.deny)
 
     def with_origin(self, origin: Origin) -> Settings:
         """The same settings, knowing where they came from."""

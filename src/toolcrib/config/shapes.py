@@ -31,6 +31,18 @@ MOVED: dict[Path_, Path_] = {
     ("permissions", "allow"): ("rules", "allow"),
     ("permissions", "ask"): ("rules", "ask"),
     ("permissions", "deny"): ("rules", "deny"),
+    ("permissions", "default_mode"): ("mode",),
+    ("permissions", "additional_directories"): ("sandbox", "write_roots"),
+}
+# Claude Code's modes. Those that are None say more, or less, than a mode of ours: the text says what stands instead.
+MODES: dict[str, tuple[str | None, str]] = {
+    "default": ("assistant", ""),
+    "manual": ("assistant", ""),
+    "acceptEdits": ("assistant", ""),
+    "auto": ("assistant", ""),
+    "plan": ("observer", ""),
+    "dontAsk": ("assistant", "what is not allowed asks here, and is refused where nobody can be asked"),
+    "bypassPermissions": (None, 'it does not count; say mode = "autonomous" to be asked nothing'),
 }
 SERVERS = ("mcp_servers",)
 SILENT = {"$schema"}
@@ -51,6 +63,7 @@ class Shaped:
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     spelling: dict[Path_, Path_] = field(default_factory=dict[Path_, Path_])
     foreign: list[Path_] = field(default_factory=list[Path_])
+    notes: list[str] = field(default_factory=list[str])
 
     def original(self, path: Path_) -> Path_:
         """How the source spells a path."""
@@ -122,8 +135,35 @@ def _container(value: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
         target = MOVED.get((*path, snake(key)))
         if target is None:
             out.foreign.append((*spelled, key))
+        elif target == ("mode",):
+            _mode(inner, (*spelled, key), out)
         else:
             _value(inner, _annotation(target), target, (*spelled, key), out)
+
+
+def _mode(value: Any, spelled: Path_, out: Shaped) -> None:
+    """`permissions.defaultMode` as a mode of ours."""
+    if not isinstance(value, str) or value not in MODES:
+        raise ShapeError(spelled, f"{'.'.join(spelled)}: is {value!r}; it can be {', '.join(MODES)}")
+    mode, note = MODES[value]
+    if note:
+        out.notes.append(f"{'.'.join(spelled)} = {value!r}: {note}")
+    if mode is not None:
+        _put(mode, ("mode",), spelled, out)
+
+
+def _rules(value: Any, spelled: Path_) -> Any:
+    """Rules as a list of tables, each with its verdict (`[[rules]]`), as the lists of ours."""
+    if not isinstance(value, list):
+        return value
+    found: dict[str, list[Any]] = {}
+    for number, item in enumerate(cast("list[Any]", value)):
+        verdict: Any = cast("Mapping[str, Any]", item).get("verdict") if isinstance(item, Mapping) else None
+        if verdict not in ("allow", "ask", "deny"):
+            where = (*spelled, str(number))
+            raise ShapeError(where, f"{'.'.join(where)}: should be a table with verdict allow, ask or deny")
+        found.setdefault(verdict, []).append(item)
+    return found
 
 
 def _unknown(key: str, model: type[Section], spelled: Path_, out: Shaped) -> None:
@@ -139,6 +179,8 @@ def _unknown(key: str, model: type[Section], spelled: Path_, out: Shaped) -> Non
 def _value(value: Any, annotation: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
     if path == SERVERS:
         value = _servers(value, spelled)
+    elif path == ("rules",):
+        value = _rules(value, spelled)
     model, of = _inner(annotation)
     if model is None or (of is None and not isinstance(value, Mapping)):
         _put(value, path, spelled, out)

@@ -243,9 +243,10 @@ def _known_parts(words: tuple[Word, ...]) -> tuple[str, ...]:
     parts = [""]
     absorbs = False  # the unknown before may be no word at all, so the separator belongs to it
     for number, word in enumerate(words):
-        if number and not absorbs and not word.many:
+        begins = bool(word.parts and word.parts[0])  # `st$X`: however many words, the first begins so
+        if number and not absorbs and (begins or not word.many):
             parts[-1] += SEPARATOR
-        if word.many:
+        if word.many and not begins:
             parts.append("")
             absorbs = number == 0
             continue
@@ -259,6 +260,8 @@ def _known_parts(words: tuple[Word, ...]) -> tuple[str, ...]:
                 parts += pieces[1:]
             else:
                 parts[-1] += part
+        if word.many and parts[-1]:
+            parts.append("")
     return tuple(parts)
 
 

@@ -1,0 +1,171 @@
+"""Rules that a person added with a yes or with `toolcrib rules add`: small files in their own configuration folder.
+
+`<config home>/rules/<workspace id>.json` is for one workspace, `rules/user.json` for all. Each holds
+`{"permissions": {"allow": […], "ask": […], "deny": […]}}`, as Claude Code's settings do, and may be edited by hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from ..core.errors import ConfigError
+from ..core.verdict import Verdict
+from ..policy.rules.grammar import Source, parse_rule, written_form
+from ..policy.rules.match import why_never
+from ..record.state import private_folder, workspace_id
+from .files import MAX_BYTES, check_depth, exists, read_config_file
+from .layers import Layer, file_layer
+
+EVERYWHERE = "user.json"
+
+
+def rules_file(home: Path, workspace: str | os.PathLike[str] | None) -> Path:
+    """Where rules for a workspace are kept; None: for all."""
+    return home / "rules" / (f"{workspace_id(workspace)}.json" if workspace is not None else EVERYWHERE)
+
+
+def remember(
+    workspace: str | os.PathLike[str] | None, verdict: Verdict, rule_line: str, home: Path | None = None
+) -> Path:
+    """Keep a rule for a workspace (None: for all), and say in which file. Raises ConfigError for one that is none.
+
+    Takes the line that `policy.rules.suggest` made, or anything that `parse_rule` reads. Adding twice is adding once.
+    """
+    rule = parse_rule(rule_line, verdict, Source("remembered"))
+    why = why_never(rule)
+    if why is not None:
+        raise ConfigError(f"rule {rule_line} can never match: {why}")
+    written = written_form(rule)
+    return _change(_file(workspace, home), lambda rules: _with(rules, verdict, written))
+
+
+def forget(
+    workspace: str | os.PathLike[str] | None, rule_line: str, verdict: Verdict | None = None, home: Path | None = None
+) -> bool:
+    """Drop a rule that was remembered. False if it is not there."""
+    path = _file(workspace, home)
+    if not exists(path):
+        return False
+    text = parse_rule(rule_line, verdict or "allow").text
+    dropped = False
+
+    def without(rules: dict[str, list[Any]]) -> None:
+        nonlocal dropped
+        for name, written in rules.items():
+            if verdict in (None, name):
+                kept = [each for each in written if _text(each) != text]
+                dropped = dropped or len(kept) < len(written)
+                rules[name] = kept
+
+    _change(path, without)
+    return dropped
+
+
+def remembered_layers(home: Path, root: Path) -> list[tuple[str, Layer]]:
+    """The layers of the files there are, with what people call them. Raises ConfigError if others may write them."""
+    found: list[tuple[str, Layer]] = []
+    for name, path in (("user", rules_file(home, None)), ("remembered", rules_file(home, root))):
+        if exists(path):
+            _must_be_ours(path, root)
+            file = read_config_file(path)
+            if set(file.values) - {"permissions", "$schema"}:
+                raise ConfigError(
+                    f"{path}: holds rules alone, in permissions; put other settings into your config.toml"
+                )
+            found.append((name, file_layer(file)))
+    return found
+
+
+def _file(workspace: str | os.PathLike[str] | None, home: Path | None) -> Path:
+    from .load import config_home
+
+    return rules_file(home or config_home(), workspace)
+
+
+def _with(rules: dict[str, list[Any]], verdict: Verdict, written: Any) -> None:
+    standing = rules.setdefault(verdict, [])
+    if not any(_text(each) == _text(written) for each in standing):
+        standing.append(written)
+
+
+def _text(written: Any) -> str:
+    return written if isinstance(written, str) else json.dumps(written, ensure_ascii=False)
+
+
+def _change(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> Path:
+    """Read, change and replace the file while no other process does."""
+    private_folder(path.parent)
+    with _locked(path.parent):
+        values: dict[str, Any] = {}
+        if exists(path):
+            _must_be_ours(path, None)
+            values = dict(read_config_file(path).values)
+        permissions: Any = values.get("permissions", {})
+        if not isinstance(permissions, Mapping):
+            raise ConfigError(f"{path}: permissions should be an object")
+        rules: dict[str, Any] = dict(cast("Mapping[str, Any]", permissions))
+        lists = {name: rules[name] for name in ("allow", "ask", "deny") if isinstance(rules.get(name), list)}
+        change(lists)
+        values["permissions"] = {**rules, **lists}
+        check_depth(values, str(path))
+        _replace(path, _encoded(values, path))
+    return path
+
+
+def _encoded(values: Mapping[str, Any], path: Path) -> bytes:
+    """The file's bytes; ConfigError for what could not be read back."""
+    try:
+        raw = json.dumps(values, indent=2, ensure_ascii=False).encode()
+    except UnicodeEncodeError:  # half a character, which JSON can only say escaped
+        raw = json.dumps(values, indent=2).encode()
+    if len(raw) >= MAX_BYTES:
+        raise ConfigError(f"{path}: would grow beyond {MAX_BYTES:,} bytes; drop rules that are not needed")
+    return raw + b"\n"
+
+
+def _replace(path: Path, raw: bytes) -> None:
+    fd, temp = tempfile.mkstemp(dir=path.parent, prefix=".rules-")  # mkstemp makes it 0600
+    try:
+        with os.fdopen(fd, "wb") as out:
+            out.write(raw)
+            out.flush()
+            os.fsync(fd)
+        os.replace(temp, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temp)
+        raise
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    if sys.platform == "win32":  # no flock there: two people rarely say "always" in the same millisecond
+        yield
+        return
+    import fcntl
+
+    fd = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _must_be_ours(path: Path, root: Path | None) -> None:
+    real = os.path.realpath(path)
+    if root is not None and os.path.commonpath([real, os.path.realpath(root)]) == os.path.realpath(root):
+        raise ConfigError(f"{path}: rules of your own lie inside the workspace, where tools could change them")
+    st = os.stat(path)
+    if not hasattr(os, "getuid"):
+        return
+    if st.st_uid not in (os.getuid(), 0) or stat.S_IMODE(st.st_mode) & 0o022:
+        raise ConfigError(f"{path}: others may write these rules; make the file yours and its mode 0600")

@@ -1,0 +1,153 @@
+"""The rules of every layer, each with where it came from; Claude Code's settings files among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ..core.errors import ConfigError
+from ..core.verdict import Verdict
+from ..policy.rules.grammar import VERDICTS, Rule, Source, parse_rule
+from ..policy.rules.match import why_never
+from .files import ConfigFile, read_config_file
+from .layers import Layer, absolute
+from .merge import Ignored
+from .shapes import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class RuleLayer:
+    """A layer's part in the rules: what people call it, whether its allow rules count, and the folder of `/` paths."""
+
+    layer: Layer
+    name: str
+    trusted: bool = True
+    base: Path | None = None
+
+
+@dataclass(slots=True)
+class Rules:
+    """What came of the layers: rules that stand, warnings, and what an untrusted import asked for and did not get."""
+
+    rules: list[Rule]
+    warnings: list[str]
+    ignored: list[Ignored]
+    imported: list[ConfigFile]
+    """Imported files inside the workspace: whoever works there may change them, so they are trusted by `trust`."""
+
+
+def gather(layers: Iterable[RuleLayer], root: Path, home: Path, trusts: Trusts) -> Rules:
+    """Every rule of the layers and of the files they import. Raises ConfigError for one that makes no sense."""
+    found = Rules([], [], [], [])
+    for each in layers:
+        for verdict in VERDICTS:
+            for rule in _of_layer(each, verdict):
+                _keep(rule, found)
+        if each.trusted:
+            _imports(each, root, home, trusts, found)
+    _check_examples(found.rules, root, home)
+    return found
+
+
+Status = Callable[[ConfigFile], str]
+
+
+class Trusts:
+    """Whether an imported file counts in full: the person's own do, those in the workspace once they are trusted."""
+
+    def __init__(self, root: Path, status: Status) -> None:
+        self.root, self._status = root, status
+
+    def inside(self, path: Path) -> bool:
+        """Whether tools could change the file."""
+        real, above = os.path.realpath(path), os.path.realpath(self.root)
+        return real == above or real.startswith(above.rstrip(os.sep) + os.sep)
+
+    def __call__(self, file: ConfigFile) -> bool:
+        return not self.inside(file.path) or self._status(file) == "trusted"
+
+
+def _of_layer(each: RuleLayer, verdict: Verdict) -> Iterator[Rule]:
+    if verdict == "allow" and not each.trusted:  # listed as ignored by whoever merged it
+        return
+    section = cast("Mapping[str, Any]", each.layer.values.get("rules", {}))
+    where = each.layer.origin(("rules", verdict))
+    base = str(each.base) if each.base is not None else None
+    for written in section.get(verdict, []):
+        yield parse_rule(written, verdict, Source(each.name, where, base))
+
+
+def _imports(each: RuleLayer, root: Path, home: Path, trusts: Trusts, found: Rules) -> None:
+    section = cast("Mapping[str, Any]", each.layer.values.get("rules", {}))
+    for name in section.get("imports", []):
+        path = absolute(name, root, each.layer.origin(("rules", "imports")))
+        if not path.exists():
+            found.warnings.append(f"{each.layer.origin(('rules', 'imports'))}: there is no {path} to import rules from")
+            continue
+        file = read_config_file(path)
+        trusted = trusts(file)
+        if trusts.inside(path):
+            found.imported.append(file)
+        _claude_file(file, trusted, _base_of(path, root, home), found)
+
+
+def _base_of(path: Path, root: Path, home: Path) -> Path:
+    """What `/` is relative to in one of Claude Code's files: the project, or the folder of the person's own file."""
+    folder = path.parent
+    return folder.parent if folder.name == ".claude" and folder.parent != home else folder
+
+
+def _claude_file(file: ConfigFile, trusted: bool, base: Path, found: Rules) -> None:
+    for verdict, written, where in claude_rules(file):
+        if verdict == "allow" and not trusted:
+            found.ignored.append(Ignored(f"permissions.allow of {file.path}", written))
+            continue
+        try:
+            rule = parse_rule(written, verdict, Source("claude", where, str(base)))
+        except ConfigError as error:
+            if verdict != "allow":
+                raise
+            found.warnings.append(f"left out: {error}")
+            continue
+        _keep(rule, found)
+
+
+def claude_rules(file: ConfigFile) -> Iterator[tuple[Verdict, Any, str]]:
+    """(verdict, rule as written, place) of the `permissions` in a settings file of Claude Code, or one like it."""
+    permissions: Any = file.values.get("permissions", {})
+    if not isinstance(permissions, Mapping):
+        raise ConfigError(f"{file.at(('permissions',))}: permissions should be an object")
+    for verdict in VERDICTS:
+        written: Any = cast("Mapping[str, Any]", permissions).get(verdict, [])
+        where = file.at(("permissions", verdict))
+        if not isinstance(written, list):
+            raise ConfigError(f"{where}: permissions.{verdict} should be a list of rules")
+        for each in cast("list[Any]", written):
+            yield verdict, each, where
+
+
+def _keep(rule: Rule, found: Rules) -> None:
+    why = why_never(rule)
+    if why is not None:
+        found.warnings.append(one_line(f"{rule}: can never match: {why}"))
+    found.rules.append(rule)
+
+
+def _check_examples(rules: Iterable[Rule], root: Path, home: Path) -> None:
+    for rule in rules:
+        if rule.match or rule.not_match:
+            from ..policy.rules.selftest import check_examples
+
+            check_examples(rule, str(root), str(home))
+
+
+def parse_settings(allow: Iterable[Any], ask: Iterable[Any], deny: Iterable[Any]) -> tuple[Rule, ...]:
+    """The rules of settings that were made in code and come from no file."""
+    found: list[Rule] = []
+    by_verdict: dict[Verdict, Iterable[Any]] = {"deny": deny, "ask": ask, "allow": allow}
+    for verdict, written in by_verdict.items():
+        found += [parse_rule(each, verdict, Source("settings")) for each in written]
+    return tuple(found)
