@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .boundary.network.guard import Guard
     from .boundary.sandbox import Sandbox
     from .boundary.workspace import Workspace
+    from .builtin.command_rules import CommandRules
     from .builtin.shell import ShellTools
     from .config import Settings
     from .core.context import ToolContext
@@ -341,10 +342,13 @@ class Toolbox:
             self.registry.register(item)
 
     def _builtin(self) -> list[Tool]:
+        from .config import command_rules
+
         settings = self.settings
         tools = default_tools(
             self.workspace, journal=self.journal, spill=self.spill, sandbox=self.sandbox,
             env=settings.sandbox.env, ripgrep=settings.tools.ripgrep, closers=self._closers,
+            rules=command_rules(settings),
         )  # fmt: skip
         disabled = set(settings.tools.disabled)
         self.missing += [(tool.name, "disabled by tools.disabled") for tool in tools if tool.name in disabled]
@@ -371,6 +375,7 @@ def default_tools(
     env: Iterable[str] = (),
     ripgrep: str | None = None,
     closers: list[Callable[[], object]] | None = None,
+    rules: CommandRules | None = None,
 ) -> list[Tool]:
     """The built-in tools over a workspace: files, search, shell, for a registry of one's own.
 
@@ -399,8 +404,9 @@ def default_tools(
         settings = SandboxSettings(hidden=(state.path,))
         sandbox = functools.cache(lambda: select_sandbox(settings, root))
     shell = ShellTools(
-        workspace, sandbox, env=env, open_spill=spill.open if spill else None, move_to_trash=journal.move_to_trash
-    )
+        workspace, sandbox, env=env, open_spill=spill.open if spill else None, move_to_trash=journal.move_to_trash,
+        rules=rules,
+    )  # fmt: skip
     if closers is not None:
         closers += [*made, shell.close]
     tools = [

@@ -324,9 +324,17 @@ def test_judgement_and_preview(boxed: Bench) -> None:
     tool = boxed.tool("exec")
     assert tool.judge is not None
     assert tool.preview is not None
-    unknown = tool.judge({"command": "ls"}, CALLER)
+    unknown = tool.judge({"command": "make"}, CALLER)
     assert unknown is not None
     assert (unknown.verdict, unknown.unknown) == ("ask", True)
+    harmless = tool.judge({"command": "ls"}, CALLER)
+    assert harmless is not None
+    assert harmless.verdict == "allow"
+    (boxed.root / "sub").mkdir()
+    for command, verdict in (("cat ../x", "allow"), ("cat ../../x", "ask"), ("rm -rf ../..", "deny")):
+        found = tool.judge({"command": command, "working_dir": "sub"}, CALLER)
+        assert found is not None
+        assert found.verdict == verdict, command
     outside = tool.judge({"command": "ls", "working_dir": "/etc"}, CALLER)
     assert outside is not None
     assert (outside.verdict, outside.unknown) == ("deny", False)

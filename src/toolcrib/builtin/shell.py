@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import Field
@@ -23,6 +25,7 @@ from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
+from .command_rules import CommandJudge, CommandRules, runs_a_shell
 from .sessions import Session, Sessions
 from .transcript import MOST_CHARACTERS, NO_UNDO, appeared, ending, exit_code, streams
 
@@ -48,7 +51,7 @@ class ShellTools:
 
     `sandbox` gives the sandbox, once, when the first command comes; where it raises SandboxUnavailable, commands
     are refused with its reason.
-    `env` are names of host variables that commands get beside the usual ones.
+    `env` are names of host variables that commands get beside the usual ones; `rules` what settings say of commands.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class ShellTools:
         open_spill: OpenSpill | None = None,
         move_to_trash: MoveToTrash | None = None,
         most_sessions: int | None = None,
+        rules: CommandRules | None = None,
     ) -> None:
         self.workspace = workspace
         self.sessions = Sessions() if most_sessions is None else Sessions(most_sessions)
@@ -68,19 +72,22 @@ class ShellTools:
         self._env = tuple(env)
         self._open_spill = open_spill
         self._move_to_trash = move_to_trash
+        self._rules = rules or CommandRules()
+        self._timeout = self._rules.timeout or DEFAULT_TIMEOUT
+        self._judged = CommandJudge(str(workspace.root), self._rules, self._once)
 
     def tools(self) -> list[Tool]:
         """The two tools."""
         return [
             tool(
-                self.exec,
+                _with_timeout(self.exec, self._timeout),
                 category="shell",
                 destructive=True,
                 open_world=False,
                 names=("shell",),
                 aliases={"cmd": "command", "workingDir": "working_dir", "cwd": "working_dir", "workdir": "working_dir"},
                 timeout=MOST_SECONDS + GRACE_SECONDS,
-                timeout_for=_time_limit,
+                timeout_for=self._time_limit,
                 judge=self._judge,
                 preview=self._preview,
                 command_argument="command",
@@ -293,17 +300,35 @@ class ShellTools:
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         working_dir = args.get("working_dir")
+        cwd = str(self.workspace.root)
         if working_dir is not None:
             try:
-                self._place(str(working_dir))
+                cwd = str(self.workspace.root / self.workspace.real(self._place(str(working_dir))))
             except ToolError as error:
                 return Judgement("deny", str(error), "path:outside")
-        return Judgement("ask", "what a command does cannot be known beforehand", "shell:unknown", unknown=True)
+            except OSError as error:  # exec will say so
+                return Judgement("ask", f"working_dir {working_dir!r}: {error.strerror or error}", "path:missing")
+        return self._judged.judge(str(args.get("command", "")), cwd, bare=bool(ctx.metadata.get("bare")))
 
     def _judge_session(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        if args.get("action") == "write":
-            return Judgement("ask", "what a command does with its input cannot be known", "shell:unknown", unknown=True)
-        return Judgement("allow", "it only looks at or ends a command of this session", "shell:session")
+        if args.get("action") != "write":
+            return Judgement("allow", "it only looks at or ends a command of this session", "shell:session")
+        typed = args.get("input")
+        session = next((s for s in self.sessions.of(ctx.session_id) if s.id == args.get("session_id")), None)
+        if typed and session is not None and runs_a_shell(session.command):
+            found = self._judged.judge(str(typed), str(self.workspace.root), bare=bool(ctx.metadata.get("bare")))
+            if found.verdict != "allow":
+                return found
+        return Judgement("ask", "what a command does with its input cannot be known", "shell:unknown", unknown=True)
+
+    def _once(self) -> Sandbox:
+        """The sandbox for commands, chosen at the first use."""
+        if self._known is None:
+            self._known = self._sandbox()
+        return self._known
+
+    def _time_limit(self, args: Mapping[str, Any]) -> float:
+        return float(args.get("timeout", self._timeout)) + GRACE_SECONDS
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         where = f"\n(in {args['working_dir']})" if args.get("working_dir") else ""
@@ -332,8 +357,17 @@ async def _beside_the_loop(sandbox: Sandbox, fn: Callable[[], T]) -> T:
     return await shared_threads.run(fn, {}) if sandbox.active else fn()
 
 
-def _time_limit(args: Mapping[str, Any]) -> float:
-    return float(args.get("timeout", DEFAULT_TIMEOUT)) + GRACE_SECONDS
+def _with_timeout(method: Callable[..., Any], seconds: int) -> Callable[..., Any]:
+    """The method with another default for `timeout`, so that the model reads the one that holds."""
+    if seconds == DEFAULT_TIMEOUT:
+        return method
+    code = cast("FunctionType", cast("MethodType", method).__func__)
+    defaults = (seconds, *(code.__defaults__ or ())[1:])
+    copy = FunctionType(code.__code__, code.__globals__, code.__name__, defaults, code.__closure__)
+    copy.__kwdefaults__ = code.__kwdefaults__
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        setattr(copy, name, getattr(code, name))
+    return MethodType(copy, cast("MethodType", method).__self__)
 
 
 def _shell_command(command: str) -> list[str]:

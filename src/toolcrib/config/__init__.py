@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .commands import command_rules
     from .hooks import hook_rules
     from .load import load_settings
     from .schema import config_schema
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from .trust import TrustStore
 
 _HOMES = {
+    "command_rules": "commands",
     "load_settings": "load",
     "config_schema": "schema",
     "hook_rules": "hooks",
@@ -21,7 +23,15 @@ _HOMES = {
     "TrustStore": "trust",
 }
 
-__all__ = ["Settings", "TrustStore", "config_schema", "hook_rules", "load_settings", "sandbox_settings"]
+__all__ = [
+    "Settings",
+    "TrustStore",
+    "command_rules",
+    "config_schema",
+    "hook_rules",
+    "load_settings",
+    "sandbox_settings",
+]
 
 
 def __getattr__(name: str) -> Any:  # settings need pydantic, which `import toolcrib.config` must not load

@@ -1,0 +1,134 @@
+"""May this command line run here? The judgement of `exec`: its syntax tree, and the patterns of `tools.exec`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from ..boundary.sandbox import Sandbox
+from ..core.errors import ConfigError, SandboxUnavailable
+from ..core.verdict import Judgement
+
+Profile = Literal["read-only", "workspace-write", "unrestricted"]
+
+# Folders that a sandbox makes new for each command.
+PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
+# Python's `re` knows no time limit. The patterns are the user's own; a command that a hostile model writes to make one
+# of them slow has at least no more room than this.
+LONGEST_MATCHED = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRules:
+    """What settings say of commands: the sandbox's profile, granted folders, and the section `tools.exec`.
+
+    `deny` patterns are searched in the command, as it is and in lower case. Where there are `allow` patterns every
+    simple command of the line must match one in full; a line that does is not held against `deny`. Neither changes
+    what the syntax tree denies. `timeout` is what a command gets that asks for none, in seconds.
+    """
+
+    profile: Profile = "workspace-write"
+    readable: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    deny: tuple[re.Pattern[str], ...] = ()
+    allow: tuple[re.Pattern[str], ...] = ()
+    restrict_to_workspace: bool = False
+    timeout: int | None = None
+
+
+def patterns(setting: str, texts: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+    """Compiled patterns of a setting. Raises ConfigError that names it and the pattern."""
+    found: list[re.Pattern[str]] = []
+    for text in texts:
+        try:
+            found.append(re.compile(text))
+        except re.error as error:
+            raise ConfigError(f"{setting}: {text!r} is no regular expression: {error}") from None
+    return tuple(found)
+
+
+class CommandJudge:
+    """Judges command lines in one workspace. `sandbox` is asked once, at the first command that is not judged bare."""
+
+    def __init__(self, workspace: str, rules: CommandRules, sandbox: Callable[[], Sandbox]) -> None:
+        self.workspace, self.rules = workspace, rules
+        self._sandbox = sandbox
+        self._contained: bool | None = None
+
+    def judge(self, command: str, cwd: str, *, bare: bool = False) -> Judgement:
+        """The judgement of a command in a folder. `bare`: no grants, no sandbox, no settings (spec 11.3)."""
+        from ..policy.shell.judge import judge_command
+        from ..policy.shell.parts import Place
+
+        home = os.path.expanduser("~")
+        if bare:
+            return judge_command(command, Place(self.workspace, cwd, home))
+        rules = self.rules
+        contained = self._is_contained()
+        place = Place(
+            self.workspace, cwd, home, rules.profile, rules.readable, rules.writable,
+            PRIVATE_FOLDERS if contained else (), contained,
+        )  # fmt: skip
+        found = judge_command(command, place)
+        if found.verdict == "deny" or not (rules.deny or rules.allow or rules.restrict_to_workspace):
+            return found
+        return self._by_settings(command, place) or found
+
+    def _is_contained(self) -> bool:
+        if self._contained is None:
+            try:
+                sandbox = self._sandbox()
+            except SandboxUnavailable:  # it may be installed later; commands are refused till then
+                return False
+            self._contained = sandbox.active and sandbox.name == "bubblewrap"
+        return self._contained
+
+    def _by_settings(self, command: str, place: object) -> Judgement | None:
+        """What the patterns and the restriction say; None where nothing speaks against it."""
+        from ..policy.shell.judge import leaves_workspace
+        from ..policy.shell.parts import Place
+        from ..policy.shell.reading import read_script
+
+        assert isinstance(place, Place)
+        rules = self.rules
+        if (rules.deny or rules.allow) and len(command) > LONGEST_MATCHED:
+            text = f"it is longer than {LONGEST_MATCHED:,} characters, too long for the patterns of tools.exec"
+            return Judgement("deny", text, "exec:patterns")
+        script = read_script(command, place.cwd, place.home)
+        if rules.allow:
+            stranger = _stranger([c.source for c in script.commands if not c.via], rules.allow)
+            if script.problems or stranger is not None:
+                shown = command if stranger is None else stranger
+                text = f"`{shown[:80]}` matches none of tools.exec.allow_patterns"
+                return Judgement("deny", text, "exec:allow_patterns")
+        else:
+            for pattern in rules.deny:
+                if pattern.search(command.lower()) or pattern.search(command):
+                    text = f"it matches {pattern.pattern!r} (tools.exec.deny_patterns)"
+                    return Judgement("deny", text, "exec:deny_patterns")
+        return leaves_workspace(script, place) if rules.restrict_to_workspace else None
+
+
+def _stranger(segments: list[str], allow: tuple[re.Pattern[str], ...]) -> str | None:
+    """The first segment that no pattern matches in full."""
+    if not segments:
+        return ""
+    for segment in segments:
+        if not any(pattern.fullmatch(segment) or pattern.fullmatch(segment.lower()) for pattern in allow):
+            return segment
+    return None
+
+
+def runs_a_shell(command: str) -> bool:
+    """Whether a command is one shell that reads commands from its input."""
+    from ..policy.shell.effects import program_name
+    from ..policy.shell.flow import SHELLS
+    from ..policy.shell.reading import read_script
+
+    commands = read_script(command, "/", "/").commands
+    if len(commands) != 1 or program_name(commands[0]) not in SHELLS:
+        return False
+    return all((word.text or "x").startswith("-") for word in commands[0].args)
