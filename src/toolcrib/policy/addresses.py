@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..boundary.network.guard import Guard
     from ..core.context import ToolContext
 
-RULE_NO_URL = "address:malformed"
+RULE_ALLOWED_DOMAIN = "web.allowed_domains"
 
 # What `check --bare` can say of our web tools by their address alone, whether or not they are built: name -> category.
 WEB_TOOLS = {"web_fetch": "network_read", "http_request": "network_write", "browser_open": "network_read"}
@@ -22,9 +22,10 @@ WEB_TOOLS = {"web_fetch": "network_read", "http_request": "network_write", "brow
 class UrlJudge:
     """A `Tool.judge` for tools with URLs among their arguments: `judge=UrlJudge(guard)`, or `judge=judge_url`.
 
-    It says deny for an address that will not be dialled and allow for a public one. It looks no name up, because
-    it is asked on the event loop: of a name it has no opinion, and what the name leads to is judged when it is dialled.
-    `look_up` finds the addresses beforehand, for those who want the whole answer without a request (`toolcrib check`).
+    It says deny for an address that will not be dialled, and allow with the rule `web.allowed_domains` where every
+    URL is in one of those; else it has no opinion. It looks no name up, because it is asked on the event loop: what a
+    name leads to is judged when it is dialled. `look_up` finds the addresses beforehand, for those who want the whole
+    answer without a request (`toolcrib check`).
 
     Of the context's `metadata` it reads `resolve` (names to lists of addresses) and `bare` (judge without any grant).
     """
@@ -41,11 +42,14 @@ class UrlJudge:
             answers = pinned(ctx.metadata.get("resolve") or {})
         except AddressRefused as error:
             return Judgement("deny", str(error), error.rule)
-        found: list[Judgement | None] = [guard.judge_known(url, answers) for url in self._urls(arguments)]
-        for judgement in found:
+        urls = self._urls(arguments)
+        for url in urls:
+            judgement = guard.judge_known(url, answers)
             if judgement is not None and judgement.verdict == "deny":
                 return judgement
-        return found[0] if found and None not in found else None
+        if urls and guard.settings.domains and all(guard.allowed_domain(guard.target(url).host) for url in urls):
+            return Judgement("allow", "its domain is one of web.allowed_domains", RULE_ALLOWED_DOMAIN)
+        return None
 
     async def look_up(self, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolContext:
         """The context with the addresses of all names; a name without one within 2 s has none, which is refused."""

@@ -73,10 +73,8 @@ def _secret(path: str, ctx: ToolContext) -> SensitiveName | None:
     return sensitive_by(whole) or sensitive_by(os.path.realpath(whole))
 
 
-def unbuilt_check(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Check | None:
-    """The check of a web tool that is not here, by its address alone, which it says; None for a name not looked up."""
-    found = judge_url(arguments, ctx)
-    if found is None:
-        return None
+def unbuilt_check(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Check:
+    """The check of a web tool that is not here, by its address alone, which it says. Names were looked up before."""
+    found = judge_url(arguments, ctx) or Judgement("allow", "its address is public")
     reason = f"{found.reason} ({name} is not here; its address alone was judged)"
     return Check(found.verdict, WEB_TOOLS[name], found.rule, reason)

@@ -90,7 +90,7 @@ class Checker:
 
             given = _plain(arguments)
             if name in WEB_TOOLS and isinstance(given.get("url"), str):
-                return Judged(lambda ctx: unbuilt_check(name, given, ctx) or refusal, ctx, given, judge_url.look_up)
+                return Judged(lambda ctx: unbuilt_check(name, given, ctx), ctx, given, judge_url.look_up)
         return refusal
 
 

@@ -14,6 +14,7 @@ from ..core.errors import ConfigError, ToolcribError
 from ..core.output import ToolOutput
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement, Verdict
+from .addresses import RULE_ALLOWED_DOMAIN
 from .modes import MODES, check_mode
 
 if TYPE_CHECKING:
@@ -158,6 +159,10 @@ class Policy:
 
     def _by_table(self, tool: Tool, judgement: Judgement | None, table: Verdict, category: str) -> Check:
         rule: str | None = f"mode:{self.mode}"
+        if judgement is not None and judgement.rule == RULE_ALLOWED_DOMAIN:  # it settles sending, and nothing else
+            if tool.category == ToolCategory.NETWORK_WRITE:
+                return Check("allow", category, judgement.rule, judgement.reason)
+            judgement = None
         if judgement is not None and (tool.category == ToolCategory.SHELL or judgement.verdict == "ask"):
             verdict, reason, rule = judgement.verdict, judgement.reason, judgement.rule or rule
             if verdict == "ask" and judgement.unknown:

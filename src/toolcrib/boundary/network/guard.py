@@ -16,7 +16,6 @@ from .resolve import CHECK_SECONDS, DIAL_SECONDS, RULE_UNRESOLVED, Lookup, look_
 from .url import Target, join, parse_url
 
 RULE_PORT = "address:port"
-RULE_ALLOWED = "web.allowed_domains"
 USUAL_PORTS = frozenset({80, 443, *range(8000, 10_000)})
 MAX_REDIRECTS = 5
 
@@ -69,7 +68,7 @@ class Guard:
                 self._judge_addresses(target.host, found, target.port)
         except AddressRefused as error:
             return Judgement("deny", str(error), error.rule)
-        return Judgement("allow", "its address is public", RULE_ALLOWED if self.allowed_domain(target.host) else None)
+        return Judgement("allow", "its address is public")
 
     async def judge(
         self, url: str, resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
