@@ -21,6 +21,7 @@ from . import show
 
 APPROVER = "terminal"
 _SHOWN = 6_000  # characters of a preview: about two screens; the whole is one key away
+_TOGETHER = 0.05  # seconds that a first question waits for those asked with it, so that it can say how many they are
 _KEYS = {
     "once": "[y] yes, once   [n] no   [e] edit the arguments",
     "session": "[s] yes, to the rule for this session",
@@ -50,6 +51,7 @@ class TerminalDoor:
         self._waiting += 1
         try:
             async with self._turn:
+                await asyncio.sleep(_TOGETHER)
                 if self._pause is not None:
                     self._pause()
                 present(request, self._answered + 1, self._answered + self._waiting)
