@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
 
 from pydantic import Field
 
@@ -46,6 +46,18 @@ MoveToTrash = Callable[[str, str, str], object]
 """`move_to_trash(workspace_path, call_id, reason)` takes a file or folder away so that undo can restore it."""
 
 
+class GrantedSecrets(Protocol):
+    """The secrets that commands were granted: `policy.secrets.grants.Secrets`."""
+
+    def names_for(self, asker: str, /) -> list[str]:
+        """The variables that commands get them in."""
+        ...
+
+    def environment(self, asker: str, /) -> tuple[dict[str, str], list[str]]:
+        """Those variables with their values, and a word on each that could not be read."""
+        ...
+
+
 class ShellTools:
     """`exec` and `exec_session` in one workspace.
 
@@ -63,6 +75,7 @@ class ShellTools:
         open_spill: OpenSpill | None = None,
         move_to_trash: MoveToTrash | None = None,
         most_sessions: int | None = None,
+        secrets: GrantedSecrets | None = None,
         rules: CommandRules | None = None,
     ) -> None:
         self.workspace = workspace
@@ -72,6 +85,7 @@ class ShellTools:
         self._env = tuple(env)
         self._open_spill = open_spill
         self._move_to_trash = move_to_trash
+        self._secrets = secrets
         self._rules = rules or CommandRules()
         self._timeout = self._rules.timeout or DEFAULT_TIMEOUT
         self._judged = CommandJudge(str(workspace.root), self._rules, self._once)
@@ -137,7 +151,8 @@ class ShellTools:
         if background:
             self.sessions.reserve(ctx.session_id)
         try:
-            sandbox, spawn = await self._prepare(argv, working_dir, limit)
+            granted, failed = await self._granted()
+            sandbox, spawn = await self._prepare(argv, working_dir, limit, granted)
             process = start(
                 spawn,
                 timeout=limit,
@@ -165,18 +180,33 @@ class ShellTools:
         finally:
             if reserved:
                 self.sessions.release(ctx.session_id)
-        return _answer(result, timeout, notes, sandbox)
+        return _answer(result, timeout, [*failed, *notes], sandbox)
 
-    async def _prepare(self, argv: list[str], working_dir: str | None, timeout: float | None) -> tuple[Sandbox, Spawn]:
+    async def _granted(self) -> tuple[dict[str, str], list[str]]:
+        """The secrets for a command, read in a thread: they may come from a program."""
+        if self._secrets is None or not self._secrets.names_for("exec"):
+            return {}, []
+        return await shared_threads.run(self._secrets.environment, {"asker": "exec"})
+
+    async def _prepare(
+        self, argv: list[str], working_dir: str | None, timeout: float | None, granted: Mapping[str, str]
+    ) -> tuple[Sandbox, Spawn]:
         sandbox = self._known
         if sandbox is None:  # the first time a probe runs commands
             sandbox = self._known = cast("Sandbox", await shared_threads.run(self._sandbox, {}))
         found = sandbox
-        return found, await _beside_the_loop(found, lambda: self._wrap(found, argv, working_dir, timeout))
+        return found, await _beside_the_loop(found, lambda: self._wrap(found, argv, working_dir, timeout, granted))
 
-    def _wrap(self, sandbox: Sandbox, argv: list[str], working_dir: str | None, timeout: float | None) -> Spawn:
+    def _wrap(
+        self,
+        sandbox: Sandbox,
+        argv: list[str],
+        working_dir: str | None,
+        timeout: float | None,
+        granted: Mapping[str, str],
+    ) -> Spawn:
         cwd = self._folder(working_dir)
-        return sandbox.wrap(argv, cwd=cwd, env=command_environment(self._env), timeout=timeout)
+        return sandbox.wrap(argv, cwd=cwd, env={**command_environment(self._env), **granted}, timeout=timeout)
 
     def _folder(self, working_dir: str | None) -> Path:
         if working_dir is None:
@@ -333,7 +363,9 @@ class ShellTools:
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         where = f"\n(in {args['working_dir']})" if args.get("working_dir") else ""
         how = "\n(in the background)" if args.get("background") else ""
-        return f"{args.get('command', '')}{where}{how}"
+        names = self._secrets.names_for("exec") if self._secrets is not None else []
+        gets = f"\n(gets: {', '.join(names)})" if names else ""
+        return f"{args.get('command', '')}{where}{how}{gets}"
 
     def _preview_session(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         text = f"{args.get('action')} {args.get('session_id') or ''}".strip()

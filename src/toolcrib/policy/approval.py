@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from ..core.authorize import CallRequest, Grant
+from ..core.bound import Redact, map_texts
 from ..core.errors import InvalidArguments
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
 from ..core.output import ToolOutput
@@ -61,6 +62,7 @@ class Approver:
     `suggest` names the rule that would allow a call, `remember` writes it where the answer is "always". `at_intent`
     says that whoever commits the intent of a call uses up the approval that its grant names; otherwise it is used up
     here. `settle` brings the outcomes of ended calls on record before the record is asked which ones are missing.
+    `redact` takes secrets out of what is shown and stored; the call itself, and what a door is handed, stay exact.
     """
 
     def __init__(
@@ -74,10 +76,11 @@ class Approver:
         remember: Remember | None = None,
         at_intent: bool = False,
         settle: Callable[[], object] | None = None,
+        redact: Redact | None = None,
     ) -> None:
         self.store, self.door, self.events, self.timeout = store, door, events, timeout
         self.suggest, self.remember = suggest, remember
-        self._at_intent, self._settle = at_intent, settle
+        self._at_intent, self._settle, self._redact = at_intent, settle, redact
         self._granted: dict[str | None, set[tuple[str | None, str]]] = {}
         self._token = secrets.token_hex(4)
 
@@ -105,7 +108,7 @@ class Approver:
         line = self.suggest(request.tool, request.arguments)
         asked_by = (rule or "policy") if fixed else None
         if (asked_by, line) in self._granted.get(request.ctx.session_id, ()):
-            return Grant(line, "approved for this session", "session")
+            return Grant(self._clean(line), "approved for this session", "session")
         waiting: dict[str, Any] | None = None
         for row in await self._of_call(request):
             if row["state"] == "approved":
@@ -117,7 +120,7 @@ class Approver:
                 return self._denied(request, row["id"], row["answer"] or "", rule)
             elif row["state"] == "pending":
                 waiting = waiting or row
-        reason = await self._with_notice(request, reason)
+        reason = self._clean(await self._with_notice(request, reason))
         door = current_door() or self.door
         if door is None and waiting is not None:  # a model that repeats its call gets the request that waits already
             return self._pending(request, _from_row(waiting, request), reason)
@@ -194,16 +197,19 @@ class Approver:
         self, request: CallRequest, reason: str, line: str, asked_by: str | None, *, live: bool
     ) -> ApprovalRequest:
         now, ident, ctx = time.time(), f"ap_{secrets.token_hex(5)}", request.ctx
-        work = {"tool": request.tool, "arguments": request.arguments, "ctx": ctx, "request_id": ident}
+        work = {
+            "tool": request.tool, "arguments": request.arguments, "ctx": ctx, "request_id": ident, "redact": self._redact,
+        }  # fmt: skip
+        rule = self._clean(line)
         asked = ApprovalRequest(
             ident, request.call_id, request.tool.name, str(request.tool.category), request.arguments,
-            await shared_threads.run(preview_of, work), cut_line(reason), cut_line(line), request.digest,
+            await shared_threads.run(preview_of, work), cut_line(reason), cut_line(rule), request.digest,
             ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by,
-            self._scopes(line, asked_by),
+            self._scopes(line if rule == line else None, asked_by),
         )  # fmt: skip
         row = {name: getattr(asked, name) for name in ApprovalRequest.__dataclass_fields__}
         row |= {
-            "arguments": request.canonical,
+            "arguments": self._clean_arguments(request),
             "expires": now + KEPT_SECONDS,  # the live wait is ours; the stored one is kept for other processes
             "scopes": " ".join(asked.scopes),
             "workspace": str(ctx.workspace) if ctx.workspace is not None else None,
@@ -213,10 +219,20 @@ class Approver:
         await self._stored("add", row=row)
         return asked
 
-    def _scopes(self, line: str, asked_by: str | None) -> tuple[Scope, ...]:
+    def _clean(self, text: str) -> str:
+        return text if self._redact is None else self._redact(text)
+
+    def _clean_arguments(self, request: CallRequest) -> str:
+        """The arguments as they are stored, to be looked at: what runs is the repeated call, bound by its digest."""
+        if self._redact is None:
+            return request.canonical
+        shown = map_texts(request.arguments, self._redact)
+        return json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    def _scopes(self, line: str | None, asked_by: str | None) -> tuple[Scope, ...]:
         if asked_by is not None:
             return ("once",) if asked_by.startswith("labels:") else ("once", "session")
-        if self.remember is None or one_line(line) != line or len(line) > MAX_LINE:  # nobody could read what is kept
+        if self.remember is None or line is None or one_line(line) != line or len(line) > MAX_LINE:  # nobody could read what is kept
             return ("once", "session")
         return ("once", "session", "rule")
 

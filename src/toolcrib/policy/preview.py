@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from ..core.bound import Redact
 from ..core.context import ToolContext
 from ..core.tool import Tool
 from .plain import one_line, plain
@@ -25,7 +26,9 @@ _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){4,}")
 _ADDRESSES = ("url", "uri", "endpoint", "address")
 
 
-def preview_of(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, request_id: str) -> str:
+def preview_of(
+    tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, request_id: str, redact: Redact | None = None
+) -> str:
     """The tool's own preview, or its arguments; safe to print, and short enough. May read files: run it in a thread."""
     text: str | None = None
     if tool.preview is not None:
@@ -36,6 +39,8 @@ def preview_of(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, reque
             text = f"(no preview: {error})\n{_as_json(arguments)}"
     if text is None:
         text = "\n".join([*addresses(arguments), _as_json(arguments)])
+    if redact is not None:  # before it is cut: half a secret has no shape
+        text = redact(text)
     return fit(visible(text), MAX_PREVIEW, f"`toolcrib approvals show {request_id}` has all arguments")
 
 
