@@ -10,9 +10,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from .grammar import Unsure
 from .parts import Word
 from .state import UNKNOWN, Value, known
-from .words import expression
+from .words import expression, runs_later
 
 if TYPE_CHECKING:
     from .reading import Reader
@@ -22,7 +23,6 @@ Assigns: TypeAlias = tuple[tuple[str, Word], ...]
 Builtin: TypeAlias = Callable[["Reader", tuple[Word, ...], Assigns], Directories]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RUNS_LATER = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL)
 
 
 def operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -55,7 +55,7 @@ def _cd(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directorie
         target = None
     if target == "":
         target = "."
-    physical = any(word.text and re.fullmatch(r"-\w*P\w*", word.text) for word in words[1:]) or "set -P" in state.vars
+    physical = any(word.text and re.fullmatch(r"-\w*P\w*", word.text) for word in words[1:])
     if target is not None and ".." in target.split("/") and physical:
         target = None
     state.go(target)
@@ -73,6 +73,8 @@ def _directory_stack(reader: Reader, words: tuple[Word, ...], assigns: Assigns) 
 
 def _leave(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """break, continue, return: what follows in this list is not reached."""
+    if not reader.frames:
+        return reader.state.cwds
     reader.leave()
     reader.state.cwds = ()
     return ()
@@ -88,13 +90,17 @@ def _declare(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direc
     """export, declare, local, readonly: assignments with attributes that may change the value (-i, -l, -n)."""
     state = reader.state
     options = "".join(word.text[1:] for word in words[1:] if word.text is not None and word.text[:1] in "-+")
-    plain = not reader.via and not set(options) - set("xrgp")
+    if "n" in options and words[0].text != "export":
+        raise Unsure("a variable is another name for an unknown one", words[0].source)
+    plain = (
+        not reader.via and not set(options) - set("xrgp") and (words[0].text != "local" or reader.function is not None)
+    )
     for word in words[1:]:
         if word.text is not None:
             _expression(reader, word.text)
         match = _NAME.match(word.start)
         if word.many or not word.start:
-            state.forget()
+            state.forget_variables()
         elif match:
             name = match.group()
             rest = word.start[match.end() :]
@@ -102,7 +108,9 @@ def _declare(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direc
                 state.set(name, _behind(word, match.end() + 1))
             elif rest or not plain:
                 state.set(name, UNKNOWN)
-            elif words[0].text in ("local", "declare", "typeset") and reader.function is not None:
+            if words[0].text == "readonly" or set(options) - set("xgp"):
+                state.lock(name)
+            if not rest and words[0].text in ("local", "declare", "typeset") and reader.function is not None:
                 state.set(name, UNKNOWN)
     return state.cwds
 
@@ -114,37 +122,68 @@ def _behind(word: Word, at: int) -> Value:
 
 def _expression(reader: Reader, text: str) -> None:
     """Read what a subscript in a word would run."""
-    if _RUNS_LATER.search(text):
+    if runs_later(text):
         expression(text, reader)
 
 
 def _names(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """read, mapfile, getopts, unset, wait, printf -v, let, test: any word may name a variable that changes."""
+    """read, mapfile, getopts, let, unset: any word may name a variable that changes."""
     state = reader.state
-    name = words[0].text
-    for index, word in enumerate(words[1:], 1):
+    for word in words[1:]:
         if word.text is None:
-            if name == "printf" and (words[1].text or "-v") != "-v" and not words[1].start.startswith("-v"):
-                break
-            if name == "printf" and index > 2:
-                break
-            state.forget()
-            break
+            state.forget_variables()
+            continue
         _expression(reader, word.text)
-        text = word.text
-        for found in re.findall(_NAME, text) if name == "let" else [text.removeprefix("-v").split("[")[0]]:
-            if _NAME.fullmatch(found):
-                state.set(found, UNKNOWN)
-            if name == "unset":
-                state.aliases.pop(found, None)
-                if found in state.functions:
-                    state.functions[found] = (state.functions[found][0], False)
-        if name == "printf" and not words[1].start.startswith("-v"):
-            break
-    for implied in ("REPLY", "MAPFILE", "OPTARG", "OPTIND"):
-        if name != "printf":
-            state.vars[implied] = UNKNOWN
+        for name in _NAME.findall(word.text):
+            state.set(name, UNKNOWN)
+    for name in ("REPLY", "MAPFILE", "OPTARG", "OPTIND"):
+        state.vars[name] = UNKNOWN
     return state.cwds
+
+
+def _unset(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+    """unset: variables and functions that may be gone."""
+    state = reader.state
+    for word in words[1:]:
+        for name, (bodies, _) in list(state.functions.items()):
+            if word.text is None or word.text == name:
+                state.functions[name] = (bodies, False)
+    return _names(reader, words, assigns)
+
+
+def _printf(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+    """printf -v and wait -p: one variable changes."""
+    option = "-v" if words[0].text == "printf" else "-p"
+    if any(word.text is None or word.text.startswith(option) for word in words[1:2]) or (
+        option == "-p" and any((word.text or "").startswith("-") for word in words)
+    ):
+        return _names(reader, words[:3], assigns)
+    return reader.state.cwds
+
+
+def _test(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+    """test and [: -v evaluates a subscript."""
+    for word in words[1:]:
+        if word.text is not None:
+            _expression(reader, word.text)
+    return reader.state.cwds
+
+
+def _redefine(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+    """hash -p, enable: a name stands for another program from here on."""
+    if any(word.text is None or word.text.startswith("-") for word in words[1:]):
+        raise Unsure("a command's name is given another meaning", reader.commands[-1].source, "shell:redefined")
+    return reader.state.cwds
+
+
+def _shopt(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+    """shopt: options that change how this reading would have to go."""
+    harmless = {"extglob", "nullglob", "failglob", "dotglob", "globstar", "nocaseglob", "nocasematch", "lastpipe",
+                "expand_aliases", "inherit_errexit", "checkwinsize", "histappend", "globasciiranges"}  # fmt: skip
+    names = [word.text for word in words[1:] if word.text is None or not word.text.startswith("-")]
+    if "-s" in [word.text for word in words] and not set(names) <= harmless:
+        raise Unsure("a shell option changes how commands are read", reader.commands[-1].source, "shell:options")
+    return reader.state.cwds
 
 
 def _read(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
@@ -169,8 +208,9 @@ def _set(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directori
     rest = list(words[1:])
     while rest and rest[0].text is not None and rest[0].text[:1] in ("-", "+") and rest[0].text not in ("--", "-"):
         text = rest.pop(0).text or ""
-        if text[1:] and "o" in text and rest:
-            rest.pop(0)
+        named = rest.pop(0).text if text[1:] and "o" in text and rest else ""
+        if text[0] == "-" and ("k" in text or named in ("keyword", "posix", None)):
+            raise Unsure("a shell option changes how commands are read", text, "shell:options")
     if rest and rest[0].text in ("--", "-"):
         rest.pop(0)
         state.arguments = ()
@@ -185,8 +225,7 @@ def _shift(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
     state = reader.state
     count = words[1].text if len(words) == 2 else "1"
     if state.arguments is not None and len(words) < 3 and count is not None and count.isascii() and count.isdigit():
-        if int(count) <= len(state.arguments):
-            state.arguments = state.arguments[int(count) :]
+        state.arguments = state.arguments[int(count) :] if int(count) <= len(state.arguments) else state.arguments
     else:
         state.arguments = None
     return state.cwds
@@ -226,7 +265,12 @@ BUILTINS: dict[str, Builtin] = {
     "exit": _exit,
     "logout": _exit,
     **dict.fromkeys(("export", "declare", "typeset", "local", "readonly"), _declare),
-    **dict.fromkeys(("mapfile", "readarray", "getopts", "unset", "wait", "printf", "let", "test", "["), _names),
+    **dict.fromkeys(("mapfile", "readarray", "getopts", "let"), _names),
+    **dict.fromkeys(("printf", "wait"), _printf),
+    **dict.fromkeys(("test", "["), _test),
+    **dict.fromkeys(("hash", "enable"), _redefine),
+    "unset": _unset,
+    "shopt": _shopt,
     "read": _read,
     "set": _set,
     "shift": _shift,

@@ -11,8 +11,34 @@ raises `Unsure`; the caller asks a person.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TypeAlias
+
+from .tree import (
+    AndOr,
+    Arith,
+    ArithFor,
+    Arithmetic,
+    Assign,
+    Case,
+    Condition,
+    Coproc,
+    Extglob,
+    For,
+    Function,
+    Group,
+    If,
+    Item,
+    Lit,
+    Node,
+    Param,
+    Piece,
+    Pipeline,
+    Proc,
+    Raw,
+    Redir,
+    Simple,
+    Subst,
+    While,
+)
 
 MAX_DEPTH = 24  # nested constructs; deeper than anything people write, shallow enough for Python's own stack
 
@@ -26,207 +52,6 @@ class Unsure(Exception):
         self.source = source
         self.rule = rule
 
-
-# Pieces of a word. Not frozen: thousands are built a second, and nothing outside this package sees them.
-
-
-@dataclass(slots=True)
-class Lit:
-    """Literal text; unquoted text may still hold braces, a tilde or a glob."""
-
-    text: str
-    quoted: bool
-
-
-@dataclass(slots=True)
-class Param:
-    """`$name` or `${name…}`; `prefix` is `#` (length) or `!` (indirect), `arg` what follows the operator."""
-
-    name: str
-    quoted: bool
-    prefix: str = ""
-    subscript: tuple[Piece, ...] | None = None
-    op: str = ""
-    arg: tuple[Piece, ...] = ()
-
-
-@dataclass(slots=True)
-class Subst:
-    """`$(…)` or backticks."""
-
-    body: tuple[Item, ...]
-    quoted: bool
-
-
-@dataclass(slots=True)
-class Arith:
-    """`$((…))` or `$[…]`."""
-
-    pieces: tuple[Piece, ...]
-    quoted: bool
-
-
-@dataclass(slots=True)
-class Proc:
-    """`<(…)` or `>(…)`."""
-
-    body: tuple[Item, ...]
-    write: bool
-
-
-@dataclass(slots=True)
-class Extglob:
-    """`@(…)` and its kin, a pattern."""
-
-    pieces: tuple[Piece, ...]
-
-
-Piece: TypeAlias = Lit | Param | Subst | Arith | Proc | Extglob
-
-
-@dataclass(slots=True)
-class Raw:
-    """A word as written. `plain` is its text when nothing in it is special to the shell, else None."""
-
-    source: str
-    pieces: tuple[Piece, ...]
-    plain: str | None = None
-
-
-@dataclass(slots=True)
-class Assign:
-    """`name=value`, `name+=value`, `name[subscript]=value`, `name=(array)`."""
-
-    name: str
-    append: bool
-    value: Raw
-    subscript: tuple[Piece, ...] | None = None
-    array: tuple[Raw, ...] | None = None
-
-
-@dataclass(slots=True)
-class Redir:
-    """A redirection; a here-document's `body` is set once its lines were read."""
-
-    op: str
-    fd: int | None
-    target: Raw
-    body: tuple[Piece, ...] | None = None
-
-
-# Commands.
-
-
-@dataclass(slots=True)
-class Simple:
-    assigns: tuple[Assign, ...]
-    words: tuple[Raw, ...]
-    redirects: tuple[Redir, ...]
-    source: str
-
-
-@dataclass(slots=True)
-class Pipeline:
-    """Commands joined by `|`; a single one was negated by `!`."""
-
-    commands: tuple[Node, ...]
-
-
-@dataclass(slots=True)
-class AndOr:
-    """`first op node op node …`, left to right."""
-
-    first: Node
-    rest: tuple[tuple[str, Node], ...]
-
-
-@dataclass(slots=True)
-class Item:
-    """A statement of a list, and whether `&` ended it."""
-
-    node: Node
-    background: bool = False
-
-
-@dataclass(slots=True)
-class Group:
-    body: tuple[Item, ...]
-    subshell: bool
-    redirects: tuple[Redir, ...] = ()
-
-
-@dataclass(slots=True)
-class If:
-    clauses: tuple[tuple[tuple[Item, ...], tuple[Item, ...]], ...]
-    otherwise: tuple[Item, ...]
-    redirects: tuple[Redir, ...] = ()
-
-
-@dataclass(slots=True)
-class While:
-    condition: tuple[Item, ...]
-    body: tuple[Item, ...]
-    redirects: tuple[Redir, ...] = ()
-
-
-@dataclass(slots=True)
-class For:
-    """`for` and `select`; `words` is None for "$@"."""
-
-    name: str
-    words: tuple[Raw, ...] | None
-    body: tuple[Item, ...]
-    select: bool = False
-    redirects: tuple[Redir, ...] = ()
-
-
-@dataclass(slots=True)
-class ArithFor:
-    pieces: tuple[Piece, ...]
-    body: tuple[Item, ...]
-    redirects: tuple[Redir, ...] = ()
-
-
-@dataclass(slots=True)
-class Case:
-    subject: Raw
-    items: tuple[tuple[tuple[Raw, ...], tuple[Item, ...]], ...]
-    redirects: tuple[Redir, ...] = ()
-
-
-@dataclass(slots=True)
-class Function:
-    name: str
-    body: Node
-    source: str
-    redirects: tuple[Redir, ...] = ()
-
-
-@dataclass(slots=True)
-class Coproc:
-    name: str
-    body: Node
-
-
-@dataclass(slots=True)
-class Condition:
-    """`[[ … ]]`."""
-
-    words: tuple[Raw, ...]
-    redirects: tuple[Redir, ...] = ()
-
-
-@dataclass(slots=True)
-class Arithmetic:
-    """`(( … ))`."""
-
-    pieces: tuple[Piece, ...]
-    redirects: tuple[Redir, ...] = ()
-
-
-Node: TypeAlias = (
-    Simple | Pipeline | AndOr | Group | If | While | For | ArithFor | Case | Function | Coproc | Condition | Arithmetic
-)
 
 _END = r"(?=[ \t\n|&;()<>]|\Z)"  # what ends a word
 _BLANK = re.compile(r"(?:[ \t]|\\\n)*")
@@ -285,6 +110,9 @@ class Parser:
     """One pass over a text; every method leaves `i` behind what it read. Raises `Unsure`."""
 
     __slots__ = ("depth", "extglob", "i", "n", "pending", "s")
+    i: int
+    depth: int
+    extglob: bool
 
     def __init__(self, text: str, depth: int = 0) -> None:
         self.s = text
@@ -450,7 +278,7 @@ class Parser:
         if char == "(":
             return self.redirected(self.parenthesis())
         word = self.reserved()
-        if not word:
+        if not word or word == "time":  # behind a bar `time` is a program
             return self.simple()
         if word in CLOSERS:
             raise self.error("this word closes nothing")
@@ -743,9 +571,9 @@ class Parser:
     def first_word(self, word: Raw) -> bool:
         """Whether a command's first word takes array assignments; raises where a continued line hides what it is."""
         first = word.pieces[0] if word.pieces else None
-        if isinstance(first, Lit) and not first.quoted and "\\\n" in word.source:
-            if _ASSIGN.match(first.text) or first.text in OPENERS or first.text in CLOSERS:
-                raise Unsure("a line is continued inside a word of the grammar", word.source)
+        text = first.text if isinstance(first, Lit) and not first.quoted and "\\\n" in word.source else ""
+        if _ASSIGN.match(text) or text in OPENERS or text in CLOSERS:
+            raise Unsure("a line is continued inside a word of the grammar", word.source)
         return word.plain in DECLARATIONS
 
     def declared(self, assign: Assign) -> Raw:
@@ -889,9 +717,9 @@ class Parser:
         self.i += 1
         inner: list[Piece] = []
         while self.i < self.n and (char := self.s[self.i]) != ")":
-            if char in "(" and not self.extended(inner):
+            if char == "(" and not self.extended(inner):
                 raise self.error("a pattern's parentheses do not match")
-            elif char in " \t|" or (char in "&;<>" and not self.s.startswith("(", self.i + 1)):
+            if char in " \t|" or (char in "&;<>" and not self.s.startswith("(", self.i + 1)):
                 inner.append(Lit(char, True))
                 self.i += 1
             elif char == "\n" or char in "<>":
@@ -906,7 +734,10 @@ class Parser:
         """A process substitution."""
         write = self.s[self.i] == ">"
         self.i += 2
-        return Proc(self.nested(), write)
+        body = self.nested()
+        if not body:
+            raise self.error("a process substitution is empty")
+        return Proc(body, write)
 
     def nested(self) -> tuple[Item, ...]:
         """The statements up to the parenthesis that closes a substitution."""
@@ -1101,7 +932,7 @@ class Parser:
         level = 1
         while self.i < self.n:
             char = self.s[self.i]
-            if char == closer or char == opener:
+            if char in (closer, opener):
                 level += 1 if char == opener else -1
                 self.i += 1
                 if level == 0:

@@ -18,11 +18,13 @@ from functools import lru_cache
 
 from . import words as expansion
 from .builtins import BUILTINS
-from .grammar import (
-    DECLARATIONS,
+from .grammar import DECLARATIONS, Unsure, parse
+from .parts import Command, Problem, Redirect, Script, Stdin, Word
+from .state import UNKNOWN, Array, State, Value, directories, known
+from .tree import (
     AndOr,
-    Arithmetic,
     ArithFor,
+    Arithmetic,
     Assign,
     Case,
     Condition,
@@ -37,16 +39,13 @@ from .grammar import (
     Raw,
     Redir,
     Simple,
-    Unsure,
     While,
-    parse,
 )
-from .parts import Command, Problem, Redirect, Script, Stdin, Word
-from .state import UNKNOWN, Array, State, Value, directories, known
 from .wrappers import Inner, base_name, unfold
 
 MAX_LENGTH = 10_000  # characters
 MAX_COMMANDS = 4_000
+MAX_STEPS = 20_000  # statements walked, repeated ones included
 MAX_SCRIPTS = 12  # shells within shells
 MAX_ITEMS = 32  # items of a loop that are walked one by one
 # Characters that a terminal does not show or that reorder what it shows (Unicode's bidi controls, TR 36).
@@ -55,7 +54,6 @@ _HIDING = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _UNUSUAL_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-_RUNS_LATER = re.compile(r"\[.*(?:\$\(|`)", re.DOTALL)
 SPECIAL_BUILTINS = frozenset(
     {"export", "readonly", "eval", "set", "unset", ":", ".", "source", "exec", "trap", "shift"}
 )
@@ -75,7 +73,7 @@ def read_script(command: str, cwd: str, home: str) -> Script:
         reader.problem(Unsure("it is nested too deeply", rule="shell:nesting"))
     except Unsure as unsure:
         reader.problem(unsure)
-    except Exception as error:  # noqa: BLE001 - a reader that fails is a question, not a pass
+    except Exception as error:
         reader.problem(Unsure(f"it cannot be read ({type(error).__name__})"))
     return reader.script()
 
@@ -104,6 +102,7 @@ class Reader:
         self.function: str | None = None
         self.background = False
         self.scripts = 0
+        self.steps = 0
         self.repeats = False
         self.frames: list[list[State]] = []  # states at break, continue and return, by enclosing loop or function
         self.stack: list[tuple[str, int, int]] = []  # functions being called, with forks and conditions outside
@@ -112,6 +111,7 @@ class Reader:
         self.recursions = 0
         self.defined: list[Function] = []
         self.called: set[int] = set()
+        self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words being run
         self.processes: list[tuple[Value, tuple[Command, ...]]] = []
 
     def script(self) -> Script:
@@ -143,8 +143,29 @@ class Reader:
         for index, item in enumerate(items):
             if index:
                 self.fall(failed)
-            failed = self.in_background(item.node) if item.background else self.node(item.node)
+            before = (self.state, self.via, self.stdin, self.function, self.background, self.forks, self.conditions)
+            depths = (len(self.frames), len(self.stack), self.scripts)
+            try:
+                failed = self.in_background(item.node) if item.background else self.node(item.node)
+            except Unsure as unsure:
+                if unsure.rule == "shell:size":
+                    raise
+                self.problem(unsure)
+                self.resume(before, depths)
+                failed = self.state.cwds
         return failed if items else self.state.cwds
+
+    def resume(
+        self,
+        before: tuple[State, tuple[str, ...], Stdin | None, str | None, bool, int, int],
+        depths: tuple[int, int, int],
+    ) -> None:
+        """Go on behind a statement that could not be read; it may have changed anything."""
+        self.state, self.via, self.stdin, self.function, self.background, self.forks, self.conditions = before
+        frames, stack, self.scripts = depths
+        del self.frames[frames:]
+        del self.stack[stack:]
+        self.state.forget()
 
     def fall(self, failed: tuple[str | None, ...]) -> None:
         """Go on whether or not the last statement failed."""
@@ -168,20 +189,21 @@ class Reader:
         inner, self.state = self.state, state
         return inner
 
-    def branch(self, walk: Callable[[], object], cwds: tuple[str | None, ...]) -> State:
+    def branch(self, walk: Callable[[], tuple[str | None, ...]], cwds: tuple[str | None, ...]) -> State:
         """Read what may not happen, from given directories; the state behind it, the present one left as it was."""
         state, self.state = self.state, self.state.copy()
         self.state.cwds = cwds
         self.conditions += 1
-        failed = walk()
-        if isinstance(failed, tuple):
-            self.fall(failed)
+        self.fall(walk())
         self.conditions -= 1
         inner, self.state = self.state, state
         return inner
 
     def node(self, node: Node) -> tuple[str | None, ...]:
         """Read a command. `state.cwds` is then where it leads if it succeeds; the result where if it fails."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise Unsure("it takes too many steps", rule="shell:size")
         if type(node) is Simple:
             return self.simple(node)
         if isinstance(node, AndOr):
@@ -189,7 +211,7 @@ class Reader:
         if isinstance(node, Pipeline):
             return self.pipeline(node)
         if isinstance(node, Function):
-            self.state.functions[node.name] = (node, True)
+            self.state.functions[node.name] = ((node,), True)
             self.defined.append(node)
             return self.state.cwds
         if isinstance(node, Coproc):
@@ -382,7 +404,7 @@ class Reader:
         """Read [[ … ]]; operands of numeric tests and -v are expressions that may run something."""
         for raw in node.words:
             text = known(expansion.single(raw.pieces, self))
-            if text is not None and _RUNS_LATER.search(text):
+            if text is not None and expansion.runs_later(text):
                 expansion.expression(text, self)
 
     # Substitutions
@@ -413,20 +435,39 @@ class Reader:
 
     def produced(self, node: Node, found: tuple[Command, ...]) -> str | None:
         """The exact output of a simple command, or of a pipeline's last one, if known."""
+        if isinstance(node, Group) and not node.redirects:
+            return self.together(node, found)
         last = node.commands[-1] if isinstance(node, Pipeline) else node
-        if not isinstance(last, Simple) or not found or not last.words or last.redirects and not last.redirects[0].body:
+        if (
+            not isinstance(last, Simple)
+            or not found
+            or not last.words
+            or (last.redirects and not last.redirects[0].body)
+        ):
             return None
         command = found[-1]
         if command.via != self.via or command.source != last.source or (command.name or "") in self.state.functions:
             return None
         return output(command)
 
+    def together(self, node: Group, found: tuple[Command, ...]) -> str | None:
+        """The exact output of a group of simple commands, if known."""
+        if len(found) != len(node.body):
+            return None
+        texts = [
+            self.produced(item.node, (command,)) if isinstance(item.node, Simple) and not item.background else None
+            for item, command in zip(node.body, found, strict=True)
+        ]
+        return None if None in texts else "".join(text for text in texts if text is not None)
+
     # Simple commands
 
     def simple(self, node: Simple) -> tuple[str | None, ...]:
         """Read a simple command."""
         self.processes.clear()
+        mark = len(self.commands)
         words = self.words(node)
+        self.made = tuple(self.commands[mark:])
         redirects, stdin = self.redirections(node.redirects) if node.redirects else ((), None)
         if not node.assigns:
             assigns: tuple[tuple[str, Word], ...] = ()
@@ -440,6 +481,8 @@ class Reader:
         if self.state.aliases and node.words[0].plain in self.state.aliases:
             self.alias(node)
         processes, self.processes = tuple(self.processes), []
+        if len(words) == 1 and words[0].text == "exec" and node.redirects:
+            self.stdin = stdin or Stdin()  # from here on
         return self.invoke(words, assigns, redirects, stdin, node.source, processes=processes)
 
     def words(self, node: Simple) -> tuple[Word, ...]:
@@ -490,7 +533,7 @@ class Reader:
             return self.array(assign)
         value = expansion.single(assign.value.pieces, self, assignment=True)
         text = known(value)
-        if text is not None and _RUNS_LATER.search(text):
+        if text is not None and expansion.runs_later(text):
             expansion.expression(text, self)
         if assign.subscript is not None:
             return UNKNOWN
@@ -526,15 +569,15 @@ class Reader:
                 if text is not None:
                     stdin = Stdin(text, tuple(self.commands[mark:]))
                 elif op in ("<", "<>", "<&"):
-                    stdin = self.from_file(target, compound)
+                    stdin = self.from_file(target, op, compound)
         return tuple(found), stdin
 
-    def from_file(self, target: Word | None, compound: bool) -> Stdin | None:
+    def from_file(self, target: Word | None, op: str, compound: bool) -> Stdin | None:
         """The input that `<` gives: that of a process substitution, or a file's, which the redirection tells."""
         if target is not None and target.start == "/dev/fd/" and self.processes:
             value, feeders = self.processes[-1]
             return Stdin(Word(value) if known(value) is not None else None, feeders)
-        return Stdin() if compound else None
+        return Stdin() if compound or op == "<&" else None
 
     def emit(
         self,
@@ -564,17 +607,18 @@ class Reader:
         stdin: Stdin | None,
         source: str,
         shell: bool = True,
+        functions: bool = True,
         processes: tuple[tuple[Value, tuple[Command, ...]], ...] = (),
     ) -> tuple[str | None, ...]:
-        """Note a command and read what it runs or changes. `shell` tells that functions and builtins apply."""
+        """Note a command and read what it runs or changes. `shell` tells that builtins apply."""
         name = words[0].text
         stdin = (
             stdin if stdin is not None else (None if any(r.op == "<" and not r.fd for r in redirects) else self.stdin)
         )
-        if shell and name is not None and name in self.state.functions:
-            function, sure = self.state.functions[name]
+        if functions and name is not None and name in self.state.functions:
+            bodies, sure = self.state.functions[name]
             self.emit((), assigns, redirects, stdin, source)
-            self.call(function, words, assigns, stdin)
+            self.calls(bodies, words, assigns, stdin)
             if sure:
                 return self.state.cwds
         if processes and len(words) > 1 and any(word.start == "/dev/fd/" for word in words[1:]):
@@ -582,7 +626,7 @@ class Reader:
         self.emit(words, assigns, redirects, stdin, source)
         if name is None:
             if shell:
-                self.state.vars = {key: UNKNOWN for key in self.state.vars}
+                self.state.vars = dict.fromkeys(self.state.vars, UNKNOWN)
             return self.state.cwds
         if shell and assigns and name in SPECIAL_BUILTINS:
             for variable, _ in assigns:
@@ -619,9 +663,9 @@ class Reader:
         via, outer_stdin = self.via, self.stdin
         if len(via) >= MAX_SCRIPTS:
             raise Unsure("wrappers are nested too deeply", name, "shell:nesting")
-        self.via = (*via, name)
+        self.via = (*via, base_name(words[0]) or name)
         for inner in inners:
-            if inner.shell and not shell:
+            if inner.inside and not shell:
                 continue
             self.stdin = stdin if inner.fed else Stdin()
             self.inner(inner, assigns, stdin)
@@ -632,15 +676,15 @@ class Reader:
         if inner.same:
             self.same_shell(inner, stdin)
             return
-        if inner.shell and inner.words:
-            self.invoke(inner.words, (), (), None, "")
+        if inner.inside and inner.words:
+            self.invoke(inner.words, assigns, (), None, "", functions=False)
             return
 
         def walk() -> None:
             if inner.directory is not None:
                 self.state.go(inner.directory.text)
             if inner.words:
-                self.invoke(inner.words, (*assigns, *inner.assigns), (), None, "", shell=False)
+                self.invoke(inner.words, (*assigns, *inner.assigns), (), None, "", shell=False, functions=False)
                 return
             script = inner.script
             if inner.reads:
@@ -650,9 +694,9 @@ class Reader:
                 return
             if script.text is None:
                 if not inner.reads:
-                    self.emit((Word(UNKNOWN, script.source),), (), (), None, script.source)
+                    self.unknown(script.source)
                 return
-            if not inner.shell:
+            if not inner.inside:
                 self.text(script.text, inner.posix)
             else:
                 self.text(script.text)
@@ -666,18 +710,24 @@ class Reader:
         if text is not None:
             self.text(text)
         else:
+            if not inner.reads:
+                self.unknown(script.source if script is not None else "")
             self.state.forget()
+
+    def unknown(self, source: str) -> None:
+        """Note that something runs whose text cannot be known; the substitutions that make it feed it."""
+        self.emit((Word(UNKNOWN, source, many=True),), (), (), Stdin(None, self.made), source)
 
     def child(self, assigns: tuple[tuple[str, Word], ...], inner: Inner) -> None:
         """Turn the state into that of a new shell: only what was exported is still known."""
-        if inner.shell:
+        if inner.inside:
             return
         state = self.state
         state.vars = {name: UNKNOWN for name in state.vars if name != "IFS"}
         for name, word in assigns:
             state.set(name, UNKNOWN if word.text is None else (word.text,))
         state.aliases = {}
-        state.functions = {name: (function, False) for name, (function, _) in state.functions.items()}
+        state.functions = {name: (bodies, False) for name, (bodies, _) in state.functions.items()}
         words = inner.arguments
         exact = words is not None and not any(word.many or word.glob for word in words)
         state.arguments = tuple(word.parts for word in words) if words is not None and exact else None
@@ -687,13 +737,34 @@ class Reader:
         """Read a command as its alias makes it, beside the command itself: bash expands them only when told to."""
         name = node.words[0].plain or ""
         value = self.state.aliases[name]
-        rest = node.source[node.source.find(name) + len(name) :]
+        if value.endswith((" ", "\t")):
+            raise Unsure("an alias goes on to the next word", value)
+        rest = "".join(f" {raw.source}" for raw in node.words[1:])
         kept = self.state.aliases
         self.state.aliases = {key: text for key, text in kept.items() if key != name}
         before = self.state.copy()
         self.text(f"{value}{rest}")
         self.state.join(before)
         self.state.aliases = kept
+
+    def calls(
+        self,
+        bodies: tuple[Function, ...],
+        words: tuple[Word, ...],
+        assigns: tuple[tuple[str, Word], ...],
+        stdin: Stdin | None,
+    ) -> None:
+        """Read a call of a function that has one of several bodies."""
+        if len(bodies) == 1:
+            self.call(bodies[0], words, assigns, stdin)
+            return
+        ends: list[State] = []
+        for body in bodies:
+            kept, self.state = self.state, self.state.copy()
+            self.call(body, words, assigns, stdin)
+            ends.append(self.state)
+            self.state = kept
+        self.merge(ends)
 
     def call(
         self,
@@ -818,10 +889,17 @@ def _printf(args: list[str]) -> str | None:
     slots = len(re.findall(r"%%|%s", form)) - form.count("%%")
     rounds: list[str] = []
     while True:
-        taken, values = iter([*values[:slots], *[""] * slots]), values[slots:]
-        rounds.append(re.sub(r"%%|%s|\\n", lambda m: {"%%": "%", "\\n": "\n"}.get(m.group()) or next(taken), form))
+        rounds.append(_formatted(form, values[:slots]))
+        values = values[slots:]
         if not values or not slots or len(rounds) > 100:
             return "".join(rounds) if not values or not slots else None
+
+
+def _formatted(form: str, values: list[str]) -> str:
+    """A printf format with its next values put in."""
+    taken = iter(values)
+    fixed = {"%%": "%", "\\n": "\n"}
+    return re.sub(r"%%|%s|\\n", lambda m: fixed.get(m.group()) or next(taken, ""), form)
 
 
 def _decoded(text: str) -> str | None:

@@ -10,7 +10,7 @@ import posixpath
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .grammar import Function
+from .tree import Function
 
 Value: TypeAlias = tuple[str | None, ...]
 UNKNOWN: Value = (None,)
@@ -37,16 +37,18 @@ def known(value: Value | Array | None) -> str | None:
 class State:
     """The shell at one point of the script. Mutable; `copy` before going where changes do not come back from."""
 
-    __slots__ = ("aliases", "arguments", "arg0", "cwds", "functions", "home", "opaque", "vars")
+    __slots__ = ("aliases", "arg0", "arguments", "cwds", "functions", "home", "locked", "opaque", "vars")
 
     def __init__(self, cwd: str | None, home: str | None) -> None:
         self.vars: dict[str, Value | Array] = {}
         self.cwds: tuple[str | None, ...] = (cwd,)
         self.home = home
-        self.functions: dict[str, tuple[Function, bool]] = {}  # whether it is sure to be defined
+        # The bodies a function may have, and whether it is sure to have one of them.
+        self.functions: dict[str, tuple[tuple[Function, ...], bool]] = {}
         self.aliases: dict[str, str] = {}
         self.arguments: tuple[Value, ...] | None = None
         self.arg0: str | None = None
+        self.locked: frozenset[str] = frozenset()  # variables with attributes: what they keep is not computed
         self.opaque = False  # after something unknown ran: no name can be relied upon
 
     def copy(self) -> State:
@@ -59,6 +61,7 @@ class State:
         new.aliases = self.aliases.copy() if self.aliases else {}
         new.arguments = self.arguments
         new.arg0 = self.arg0
+        new.locked = self.locked
         new.opaque = self.opaque
         return new
 
@@ -81,25 +84,24 @@ class State:
                     self.vars[name] = UNKNOWN
         self.cwds = directories(self.cwds + other.cwds)
         if self.functions != other.functions:
-            for name, (function, _) in other.functions.items():
-                mine = self.functions.get(name)
-                if mine is None or mine[0] is function:
-                    self.functions[name] = (function, False)
-            for name, (function, _) in list(self.functions.items()):
-                if other.functions.get(name) != (function, True):
-                    self.functions[name] = (function, False)
+            self.functions = _either(self.functions, other.functions)
         self.aliases = {**other.aliases, **self.aliases}
         if self.arguments != other.arguments:
             self.arguments = None
+        self.locked = self.locked | other.locked
         self.opaque = self.opaque or other.opaque
 
     def forget(self) -> None:
         """Something unknown ran in this shell: nothing is known any more."""
-        self.vars = {}
-        self.opaque = True
+        self.forget_variables()
         self.cwds = (None,)
         self.arguments = None
-        self.functions = {name: (function, False) for name, (function, _) in self.functions.items()}
+        self.functions = {name: (bodies, False) for name, (bodies, _) in self.functions.items()}
+
+    def forget_variables(self) -> None:
+        """Some variable that is not known was set."""
+        self.vars = {}
+        self.opaque = True
 
     def get(self, name: str) -> Value | Array | None:
         """A variable's value, or None where it may not be set at all."""
@@ -121,7 +123,11 @@ class State:
 
     def set(self, name: str, value: Value | Array) -> None:
         """Assign a variable. Some cannot be relied upon to keep what was assigned."""
-        self.vars[name] = UNKNOWN if name in _SPECIAL or (name == "PWD") else value
+        self.vars[name] = UNKNOWN if name in _SPECIAL or name in self.locked else value
+
+    def lock(self, name: str) -> None:
+        """From now on a variable has attributes (readonly, integer, …) that decide what it holds."""
+        self.locked = self.locked | {name}
 
     def go(self, target: str | None) -> None:
         """Change to a directory (`cd`), None for one that is not known."""
@@ -131,9 +137,23 @@ class State:
         self.vars["OLDPWD"] = UNKNOWN
 
 
-_SPECIAL = frozenset({"RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "EPOCHREALTIME", "BASHPID", "FUNCNAME",
+_SPECIAL = frozenset({"PWD", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "EPOCHSECONDS",
+    "EPOCHREALTIME", "BASHPID", "FUNCNAME",
     "BASH_COMMAND", "DIRSTACK", "GROUPS", "UID", "EUID", "PPID", "BASH_SUBSHELL", "OPTIND", "OPTARG", "REPLY", "_",
     "BASH_ARGV0", "SHELLOPTS", "BASHOPTS", "HISTCMD", "PIPESTATUS", "BASH_REMATCH", "MAPFILE", "COPROC"})  # fmt: skip
+
+
+Functions: TypeAlias = dict[str, tuple[tuple[Function, ...], bool]]
+
+
+def _either(one: Functions, other: Functions) -> Functions:
+    """The functions there may be if either is how things stand."""
+    joined: Functions = {}
+    for name in one.keys() | other.keys():
+        mine, theirs = one.get(name, ((), False)), other.get(name, ((), False))
+        bodies = mine[0] + tuple(body for body in theirs[0] if not any(body is known for known in mine[0]))
+        joined[name] = (bodies, mine[1] and theirs[1])
+    return joined
 
 
 def directories(cwds: tuple[str | None, ...]) -> tuple[str | None, ...]:

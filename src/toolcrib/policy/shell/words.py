@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Protocol
 
-from .grammar import Arith, Extglob, Item, Lit, Param, Piece, Proc, Raw, Subst, Unsure, parse_text
+from .grammar import Unsure, parse_text
 from .parts import Word
 from .state import DEFAULT_IFS, UNKNOWN, Array, State, Value, known
+from .tree import Arith, Extglob, Item, Lit, Param, Piece, Proc, Raw, Subst
 
 MAX_WORDS = 2000  # words of one command
-_GLOB = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+MAX_VALUE = 10_000  # characters; a longer value is not known
 _TILDE_IN_VALUE = re.compile(r"(^|:)~(?=/|:|\Z)")
 _TILDE = re.compile(r"~(?=/|\Z)")
 _ARGUMENT_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=~")
@@ -59,7 +61,7 @@ class _Field:
 
     def word(self, source: str) -> Word:
         unquoted = "".join("\0" if text is None else text for text, quoted in self.parts if not quoted)
-        glob = self.glob or _GLOB.search(unquoted) is not None
+        glob = self.glob or _is_pattern(unquoted)
         parts: list[str | None] = []
         for text, quoted in self.parts:
             if text is not None and glob and quoted:
@@ -68,9 +70,16 @@ class _Field:
                 parts[-1] += text
             elif text is not None or not parts or parts[-1] is not None:
                 parts.append(text)
+        if sum(len(part or "") for part in parts) > MAX_VALUE:
+            parts = [None]
         if len(parts) > 1:
             parts = [part for part in parts if part != ""]
         return Word(tuple(parts) or ("",), source, glob, self.many)
+
+
+def _is_pattern(text: str) -> bool:
+    """Whether unquoted text holds a pattern for file names."""
+    return "*" in text or "?" in text or 0 <= text.find("[") < text.rfind("]")
 
 
 def arguments(raws: tuple[Raw, ...], runner: Runner) -> list[Word]:
@@ -125,6 +134,8 @@ def single(pieces: tuple[Piece, ...], runner: Runner, assignment: bool = False) 
 
 def merge(parts: list[str | None]) -> Value:
     """Parts with neighbours of the same kind joined."""
+    if sum(len(part or "") for part in parts) > MAX_VALUE:
+        return UNKNOWN
     if None not in parts:
         return ("".join(part for part in parts if part is not None),)
     merged: list[str | None] = []
@@ -330,6 +341,11 @@ def expression(text: str, runner: Runner) -> None:
         single(parse_text(text), runner)
 
 
+def runs_later(text: str) -> bool:
+    """Whether text holds a subscript that runs something once bash evaluates it (`a[$(cmd)]`)."""
+    return 0 <= text.find("[") < max(text.rfind("$("), text.rfind("`"))
+
+
 def parameter(piece: Param, runner: Runner) -> tuple[Value, bool]:
     """The value of `$name` or `${name…}`, and whether it is always one word."""
     state = runner.state
@@ -393,7 +409,7 @@ def _operated(piece: Param, value: Value | None, argument: Value, state: State) 
         return (text,) if text else _default(piece, argument)
     if op in (":+", "+"):
         return _default(piece, argument) if text else ("",)
-    if other is None or not text.isascii() or piece.subscript is not None:
+    if other is None or not text.isascii() or piece.subscript is not None or len(text) * len(other) > 1_000_000:
         return UNKNOWN
     return _computed(op, text, other)
 
@@ -483,7 +499,7 @@ def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str
             if level == 0:
                 if commas:
                     bounds = [at, *commas, index]
-                    inner = [atoms[a + 1 : b] for a, b in zip(bounds, bounds[1:], strict=False)]
+                    inner = [atoms[a + 1 : b] for a, b in pairwise(bounds)]
                     return [_braces(word, 1) for word in inner], index
                 sequence = _sequence(atoms[at + 1 : index])
                 return None if sequence is None else ([sequence], index)

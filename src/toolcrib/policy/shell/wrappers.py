@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 class Inner:
     """What a wrapper runs: `words`, or the shell text `script` with its arguments; `reads` standard input's script.
 
-    `shell` says that the caller's own functions and builtins apply. `directory` is where it runs if not here (a
+    `inside` says that the caller's own functions and builtins apply. `directory` is where it runs if not here (a
     word with a None part for an unknown place). `same` marks text that runs in the calling shell itself (`eval`).
     """
 
@@ -42,7 +43,7 @@ class Inner:
     assigns: tuple[tuple[str, Word], ...] = ()
     directory: Word | None = None
     reads: bool = False
-    shell: bool = False
+    inside: bool = False
     same: bool = False
     posix: bool = False
     fed: bool = True  # whether it reads the wrapper's own standard input
@@ -68,7 +69,7 @@ class Wrapper:
     directory: str = ""
     script: str = ""
     joined: bool = False
-    shell: bool = False
+    inside: bool = False
     stops: str = ""  # options with which nothing is run
     elsewhere: bool = False  # the inner command's directory is unknown
 
@@ -81,9 +82,9 @@ def W(  # noqa: N802 - the table below reads better with one letter
 
 # One row a program; keys are base names.
 WRAPPERS: dict[str, Wrapper] = {
-    "builtin": W(shell=True),
-    "command": W("p", shell=True, stops="vV"),
-    "exec": W("cl", "a", shell=True),
+    "builtin": W(inside=True),
+    "command": W("p", inside=True, stops="vV"),
+    "exec": W("cl", "a", inside=True),
     "nohup": W(),
     "setsid": W("cfw", long="ctty fork wait"),
     "nice": W(valued="n", long_valued="adjustment", optional="0123456789"),
@@ -317,7 +318,7 @@ def _wrapped(wrapper: Wrapper, words: tuple[Word, ...]) -> Iterator[Inner]:
         for value in found.values.get(option, ()):
             directory = value
     for script in scripts:
-        yield Inner(script=script, directory=directory)
+        yield Inner(script=script, directory=directory, posix=True)
     if any(letter in found.seen for letter in wrapper.stops if letter != "*") or wrapper.stops == "*":
         return
     for start in dict.fromkeys((found.at, *found.doubtful)):
@@ -336,18 +337,18 @@ def _inner(
     many = any(word.many for word in words[start : at + wrapper.operands])
     rest = words[at:] if many else words[at + wrapper.operands :]
     if wrapper.operands and rest and "c" in wrapper.script.split() and rest[0].text in ("-c", "--command"):
-        yield Inner(script=joined(rest[1:2]), directory=directory)
+        yield Inner(script=joined(rest[1:2]), directory=directory, posix=True)
         return
     if not rest:
         return
     if "*" in wrapper.script.split():
         if not wrapper.joined:
-            yield from (Inner(script=word, directory=directory) for word in rest)
+            yield from (Inner(script=word, directory=directory, posix=True) for word in rest)
             return
         if not found.seen & {"x", "exec"}:
-            yield Inner(script=joined(rest), directory=directory)
+            yield Inner(script=joined(rest), directory=directory, posix=True)
             return
-    yield Inner(rest, assigns=tuple(assigns), directory=directory, shell=wrapper.shell)
+    yield Inner(rest, assigns=tuple(assigns), directory=directory, inside=wrapper.inside)
 
 
 def split_assignment(word: Word) -> tuple[str, Word] | None:
@@ -402,14 +403,10 @@ def _env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 def split_string(text: str) -> list[str] | None:
     """The arguments of quoted text without escapes and variables, or None."""
-    words: list[str] = []
-    for match in re.finditer(r"""(?:[^\s'"]|'[^']*'|"[^"]*")+|\S""", text):
-        token = match.group()
-        bare = re.sub(r"""'([^']*)'|"([^"]*)\"""", lambda m: m.group(1) or m.group(2) or "", token)
-        if token in ("'", '"') or len(re.findall(r"""^['"]$""", token)):
-            return None
-        words.append(bare)
-    return words
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return None
 
 
 def _shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
@@ -434,6 +431,9 @@ def _shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             continue
         has_text = has_text or ("c" in text and text[0] == "-")
         from_input = from_input or "s" in text
+        if "k" in text:  # assignments anywhere: the words would have to be read anew
+            yield Inner(script=Word((None,)))
+            return
         at += sum(letter in "oO" for letter in text[1:])
     rest = words[at:]
     many = any(word.many for word in rest)
@@ -454,21 +454,31 @@ def _eval(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """eval: its words joined, in this very shell."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     if rest:
-        yield Inner(script=joined(rest), shell=True, same=True, arguments=None)
+        yield Inner(script=joined(rest), inside=True, same=True, arguments=None)
 
 
 def _source(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """source and `.` of standard input or a process substitution; a file is for others to judge."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     if rest and (rest[0].text in STANDARD_INPUT or rest[0].start == "/dev/fd/"):
-        yield Inner(reads=True, shell=True, same=True, arguments=None)
+        yield Inner(reads=True, inside=True, same=True, arguments=None)
 
 
 def _trap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """trap: its first operand is run by this shell, later."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     if len(rest) > 1 and rest[0].text not in ("-", "-p", "-l", ""):
-        yield Inner(script=rest[0], shell=True, arguments=None)
+        yield Inner(script=rest[0], inside=True, arguments=None)
+
+
+def _callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """mapfile -C and compgen -C run shell text; compgen -W expands its words."""
+    for at, word in enumerate(words[1:], 1):
+        text = word.start
+        if text.startswith(("-C", "-W", "-F")) or word.text is None:
+            value = Word((text[2:],)) if text[2:] else joined(words[at + 1 : at + 2])
+            script = value if not text.startswith("-W") else Word((f": {value.text}" if value.text else None,))
+            yield Inner(script=script, inside=True, arguments=None)
 
 
 def _xargs(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
@@ -548,7 +558,7 @@ def replaced(word: Word, mark: str, line: str | None) -> Word:
 
 def _find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """find: every -exec and its kin, once for each root, `{}` being that root and something unknown behind it."""
-    roots, at = [], 1
+    roots, at = list[Word](), 1
     while at < len(words) and words[at].text in ("-H", "-L", "-P", "-D", "-O3", "-O2", "-O1"):
         at += 2 if words[at].text == "-D" else 1
     while at < len(words) and not words[at].start.startswith(("-", "(", "!", ")")):
@@ -805,6 +815,7 @@ SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] =
     "source": _source,
     ".": _source,
     "trap": _trap,
+    **dict.fromkeys(("mapfile", "readarray", "compgen", "complete"), _callback),
     "xargs": _xargs,
     "gxargs": _xargs,
     "find": _find,

@@ -1,0 +1,210 @@
+"""The tree of a shell script: statements and the pieces of words, as `grammar` reads them and before any expansion.
+
+Not frozen: a reading builds thousands a second, and nothing outside this package sees them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+# Pieces of a word.
+
+
+@dataclass(slots=True)
+class Lit:
+    """Literal text; unquoted text may still hold braces, a tilde or a glob."""
+
+    text: str
+    quoted: bool
+
+
+@dataclass(slots=True)
+class Param:
+    """`$name` or `${name…}`; `prefix` is `#` (length) or `!` (indirect), `arg` what follows the operator."""
+
+    name: str
+    quoted: bool
+    prefix: str = ""
+    subscript: tuple[Piece, ...] | None = None
+    op: str = ""
+    arg: tuple[Piece, ...] = ()
+
+
+@dataclass(slots=True)
+class Subst:
+    """`$(…)` or backticks."""
+
+    body: tuple[Item, ...]
+    quoted: bool
+
+
+@dataclass(slots=True)
+class Arith:
+    """`$((…))` or `$[…]`."""
+
+    pieces: tuple[Piece, ...]
+    quoted: bool
+
+
+@dataclass(slots=True)
+class Proc:
+    """`<(…)` or `>(…)`."""
+
+    body: tuple[Item, ...]
+    write: bool
+
+
+@dataclass(slots=True)
+class Extglob:
+    """`@(…)` and its kin, a pattern."""
+
+    pieces: tuple[Piece, ...]
+
+
+Piece: TypeAlias = Lit | Param | Subst | Arith | Proc | Extglob
+
+
+@dataclass(slots=True)
+class Raw:
+    """A word as written. `plain` is its text when nothing in it is special to the shell, else None."""
+
+    source: str
+    pieces: tuple[Piece, ...]
+    plain: str | None = None
+
+
+@dataclass(slots=True)
+class Assign:
+    """`name=value`, `name+=value`, `name[subscript]=value`, `name=(array)`."""
+
+    name: str
+    append: bool
+    value: Raw
+    subscript: tuple[Piece, ...] | None = None
+    array: tuple[Raw, ...] | None = None
+
+
+@dataclass(slots=True)
+class Redir:
+    """A redirection; a here-document's `body` is set once its lines were read."""
+
+    op: str
+    fd: int | None
+    target: Raw
+    body: tuple[Piece, ...] | None = None
+
+
+# Commands.
+
+
+@dataclass(slots=True)
+class Simple:
+    assigns: tuple[Assign, ...]
+    words: tuple[Raw, ...]
+    redirects: tuple[Redir, ...]
+    source: str
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Commands joined by `|`; a single one was negated by `!`."""
+
+    commands: tuple[Node, ...]
+
+
+@dataclass(slots=True)
+class AndOr:
+    """`first op node op node …`, left to right."""
+
+    first: Node
+    rest: tuple[tuple[str, Node], ...]
+
+
+@dataclass(slots=True)
+class Item:
+    """A statement of a list, and whether `&` ended it."""
+
+    node: Node
+    background: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    body: tuple[Item, ...]
+    subshell: bool
+    redirects: tuple[Redir, ...] = ()
+
+
+@dataclass(slots=True)
+class If:
+    clauses: tuple[tuple[tuple[Item, ...], tuple[Item, ...]], ...]
+    otherwise: tuple[Item, ...]
+    redirects: tuple[Redir, ...] = ()
+
+
+@dataclass(slots=True)
+class While:
+    condition: tuple[Item, ...]
+    body: tuple[Item, ...]
+    redirects: tuple[Redir, ...] = ()
+
+
+@dataclass(slots=True)
+class For:
+    """`for` and `select`; `words` is None for "$@"."""
+
+    name: str
+    words: tuple[Raw, ...] | None
+    body: tuple[Item, ...]
+    select: bool = False
+    redirects: tuple[Redir, ...] = ()
+
+
+@dataclass(slots=True)
+class ArithFor:
+    pieces: tuple[Piece, ...]
+    body: tuple[Item, ...]
+    redirects: tuple[Redir, ...] = ()
+
+
+@dataclass(slots=True)
+class Case:
+    subject: Raw
+    items: tuple[tuple[tuple[Raw, ...], tuple[Item, ...]], ...]
+    redirects: tuple[Redir, ...] = ()
+
+
+@dataclass(slots=True)
+class Function:
+    name: str
+    body: Node
+    source: str
+    redirects: tuple[Redir, ...] = ()
+
+
+@dataclass(slots=True)
+class Coproc:
+    name: str
+    body: Node
+
+
+@dataclass(slots=True)
+class Condition:
+    """`[[ … ]]`."""
+
+    words: tuple[Raw, ...]
+    redirects: tuple[Redir, ...] = ()
+
+
+@dataclass(slots=True)
+class Arithmetic:
+    """`(( … ))`."""
+
+    pieces: tuple[Piece, ...]
+    redirects: tuple[Redir, ...] = ()
+
+
+Node: TypeAlias = (
+    Simple | Pipeline | AndOr | Group | If | While | For | ArithFor | Case | Function | Coproc | Condition | Arithmetic
+)
