@@ -20,6 +20,7 @@ from .diffs import bounded_diff
 from .encoding import SAMPLE, UTF8, Encoding, detect, named_encoding, not_quite_utf8, single_byte
 from .explain import call_id_of, explained, still_wanted
 from .files import MAX_EDIT
+from .masked import LostBy, refuse_masks
 from .matching import Match, Matches, apply_matches, find_matches
 from .seen import Seen
 
@@ -81,8 +82,11 @@ def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
 class EditTools:
     """edit_file over one workspace and its journal."""
 
-    def __init__(self, workspace: Workspace, journal: Journal, seen: Seen | None = None) -> None:
+    def __init__(
+        self, workspace: Workspace, journal: Journal, seen: Seen | None = None, *, lost_by: LostBy | None = None
+    ) -> None:
         self.ws = workspace
+        self._lost_by = lost_by
         self.journal = journal
         self.seen = seen or Seen()
 
@@ -125,11 +129,14 @@ class EditTools:
             if not old_text:
                 return self._create(path, shown, new_text, ctx)
             loaded = load(self.ws, path)
+            refuse_masks(self._lost_by, loaded.text, old_text, shown)
             changed = self.seen.changed(ctx.session_id, shown, loaded.identity)
             matches, chosen = _choose(
                 loaded.text, shown, old_text, new_text, replace_all, occurrence, expected_replacements, changed
             )
-            data = loaded.encoding.encode(apply_matches(loaded.text, chosen))
+            new = apply_matches(loaded.text, chosen)
+            refuse_masks(self._lost_by, loaded.text, new, shown)
+            data = loaded.encoding.encode(new)
             still_wanted(ctx)
             written = self.journal.write(
                 path,

@@ -24,6 +24,7 @@ from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, n
 from .explain import call_id_of, explained
 from .images import image_block, image_type
 from .listing import STYLES, Listing, ListStyle
+from .masked import LostBy, may_be_masked, refuse_masks
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
 from .seen import Seen
 
@@ -40,12 +41,19 @@ class FileTools:
     """read_file, write_file, list_dir and delete_file over one workspace and its journal."""
 
     def __init__(
-        self, workspace: Workspace, journal: Journal, seen: Seen | None = None, *, list_style: ListStyle = "plain"
+        self,
+        workspace: Workspace,
+        journal: Journal,
+        seen: Seen | None = None,
+        *,
+        list_style: ListStyle = "plain",
+        lost_by: LostBy | None = None,
     ) -> None:
         self.ws = workspace
         self.journal = journal
         self.seen = seen or Seen()
         self._style = STYLES[list_style]
+        self._lost_by = lost_by
         self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()
         self._harmless: OrderedDict[str, None] = OrderedDict()
 
@@ -218,11 +226,23 @@ class FileTools:
         data = UTF8.encode(content)
         with explained(self.ws, path):
             note = self._changed_note(path, shown, ctx)
+            if self._lost_by is not None and may_be_masked(content):
+                refuse_masks(self._lost_by, self._current(path), content, shown)
             written = self.journal.write(
                 path, data, call_id=call_id_of(ctx, self.journal), tool="write_file", session_id=ctx.session_id
             )
         self.seen.note(ctx.session_id, shown, written.identity)
         return f"Successfully wrote {len(data)} bytes to {shown}{note}"
+
+    def _current(self, path: str) -> str:
+        """What the file holds now; nothing where there is none, or no text of a size that can be read."""
+        try:
+            fd = self.ws.open_read(path)
+        except OSError:
+            return ""
+        with open(fd, "rb") as f:
+            found = detect(os.pread(fd, SAMPLE, 0)) if os.fstat(fd).st_size <= MAX_EDIT else None
+            return found.decode(f.read()) if found is not None else ""
 
     def _changed_note(self, path: str, shown: str, ctx: ToolContext) -> str:
         try:

@@ -19,6 +19,7 @@ from .diffs import bounded_diff
 from .edit import MAX_EDIT
 from .encoding import SAMPLE, UTF8, Encoding, detect, single_byte
 from .explain import call_id_of, explained, still_wanted
+from .masked import LostBy, refuse_masks
 from .matching import line_end
 from .patch_format import FilePatch, Hunk, parse_patch
 from .seen import Seen
@@ -53,8 +54,11 @@ def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
 class PatchTools:
     """apply_patch over one workspace and its journal."""
 
-    def __init__(self, workspace: Workspace, journal: Journal, seen: Seen | None = None) -> None:
+    def __init__(
+        self, workspace: Workspace, journal: Journal, seen: Seen | None = None, *, lost_by: LostBy | None = None
+    ) -> None:
         self.ws = workspace
+        self._lost_by = lost_by
         self.journal = journal
         self.seen = seen or Seen()
 
@@ -203,7 +207,11 @@ class PatchTools:
         data, mode = file.data, patch.mode if patch.mode is not None else file.mode
         if patch.hunks:
             text, encoding = _decode(data, path)
-            data = encoding.encode(_apply(text, patch.hunks, path, notes))
+            for hunk in patch.hunks:  # before they are looked for: a masked line of context is nowhere
+                refuse_masks(self._lost_by, text, "\n".join(line[1:] for line in hunk.lines), path)
+            new = _apply(text, patch.hunks, path, notes)
+            refuse_masks(self._lost_by, text, new, path)
+            data = encoding.encode(new)
         if patch.new_path is not None and self.ws.relative(patch.new_path) != path:
             target_path = self.ws.relative(patch.new_path)
             target = self._load(target_path, files)

@@ -8,17 +8,20 @@ from ..record.journal import Journal
 from .edit import EditTools
 from .files import FileTools
 from .listing import ListStyle
+from .masked import LostBy
 from .patch import PatchTools
 from .seen import Seen
 
 
-def file_tools(workspace: Workspace, journal: Journal, *, list_style: ListStyle = "plain") -> list[Tool]:
+def file_tools(
+    workspace: Workspace, journal: Journal, *, list_style: ListStyle = "plain", lost_by: LostBy | None = None
+) -> list[Tool]:
     """read_file, write_file, edit_file, apply_patch, list_dir and delete_file."""
     seen = Seen()
     return [
-        *FileTools(workspace, journal, seen, list_style=list_style).tools(),
-        *EditTools(workspace, journal, seen).tools(),
-        *PatchTools(workspace, journal, seen).tools(),
+        *FileTools(workspace, journal, seen, list_style=list_style, lost_by=lost_by).tools(),
+        *EditTools(workspace, journal, seen, lost_by=lost_by).tools(),
+        *PatchTools(workspace, journal, seen, lost_by=lost_by).tools(),
     ]
 
 

@@ -1,0 +1,24 @@
+"""Keeps a model from writing the mask of a secret over the secret itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..core.errors import ToolError
+
+LostBy = Callable[[str, str], str | None]
+"""`lost_by(current, new)` says why writing `new` over `current` would destroy a secret; None if it would not."""
+
+
+def may_be_masked(text: str) -> bool:
+    """Whether the text may hold a mask: a quick look, before a file is read for it."""
+    return "***" in text or "[secret:" in text
+
+
+def refuse_masks(lost_by: LostBy | None, current: str, new: str, shown: str) -> None:
+    """Raise ToolError where a secret of the file would be overwritten with its mask."""
+    if lost_by is None or not may_be_masked(new):
+        return
+    why = lost_by(current, new)
+    if why is not None:
+        raise ToolError(f"{shown} was not changed: {why}")
