@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     import os
     from pathlib import Path
 
+    from .boundary.capture import SpillWriter
     from .boundary.network.guard import Guard
     from .boundary.sandbox import Sandbox
     from .boundary.workspace import Workspace
     from .builtin.command_rules import CommandRules
+    from .builtin.listing import Hider
     from .builtin.shell import ShellTools
     from .config import Settings
     from .core.context import ToolContext
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
     from .policy.limits import CallLimits
     from .policy.loops import LoopGuard
     from .policy.policy import Check, Policy
+    from .policy.rules.ruleset import RuleSet
+    from .policy.secrets.grants import Secrets
+    from .policy.secrets.redact import Redactor
+    from .policy.shell.parts import Place
     from .record.approvals import Approvals
     from .record.audit import Audit
     from .record.journal import Journal
@@ -54,7 +60,10 @@ class Toolbox:
     workspace: Workspace
     state: StateFolder
     registry: ToolRegistry
+    rules: RuleSet
     policy: Policy
+    redactor: Redactor
+    secrets: Secrets
     flow: Flow
     approver: Approver
     guard: LoopGuard
@@ -215,6 +224,40 @@ class Toolbox:
         except ToolcribError:
             return True
 
+    def _rules(self) -> RuleSet:
+        from .policy.rules.ruleset import RuleSet
+
+        def labels(ctx: ToolContext) -> Mapping[str, str]:
+            found = self.flow.labels_of(ctx.session_id)
+            return {"integrity": found.integrity, "confidentiality": found.confidentiality}
+
+        rules = RuleSet(self.settings.all_rules, workspace=self.workspace.root, place=self._place, labels=labels)
+        rules.changed = self.registry.policy_changed
+        return rules
+
+    def _place(self, cwd: str) -> Place:
+        """Where a command would run, for what is judged beside rules: as if there were no sandbox."""
+        import os
+
+        from .policy.shell.parts import Place
+
+        box = self.settings.sandbox
+        readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (box.read_roots, box.write_roots))
+        profile = "unrestricted" if box.backend == "none" else box.profile
+        return Place(str(self.workspace.root), cwd, os.path.expanduser("~"), profile, readable, writable)
+
+    def _remember(self, line: str) -> Path:
+        """Keep an allow rule for this workspace: from now on, and for the next time."""
+        from .config.remembered import remember
+
+        path = remember(self.workspace.root, "allow", line)
+        self.rules.add(line, "allow", "remembered")
+        return path
+
+    def _hider(self, name: str, directory: str) -> Callable[[str], bool] | None:
+        tool = self.registry.find(name)
+        return self.rules.hider(tool, directory) if tool is not None else None
+
     def _hooks(self) -> Hooks | None:
         if not self.settings.hooks:
             return None
@@ -307,6 +350,8 @@ class Toolbox:
         keep = settings.record
         self.audit = Audit(self.state.record_db, Retention(keep.keep_days, keep.max_bytes))
         self._closers.append(self.audit.close)
+        self._protect_secrets()
+        self.audit.redact = self.redactor.redact
         self.approvals = Approvals(self.state.record_db)
         self._closers.append(self.approvals.close)
         self._context = ToolContext(channel="library", workspace=self.workspace.root)
@@ -316,18 +361,24 @@ class Toolbox:
         approval = settings.approval
         self.approver = Approver(
             self.approvals, given.approve, pipeline.events, approval.timeout, at_intent=True, settle=self.audit.flush,
+            redact=self.redactor.redact,
+            suggest=_suggest, remember=self._remember,
         )  # fmt: skip
         self._closers.append(self.approver.close)
         self.flow = Flow(settings.labels.policy, self._reaches_out)
+        self.rules = self._rules()
         self.policy = Policy(
             settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=self._walled,
             ask_for=(*approval.require_for, *approval.dangerous_tools), approver=self.approver,
-            flow=self.flow, hooks=self._hooks(), limits=self._limits(), dry_run=settings.dry_run,
+            rules=self.rules, flow=self.flow, hooks=self._hooks(), limits=self._limits(), dry_run=settings.dry_run,
         )  # fmt: skip
         pipeline.authorizer = self.policy
         pipeline.flow = self.flow
         pipeline.intent = self.audit.intent
         pipeline.spill = self.spill.keep
+        pipeline.redact = self.redactor.redact
+        if settings.secrets:
+            pipeline.secrets = self.secrets.of_tool
         pipeline.dry_run = settings.dry_run
         self.guard = pipeline.guard = LoopGuard()
         pipeline.events.subscribe(self.audit.listen)
@@ -341,14 +392,27 @@ class Toolbox:
         for item in given.tools:
             self.registry.register(item)
 
+    def _protect_secrets(self) -> None:
+        """Know what is secret before anything is read or said."""
+        from .config.settings import secret_sources
+        from .policy.secrets.grants import Secrets
+        from .policy.secrets.logs import redact_logs
+        from .policy.secrets.redact import Redactor
+
+        given = self.settings.redact
+        self.redactor = Redactor(patterns=given.patterns, allow=given.allow)
+        self._closers.append(redact_logs(self.redactor.redact))
+        self.secrets = Secrets(secret_sources(self.settings), self.redactor, self.settings.sandbox.env)
+
     def _builtin(self) -> list[Tool]:
         from .config import command_rules
 
         settings = self.settings
         tools = default_tools(
             self.workspace, journal=self.journal, spill=self.spill, sandbox=self.sandbox,
-            env=settings.sandbox.env, ripgrep=settings.tools.ripgrep, closers=self._closers,
-            rules=command_rules(settings),
+            env=settings.sandbox.env, secrets=self.secrets, redactor=self.redactor, ripgrep=settings.tools.ripgrep,
+            closers=self._closers,
+            rules=command_rules(settings), hider=self._hider,
         )  # fmt: skip
         disabled = set(settings.tools.disabled)
         self.missing += [(tool.name, "disabled by tools.disabled") for tool in tools if tool.name in disabled]
@@ -366,6 +430,14 @@ class Toolbox:
             self._closers.append(self._watchdog.stop)
 
 
+def _suggest(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """The rule that allows exactly this call; where no rule can name the tool, what a person may read for one."""
+    from .policy.approval import rule_for
+    from .policy.rules.suggest import suggest
+
+    return suggest(tool, arguments) or rule_for(tool, arguments)
+
+
 def default_tools(
     workspace: Workspace | PathLike,
     *,
@@ -373,13 +445,17 @@ def default_tools(
     spill: Spill | None = None,
     sandbox: Callable[[], Sandbox] | None = None,
     env: Iterable[str] = (),
+    secrets: Secrets | None = None,
+    redactor: Redactor | None = None,
     ripgrep: str | None = None,
     closers: list[Callable[[], object]] | None = None,
     rules: CommandRules | None = None,
+    hider: Hider | None = None,
 ) -> list[Tool]:
     """The built-in tools over a workspace: files, search, shell, for a registry of one's own.
 
-    What is not given is made: the journal in the workspace's state folder, the platform's sandbox. `closers` gets
+    What is not given is made: the journal in the workspace's state folder, the platform's sandbox. `redactor` keeps secrets out of
+    spilled outputs, and their masks out of files. `closers` gets
     what ends background sessions and closes what was made. A `Toolbox` does all this and has a policy, too.
     """
     from .boundary.filesystems import may_hang
@@ -404,18 +480,37 @@ def default_tools(
         settings = SandboxSettings(hidden=(state.path,))
         sandbox = functools.cache(lambda: select_sandbox(settings, root))
     shell = ShellTools(
-        workspace, sandbox, env=env, open_spill=spill.open if spill else None, move_to_trash=journal.move_to_trash,
+        workspace, sandbox, env=env, open_spill=_open_spill(spill, redactor), secrets=secrets,
+        move_to_trash=journal.move_to_trash,
         rules=rules,
     )  # fmt: skip
     if closers is not None:
         closers += [*made, shell.close]
+    lost_by = None if redactor is None else functools.partial(_lost_by, redactor)
     tools = [
-        *file_tools(workspace, journal), *SearchTools(workspace, ripgrep=ripgrep).tools(), *shell.tools(),
+        *file_tools(workspace, journal, hider=hider, lost_by=lost_by),
+        *SearchTools(workspace, ripgrep=ripgrep, hider=hider).tools(),
+        *shell.tools(),
     ]  # fmt: skip
     if any(may_hang(each.path) for each in workspace.roots()):
         for tool in tools:  # their judges look at files
             tool.judge_blocks = True
     return tools
+
+
+def _lost_by(redactor: Redactor, current: str, new: str) -> str | None:
+    from .policy.secrets.masks import lost_by
+
+    return lost_by(redactor, current, new)
+
+
+def _open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillWriter] | None:
+    """How commands' long outputs are kept: without the secrets in them."""
+    if spill is None or redactor is None:
+        return spill.open if spill is not None else None
+    from .policy.secrets.stream import RedactingWriter
+
+    return lambda call_id, name: RedactingWriter(spill.open(call_id, name), redactor)
 
 
 def _keep_out(roots: Iterable[Path], state_home: Path) -> None:

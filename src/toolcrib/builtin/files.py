@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -23,7 +23,7 @@ from .diffs import bounded_diff
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .explain import call_id_of, explained
 from .images import image_block, image_type
-from .listing import STYLES, Listing, ListStyle
+from .listing import STYLES, Hider, Listing, ListStyle
 from .masked import LostBy, may_be_masked, refuse_masks
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
 from .seen import Seen
@@ -48,12 +48,14 @@ class FileTools:
         *,
         list_style: ListStyle = "plain",
         lost_by: LostBy | None = None,
+        hider: Hider | None = None,
     ) -> None:
         self.ws = workspace
         self.journal = journal
         self.seen = seen or Seen()
         self._style = STYLES[list_style]
         self._lost_by = lost_by
+        self._hider = hider
         self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()
         self._harmless: OrderedDict[str, None] = OrderedDict()
 
@@ -274,11 +276,19 @@ class FileTools:
             fd = self.ws.open_dir(path)
             try:
                 shown = self.ws.relative(path)
-                listing = Listing(self._style, max_entries)
+                listing = Listing(self._style, max_entries, self._hidden(path))
                 listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
             finally:
                 os.close(fd)
         return listing.text(shown)
+
+    def _hidden(self, path: str) -> Callable[[str], bool] | None:
+        """Tells which paths in a directory rules keep from `list_dir`."""
+        if self._hider is None:
+            return None
+        folder = os.path.normpath(os.path.join(self.ws.root, self.ws.real(path)))
+        hides = self._hider("list_dir", folder)
+        return None if hides is None else lambda found: hides(os.path.join(folder, found))
 
     # delete_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from ..core.context import ToolContext
@@ -18,6 +18,9 @@ UNENTERED = frozenset(
 )  # fmt: skip
 _MAX_DEPTH = 64
 
+Hider = Callable[[str, str], Callable[[str], bool] | None]
+"""(tool, directory) to what tells which absolute paths beneath it rules hide from that tool; None where nothing is."""
+
 ListStyle = Literal["plain", "emoji", "tagged"]
 STYLES: Mapping[ListStyle, tuple[str, str, str]] = {  # directory, link, file
     "plain": ("{}/", "{}@", "{}"),
@@ -27,19 +30,24 @@ STYLES: Mapping[ListStyle, tuple[str, str, str]] = {  # directory, link, file
 
 
 class Listing:
-    """A sorted listing that stops at its limit, whatever the size of the tree."""
+    """A sorted listing that stops at its limit, whatever the size of the tree.
 
-    def __init__(self, style: tuple[str, str, str], limit: int) -> None:
+    `hides` tells which paths, relative to the listed directory, are to be as if they were not there.
+    """
+
+    def __init__(self, style: tuple[str, str, str], limit: int, hides: Callable[[str], bool] | None = None) -> None:
         self._style = style
+        self._hides = hides
         self._limit = limit
         self._lines: list[str] = []
         self._unentered: list[str] = []
         self._more = 0
         self._cut = False
 
-    def walk(self, fd: int, prefix: str, recursive: bool, ctx: ToolContext, depth: int = 0) -> None:
+    def walk(self, fd: int, prefix: str, recursive: bool, ctx: ToolContext, depth: int = 0, within: str = "") -> None:
         room = self._limit - len(self._lines)
-        entries, count = _smallest(fd, room)
+        hides = self._hides
+        entries, count = _smallest(fd, room, None if hides is None else lambda name: hides(within + name))
         self._more += max(0, count - len(entries))
         for number, (name, kind) in enumerate(entries):
             if len(self._lines) >= self._limit:
@@ -57,7 +65,7 @@ class Listing:
                 except OSError:
                     continue  # gone, replaced, or not ours to read
                 try:
-                    self.walk(below, f"{prefix}{name}/", recursive, ctx, depth + 1)
+                    self.walk(below, f"{prefix}{name}/", recursive, ctx, depth + 1, f"{within}{name}/")
                 finally:
                     os.close(below)
 
@@ -81,13 +89,15 @@ def one_line(path: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in path)
 
 
-def _smallest(fd: int, room: int) -> tuple[list[tuple[str, int]], int]:
+def _smallest(fd: int, room: int, hides: Callable[[str], bool] | None) -> tuple[list[tuple[str, int]], int]:
     count = 0
 
     def entries() -> Iterator[tuple[str, int]]:
         nonlocal count
         with os.scandir(fd) as found:
             for entry in found:
+                if hides is not None and hides(entry.name):
+                    continue
                 count += 1
                 kind = 1 if entry.is_symlink() else 0 if entry.is_dir(follow_symlinks=False) else 2
                 yield entry.name, kind

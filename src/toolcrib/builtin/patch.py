@@ -39,15 +39,16 @@ class _File:
 
 
 def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
-    """Every path that a patch names: shown where it changes a file, for a hunk that does not fit shows what is there."""
+    """Every path that a patch names. One it changes is read, too: a hunk that does not fit shows what is there."""
     try:
         patches = parse_patch(str(args.get("patch", "")))
     except ToolError:
         return []  # it will fail with words of its own, and change nothing
     found: list[tuple[str, Access]] = []
     for patch in patches:
-        access: Access = "edit" if patch.action == "update" or patch.hunks else "write"
-        found += [(path, access) for path in (patch.path, patch.new_path, patch.other) if path is not None]
+        for path in (patch.path, patch.new_path, patch.other):
+            if path is not None:
+                found.append((path, "edit" if patch.action == "update" or patch.hunks else "write"))
     return found
 
 

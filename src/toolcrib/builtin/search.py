@@ -6,7 +6,7 @@ import contextlib
 import heapq
 import os
 import stat
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -23,6 +23,7 @@ from ..core.errors import OutsideWorkspace, ToolError
 from ..core.output import ToolOutput
 from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
+from .listing import Hider
 from .search_page import (
     Found,
     entries,
@@ -49,11 +50,22 @@ _MODES: Mapping[OutputMode, Mode] = {"files_with_matches": "files", "content": "
 
 
 class SearchTools:
-    """`glob` and `grep` over a workspace. `ripgrep` is a configured path; None looks for one."""
+    """`glob` and `grep` over a workspace. `ripgrep` is a configured path; None looks for one.
 
-    def __init__(self, workspace: Workspace, *, ripgrep: str | None = None, seconds: float = SECONDS) -> None:
+    `hider` tells which files beneath a directory are to be as if they were not there, by the tool's name.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        ripgrep: str | None = None,
+        seconds: float = SECONDS,
+        hider: Hider | None = None,
+    ) -> None:
         self.workspace = workspace
         self.seconds = seconds
+        self._hider = hider
         self._configured = ripgrep
         self._looked_for: list[Ripgrep | None] = []
         self._above: tuple[str, ...] | None = None
@@ -126,7 +138,7 @@ class SearchTools:
                 except ToolError:
                     haystack = None  # no such directory: nothing matches
             if haystack is not None:
-                newest, total, stopped = self._newest(query, haystack, limit, ctx)
+                newest, total, stopped = self._newest(query, haystack, where, limit, ctx)
         if not newest:
             return ToolOutput(join_page([no_names(pattern, path, hidden, no_ignore)], self._why_stopped(stopped)))
         base = self.workspace.relative(where)
@@ -263,16 +275,27 @@ class SearchTools:
     def _search(self, query: Query, haystack: Haystack, ctx: ToolContext) -> contextlib.AbstractContextManager[Answer]:
         return search(query, haystack, ripgrep=self.ripgrep, seconds=self.seconds, cancelled=lambda: ctx.cancelled)
 
+    def _hidden(self, name: str, path: str) -> Callable[[str], bool] | None:
+        """Tells which paths beneath `path`, spelled as a search answers, rules keep from the tool of this name."""
+        if self._hider is None:
+            return None
+        folder = os.path.join(self.workspace.root, self.workspace.real(path))
+        hides = self._hider(name, os.path.normpath(folder))
+        return None if hides is None else lambda found: hides(os.path.normpath(os.path.join(folder, found)))
+
     def _newest(
-        self, query: Query, haystack: Haystack, limit: int, ctx: ToolContext
+        self, query: Query, haystack: Haystack, path: str, limit: int, ctx: ToolContext
     ) -> tuple[list[str], int, Stop | None]:
         """The newest files' paths, how many there are, and why the search ended early, if it did."""
         meant, total = is_meant(query), 0
+        hides = self._hidden("glob", path)
         found: list[tuple[int, bytes]] = []
         with self._search(query, haystack, ctx) as answer:
             for names in answer.names():
                 if meant is not None:
                     names = [name for name in names if meant(os.fsdecode(name))]
+                if hides is not None:
+                    names = [name for name in names if not hides(os.fsdecode(name))]
                 ages = _ages(names, haystack.directory)
                 total += len(ages)
                 found += ages
@@ -289,6 +312,7 @@ class SearchTools:
         found, size = Found(), 0
         real, meant = self.workspace.real(path), is_meant(query)
         own_name = self.workspace.relative(path)
+        hides = None if query.stdin else self._hidden("grep", path)
         if haystack.stdin is not None:
             os.lseek(haystack.stdin, 0, os.SEEK_SET)  # the second time around
         with self._search(query, haystack, ctx) as answer:
@@ -296,6 +320,8 @@ class SearchTools:
                 if query.stdin:
                     name = own_name
                 elif (meant is not None and not meant(name)) or sensitive_by(f"{real}/{name}") is not None:
+                    continue
+                if hides is not None and hides(name):
                     continue
                 if line is None or line.column:
                     found.matches += 1

@@ -7,19 +7,24 @@ from ..core.tool import Tool
 from ..record.journal import Journal
 from .edit import EditTools
 from .files import FileTools
-from .listing import ListStyle
+from .listing import Hider, ListStyle
 from .masked import LostBy
 from .patch import PatchTools
 from .seen import Seen
 
 
 def file_tools(
-    workspace: Workspace, journal: Journal, *, list_style: ListStyle = "plain", lost_by: LostBy | None = None
+    workspace: Workspace,
+    journal: Journal,
+    *,
+    list_style: ListStyle = "plain",
+    lost_by: LostBy | None = None,
+    hider: Hider | None = None,
 ) -> list[Tool]:
     """read_file, write_file, edit_file, apply_patch, list_dir and delete_file."""
     seen = Seen()
     return [
-        *FileTools(workspace, journal, seen, list_style=list_style, lost_by=lost_by).tools(),
+        *FileTools(workspace, journal, seen, list_style=list_style, lost_by=lost_by, hider=hider).tools(),
         *EditTools(workspace, journal, seen, lost_by=lost_by).tools(),
         *PatchTools(workspace, journal, seen, lost_by=lost_by).tools(),
     ]

@@ -75,6 +75,10 @@ class FilePattern:
             for path in {file.spelled, file.real}
         )
 
+    def reaches_below(self, directory: str) -> bool:
+        """Whether it could mean something inside a directory."""
+        return any(glob.reaches_below(directory) for glob in self.globs)
+
     def means_inside(self, file: File) -> bool:
         """Whether it means something that is inside a directory now. One that is too large to look through counts."""
         globs = [glob for glob in self.globs if glob.reaches_below(file.real)]

@@ -21,7 +21,7 @@ from ...core.verdict import Judgement, Verdict
 from ..plain import one_line
 from .allow import allowed
 from .effects import refused_by_effects
-from .files import file_at
+from .files import File
 from .grammar import VERDICTS, Rule, Source, parse_rule
 from .match import Around, Bound, Call, Labels, bind, why_never
 
@@ -67,7 +67,7 @@ class RuleSet:
         labels: Labels | None = None,
     ) -> None:
         self._rules = tuple(rules)
-        self._around = Around(os.path.realpath(workspace), os.path.realpath(home or os.path.expanduser("~")), labels)
+        self._around = Around(os.path.realpath(workspace), os.path.abspath(home or os.path.expanduser("~")), labels)
         self._place = place
         self._compiled: WeakKeyDictionary[Tool, Compiled] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -155,26 +155,21 @@ class RuleSet:
         rule = allowed(call, compiled.allow, self._may_touch, self._place)
         return _judgement(rule, "allow") if rule is not None else None
 
-    def hides(self, tool: Tool, path: str, below: str) -> bool:
-        """Whether a search by this tool leaves out a file it comes across: what rules deny or ask about.
+    def hider(self, tool: Tool, below: str) -> Callable[[str], bool] | None:
+        """Tells what a search by this tool beneath a directory leaves out: what rules deny or ask about. None: nothing.
 
-        Both paths are absolute and real. What `below`, the directory that was searched, shares with the file was
-        judged when it was named.
+        All paths are absolute and real. A rule that means the directory itself had its say when that was named.
         """
         compiled = self._of(tool)
-        if not compiled.deny and not compiled.ask:
-            return False
-        file, above = file_at(path, self._around.workspace, "read"), file_at(below, self._around.workspace, "read")
-        return any(
-            each.files is not None and not each.rest and "read" in each.access
-            and each.files.refuses(file) and not each.files.refuses(above)
-            for each in (*compiled.deny, *compiled.ask)
-        )  # fmt: skip
-
-    def hiding(self, tool: Tool) -> bool:
-        """Whether `hides` could say yes."""
-        compiled = self._of(tool)
-        return any(each.files is not None for each in (*compiled.deny, *compiled.ask))
+        above = File(below, below, "read")
+        patterns = [
+            each.files for each in (*compiled.deny, *compiled.ask)
+            if each.files is not None and "read" in each.access
+            and not each.files.refuses(above) and each.files.reaches_below(below)
+        ]  # fmt: skip
+        if not patterns:
+            return None
+        return lambda path: any(pattern.refuses(File(path, path, "read")) for pattern in patterns)
 
     def warnings(self, tools: Iterable[Tool]) -> list[str]:
         """Rules that can never match, and why; those that name no tool there is."""
