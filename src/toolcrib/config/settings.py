@@ -13,11 +13,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from ..boundary.sandbox.cgroup import most_memory
 from ..boundary.sandbox.spec import Limits, SandboxSettings
+from ..core.errors import ConfigError
 from ..core.tool import ToolCategory
 from .tighten import Fewer, Longer, More, Only, OnlySome, Rank, Smaller
 
 if TYPE_CHECKING:
     from ..policy.rules.grammar import Rule
+    from ..policy.secrets.grants import Source
     from .files import ConfigFile
     from .merge import Ignored
 
@@ -28,6 +30,7 @@ Backend = Literal["auto", "bubblewrap", "landlock", "docker", "external", "none"
 AnyPath = Annotated[Path, Field(strict=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=2**62)]
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 Json = dict[str, Any]
 RuleText = str | Json
 OneOrMore = Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)]
@@ -313,6 +316,46 @@ class CustomTool(Section):
     read: list[str] = []
 
 
+class SecretSource(Section):
+    """A secret by name: where its value comes from, and which tools get it. Exactly one source."""
+
+    spellings = {"as": "variable", "tool": "tools"}
+
+    env: str | None = None
+    """An environment variable of Toolcrib's own."""
+    file: AnyPath | None = None
+    """A file that only you can read (chmod 600)."""
+    command: list[str] = []
+    """A program that prints it, with its arguments, run once and without a shell: `["pass", "show", "github"]`."""
+    keyring: str | None = None
+    """`service/user` in the system's keyring; needs the package keyring."""
+    tools: OneOrMore = []
+    """Names of tools that get it, `*` allowed; `mcp:github` is an MCP server. Empty: none."""
+    variable: str | None = None
+    """The environment variable that commands get it in, also spelled `as`. Unset: the secret's own name."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SecretSource:
+        given = [name for name in ("env", "file", "command", "keyring") if getattr(self, name)]
+        if len(given) != 1:
+            said = " and ".join(given) or "none of them"
+            raise ValueError(f"a secret has one source: env, file, command or keyring; it has {said}")
+        if self.keyring is not None and not all(self.keyring.rpartition("/")[::2]):
+            raise ValueError("keyring should be service/user")
+        if self.variable is not None and not _VARIABLE.fullmatch(self.variable):
+            raise ValueError(f"{self.variable!r} cannot name an environment variable")
+        return self
+
+
+class Redaction(Section):
+    """What is taken out of texts beside the known kinds of keys and the granted secrets. It cannot be turned off."""
+
+    patterns: list[str] = []
+    """Regular expressions of further secrets; with a group named `s`, only that is the secret."""
+    allow: list[str] = []
+    """Texts that look like secrets and are none: the keys of examples, in full."""
+
+
 class Plugins(Section):
     """Folders with a `plugin.json`."""
 
@@ -369,6 +412,8 @@ class Settings(Section):
     mcp_servers: dict[str, McpServer] = {}
     custom_tools: list[CustomTool] = []
     plugins: Plugins = Plugins()
+    secrets: dict[str, SecretSource] = {}
+    redact: Redaction = Redaction()
     hooks: Annotated[list[HookSetting], OnlySome(lambda hook: is_tightening(hook))] = []
     limits: CallLimit = CallLimit()
     agent: Json = {}
@@ -425,6 +470,21 @@ class Settings(Section):
         """The same settings, knowing where they came from."""
         self._origin = origin
         return self
+
+
+def secret_sources(settings: Settings) -> tuple[Source, ...]:
+    """The `secrets` section as the policy takes it. Raises ConfigError for a name that no variable can have."""
+    from ..policy.secrets.grants import Source
+
+    found: list[Source] = []
+    for name, given in settings.secrets.items():
+        variable = given.variable or name
+        if not _VARIABLE.fullmatch(variable):
+            raise ConfigError(f"secrets.{name}: {variable!r} cannot name an environment variable; give one with `as`")
+        found.append(
+            Source(name, tuple(given.tools), variable, given.env, given.file, tuple(given.command), given.keyring)
+        )
+    return tuple(found)
 
 
 def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:

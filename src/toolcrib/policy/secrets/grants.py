@@ -1,0 +1,204 @@
+"""Secrets granted by name: where each value comes from, which tools get it, and under what name commands see it.
+
+Nobody but the tools it was granted to is given a value, and the redactor knows each value before anybody gets it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import logging
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...core.errors import ConfigError, ToolError
+from ...core.tool import Tool
+from .redact import Redactor
+from .values import SHORTEST
+
+log = logging.getLogger("toolcrib.policy")
+
+COMMAND_SECONDS = 30.0
+MOST_BYTES = 64 * 1024
+_REFERENCE = re.compile(r"\$\{secret:([^}\s]{1,200})\}")
+# Variables granted to commands whose values are secrets, by their names.
+_SECRET_NAME = re.compile(r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
+_NO_SECRET = re.compile(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SSH_KEY=/home/me/.ssh/key is a path
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One secret of the configuration: exactly one of `env`, `file`, `command` and `keyring` is set.
+
+    `tools` are names, `*` allowed, of tools and of what else asks for secrets (`exec`, `mcp:github`); `variable` is
+    the environment variable that commands get it in. `keyring` is `service/user`.
+    """
+
+    name: str
+    tools: tuple[str, ...]
+    variable: str
+    env: str | None = None
+    file: Path | None = None
+    command: tuple[str, ...] = ()
+    keyring: str | None = None
+
+
+class Secrets:
+    """The secrets of one toolbox. `variables` are names of host variables that commands get without being asked for.
+
+    Values from the environment and from files are known to the redactor from the start, those of commands and of the
+    keyring from their first use: both may ask a person. Raises ConfigError for a value that is too short.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        redactor: Redactor,
+        variables: Iterable[str] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._sources = {source.name: source for source in sources}
+        self._redactor = redactor
+        self._variables = tuple(variables)
+        self._environ = os.environ if environ is None else environ
+        self._values: dict[str, str] = {}
+        self._lock = threading.Lock()
+        for source in self._sources.values():
+            if (source.env is not None and source.env in self._environ) or source.file is not None:
+                try:
+                    self.value(source.name)
+                except ToolError as error:  # said again when it is needed
+                    log.warning("%s", error)
+        self._learn()
+
+    def of_tool(self, tool: Tool, name: str) -> str:
+        """The value for a tool that it was granted to. Raises ToolError for any other, and where it cannot be read."""
+        return self.value(name, tool.name, *tool.names)
+
+    def value(self, name: str, *askers: str) -> str:
+        """The value for one of these askers; without any, for ourselves."""
+        source = self._sources.get(name)
+        if source is None:
+            raise ToolError(
+                f"there is no secret {name!r}; secrets are granted in the configuration, as [secrets.{name}]"
+            )
+        if askers and not _granted(source, askers):
+            raise ToolError(
+                f"the secret {name!r} is not granted to {askers[0]}; add it to secrets.{name}.tools to do so"
+            )
+        with self._lock:
+            if name not in self._values:
+                value = _read(source, self._environ)
+                self._redactor.grant(name, value)
+                self._values[name] = value
+            return self._values[name]
+
+    def resolve(self, text: str, asker: str) -> str:
+        """A text with each `${secret:NAME}` in it replaced by that secret's value. Raises ToolError."""
+        return _REFERENCE.sub(lambda found: self.value(found[1], asker), text)
+
+    def names_for(self, asker: str) -> list[str]:
+        """The variables that a command of this asker gets secrets in."""
+        named = [source.variable for source in self._sources.values() if _granted(source, (asker,))]
+        return [*named, *(name for name in self._variables if name in self._environ and _SECRET_NAME.search(name))]
+
+    def environment(self, asker: str) -> tuple[dict[str, str], list[str]]:
+        """The variables for a command of this asker, and a word on each secret that could not be read."""
+        self._learn()
+        values: dict[str, str] = {}
+        failed: list[str] = []
+        for source in self._sources.values():
+            if not _granted(source, (asker,)):
+                continue
+            try:
+                values[source.variable] = self.value(source.name)
+            except (ToolError, ConfigError) as error:
+                failed.append(f"[{source.variable} was not set: {error}]")
+        return values, failed
+
+    def _learn(self) -> None:
+        """Tell the redactor the values of granted variables that are secrets by their names."""
+        for name in self._variables:
+            value = self._environ.get(name, "")
+            if len(value) >= SHORTEST and _SECRET_NAME.search(name) and not _NO_SECRET.match(value):
+                self._redactor.grant(name, value)
+
+
+def _granted(source: Source, askers: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(asker, pattern) for asker in askers for pattern in source.tools)
+
+
+def _read(source: Source, environ: Mapping[str, str]) -> str:
+    where = f"secrets.{source.name}"
+    if source.env is not None:
+        value = environ.get(source.env)
+        if not value:
+            raise ToolError(f"{where}: the environment variable {source.env} is not set")
+        return value
+    if source.file is not None:
+        return _from_file(source.file, where)
+    if source.keyring is not None:
+        return _from_keyring(source.keyring, where)
+    return _from_command(source.command, where)
+
+
+def _from_file(path: Path, where: str) -> str:
+    path = path.expanduser()
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read(MOST_BYTES + 1) if stat.S_ISREG(mode) else None
+    except OSError as error:
+        raise ToolError(f"{where}: {path} cannot be read: {error.strerror}") from None
+    if data is None:
+        raise ToolError(f"{where}: {path} is no ordinary file")
+    if mode & 0o077:
+        log.warning("%s: %s can be read by others (mode %o); chmod 600 it", where, path, stat.S_IMODE(mode))
+    return _as_text(data, where, str(path))
+
+
+def _from_command(command: tuple[str, ...], where: str) -> str:
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ToolError(f"{where}: {command[0]} did not end within {COMMAND_SECONDS:g} s") from None
+    except OSError as error:
+        raise ToolError(f"{where}: {command[0]} could not be started: {error.strerror}") from None
+    if done.returncode != 0:  # what it said is left out: it may be the secret
+        raise ToolError(f"{where}: {command[0]} ended with exit code {done.returncode}; run it by hand to see why")
+    return _as_text(done.stdout, where, command[0])
+
+
+def _from_keyring(entry: str, where: str) -> str:
+    service, _, user = entry.rpartition("/")
+    try:
+        import keyring  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise ToolError(f"{where}: the package keyring is not installed; pip install keyring") from None
+    try:
+        value: object = keyring.get_password(service, user)  # pyright: ignore
+    except Exception as error:  # each of its backends has errors of its own
+        raise ToolError(f"{where}: the keyring could not be read: {type(error).__name__}") from None
+    if not isinstance(value, str) or not value:
+        raise ToolError(f"{where}: the keyring has nothing for {entry}")
+    return value
+
+
+def _as_text(data: bytes, where: str, source: str) -> str:
+    if len(data) > MOST_BYTES:
+        raise ToolError(f"{where}: {source} gave more than {MOST_BYTES:,} bytes")
+    try:
+        value = data.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ToolError(f"{where}: {source} gave bytes that are no text (UTF-8)") from None
+    if not value or "\0" in value:
+        raise ToolError(f"{where}: {source} gave {'nothing' if not value else 'a NUL character'}")
+    return value

@@ -1,0 +1,55 @@
+"""Keeps secrets out of what Toolcrib itself logs, tracebacks included."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+NAMES = (
+    "toolcrib", "toolcrib.builtin.shell", "toolcrib.events", "toolcrib.hooks", "toolcrib.pipeline", "toolcrib.policy",
+    "toolcrib.policy.shell.judge", "toolcrib.record", "toolcrib.record.moving", "toolcrib.serve", "toolcrib.watchdog",
+)  # fmt: skip
+"""Every logger of ours: a filter of one does not apply to those below it."""
+
+_FORMATTER = logging.Formatter()
+
+
+class LogRedaction(logging.Filter):
+    """A filter that passes every record on, with the secrets taken out of its message and its traceback."""
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """True, always."""
+        try:
+            said = record.getMessage()
+            clean = self._redact(said)
+            if clean is not said:
+                record.msg, record.args = clean, ()
+            if record.exc_info and record.exc_info[0] is not None:
+                trace = _FORMATTER.formatException(record.exc_info)
+                clean = self._redact(trace)
+                if clean is not trace:
+                    record.exc_info, record.exc_text = None, clean
+        except Exception as error:  # a message that cannot be made is not shown either
+            record.msg, record.args, record.exc_info = (
+                "(a message that could not be redacted: %s)",
+                (type(error).__name__,),
+                None,
+            )
+        return True
+
+
+def redact_logs(redact: Callable[[str], str]) -> Callable[[], None]:
+    """Redact what our loggers say from now on; returns a function that ends it."""
+    added = LogRedaction(redact)
+    for name in NAMES:
+        logging.getLogger(name).addFilter(added)
+
+    def end() -> None:
+        for name in NAMES:
+            logging.getLogger(name).removeFilter(added)
+
+    return end

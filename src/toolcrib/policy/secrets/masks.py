@@ -1,0 +1,32 @@
+"""The way back: text that a model writes may hold the mask of a secret it was never shown."""
+
+from __future__ import annotations
+
+from .redact import Redactor
+
+_CONTEXT = 24  # characters before a bare `***` that tell it from any other
+
+
+def lost_by(redactor: Redactor, current: str, new: str) -> str | None:
+    """Why writing `new` where `current` stands would destroy a secret: its mask is in `new`. None if it would not.
+
+    A mask that `current` holds itself is text like any other.
+    """
+    if "***" not in new and "[secret:" not in new:
+        return None
+    for span in redactor.spans(current):
+        shown = span.mask
+        if not shown.strip("\\n* "):  # `***` alone could be anything: with the beginning of its line, redacted, too
+            line = current[: span.start].rpartition("\n")[2][-_CONTEXT:]
+            shown = f"{line}{shown}".strip()
+        if shown in new and shown not in current:
+            return (
+                f"{_one_line(shown)!r} stands in the text, and in the file there is a secret in its place: that is how "
+                "secrets are shown, and writing it would destroy this one. Leave its line alone; change the other "
+                "lines with edit_file"
+            )
+    return None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
