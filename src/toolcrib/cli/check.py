@@ -237,7 +237,7 @@ def _parsed(line: bytes, number: int) -> dict[str, Any]:
     if len(line) > MAX_LINE:
         raise _BadRow(f"line {number} is longer than {MAX_LINE:,} bytes")
     try:
-        value = json.loads(line, parse_constant=_no_number)
+        value = _DECODER.decode(line.decode(json.detect_encoding(line), "surrogatepass"))
     except (ValueError, RecursionError) as error:
         raise _BadRow(f"line {number} is not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -265,6 +265,9 @@ def _pins(row: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON's")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 
 def _deny(known: Answer, reason: str) -> Answer:

@@ -51,6 +51,17 @@ class UrlJudge:
             return Judgement("allow", "its domain is one of web.allowed_domains", RULE_ALLOWED_DOMAIN)
         return None
 
+    def wants_lookup(self, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
+        """Whether the judgement leaves something open that `look_up` would find out."""
+        from ..boundary.network.guard import pinned
+
+        guard = self._guard_for(ctx)
+        try:
+            answers = pinned(ctx.metadata.get("resolve") or {})
+        except AddressRefused:
+            return False
+        return any(guard.judge_known(url, answers) is None for url in self._urls(arguments))
+
     async def look_up(self, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolContext:
         """The context with the addresses of all names; a name without one within 2 s has none, which is refused."""
         try:

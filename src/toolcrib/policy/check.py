@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..core.authorize import CallRequest
 from ..core.context import ToolContext
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Arguments = Mapping[str, Any] | str | bytes | None
 LookUp = Callable[[Mapping[str, Any], ToolContext], Coroutine[Any, Any, ToolContext]]
-"""`look_up` of a judge that has it: finds out beforehand what it would otherwise leave open, the addresses of names."""
+"""`look_up` of a judge that has `wants_lookup`: finds out beforehand what it would leave open, addresses of names."""
 LONGEST_REASON = 2_000  # characters; a reason is for reading
 
 
@@ -70,7 +70,7 @@ class Checker:
             judged = request.arguments
         except InvalidArguments as error:
             return _short(Check("deny", str(tool.category), None, f"invalid arguments: {error}", 0))
-        look_up = cast("LookUp | None", getattr(tool.judge, "look_up", None))
+        look_up = _look_up(tool.judge, judged, ctx)
         return Judged(lambda ctx: self._judge(tool, judged, ctx), ctx, judged, look_up)
 
     def _marked(self, ctx: ToolContext) -> ToolContext:
@@ -90,8 +90,14 @@ class Checker:
 
             given = _plain(arguments)
             if name in WEB_TOOLS and isinstance(given.get("url"), str):
-                return Judged(lambda ctx: unbuilt_check(name, given, ctx), ctx, given, judge_url.look_up)
+                return Judged(lambda ctx: unbuilt_check(name, given, ctx), ctx, given, _look_up(judge_url, given, ctx))
         return refusal
+
+
+def _look_up(judge: object, arguments: Mapping[str, Any], ctx: ToolContext) -> LookUp | None:
+    """How to find out what a judge leaves open; None where it leaves nothing, or cannot."""
+    wants = getattr(judge, "wants_lookup", None)
+    return getattr(judge, "look_up", None) if wants is not None and wants(arguments, ctx) else None
 
 
 def _plain(arguments: Arguments) -> Mapping[str, Any]:
