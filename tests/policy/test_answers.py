@@ -91,9 +91,17 @@ def test_within_what_was_offered(decision, scopes, scope):
 
 
 def test_what_is_said_of_the_rule():
-    assert about_rule("wipe", None, ("once",)) == "a rule that would allow it: wipe"
-    assert about_rule("wipe", "require_for:wipe", ("once", "session")) == "a yes for this session would cover: wipe"
-    assert about_rule("wipe", "labels:seen", ("once",)) == ""
+    session = ("once", "session")
+    assert about_rule("sh", "shell", "sh(=ls)", None, session) == ("a rule that would allow it: sh(=ls)",)
+    assert about_rule("wipe", "destructive", "wipe {…}", None, session) == (
+        "a rule that would allow it: wipe {…}",
+        "a yes for this session covers: wipe",
+    )
+    assert about_rule("wipe", "destructive", "", "require_for:wipe", session) == (
+        "a yes for this session covers: wipe",
+    )
+    assert about_rule("wipe", "destructive", "wipe", "labels:seen", ("once",)) == ()
+    assert about_rule("sh", "shell", None, None, ("once",)) == ()
 
 
 # --- clocks

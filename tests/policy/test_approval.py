@@ -354,3 +354,102 @@ async def test_without_a_store_only_a_live_door_can_allow(world):
     assert (await w.wipe()).error_kind == "denied"
     w.approver.door = door(True)
     assert not (await w.wipe()).is_error
+
+
+# --- always
+
+
+async def test_always_writes_the_rule_once_tells_where_and_holds_for_the_session(world):
+    written, told, seen = [], [], []
+
+    class Door:
+        async def __call__(self, request):
+            seen.append(request)
+            return Decision(True, scope="rule", approver="me")
+
+        async def tell(self, text):
+            told.append(text)
+
+    w = world(door=Door())
+    w.approver.remember = lambda rule: written.append(rule) or "/home/me/rules"
+    assert (await w.wipe("a")).for_llm == "wiped a"
+    assert seen[0].scopes == ("once", "session", "rule")
+    assert written == [seen[0].rule]
+    assert told == [f"Wrote the rule `{seen[0].rule}` to /home/me/rules."]
+    await w.wipe("b")
+    assert len(seen) == 1
+
+
+async def test_always_with_other_arguments_is_a_yes_for_once(world):
+    written, seen = [], []
+    w = world(door=door(Decision(True, scope="rule", arguments={"path": "b"}), seen))
+    w.approver.remember = written.append
+    assert (await w.wipe("a")).for_llm == "wiped b"
+    assert (await w.wipe("a")).for_llm == "wiped b"
+    assert written == []
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("line", ["x" * (MAX_LINE + 1), "wipe(\u202e)", "wipe(\n)", None])
+async def test_a_rule_that_nobody_could_read_is_not_offered(world, line):
+    seen = []
+    w = world(door=door(Decision(True, scope="rule"), seen))
+    w.approver.suggest = lambda tool, arguments: line
+    w.approver.remember = lambda rule: pytest.fail("it was written")
+    assert not (await w.wipe("a")).is_error
+    assert seen[0].scopes == ("once", "session")
+
+
+async def test_what_is_set_to_ask_offers_no_rule_and_a_session_yes_for_that_alone(world):
+    seen = []
+    w = world(door=door(Decision(True, scope="session"), seen))
+    w.approver.remember = str
+    w.policy.ask_for = ("wipe",)
+    await w.wipe("a", session_id="s")
+    await w.wipe("b", session_id="s")
+    assert [(request.scopes, request.asked_by) for request in seen] == [(("once", "session"), "require_for:wipe")]
+    w.policy.ask_for = ()  # now it is the mode that asks: nobody said yes to that
+    await w.wipe("c", session_id="s")
+    assert len(seen) == 2
+
+
+async def test_labels_ask_each_time(world):
+    class Flow:
+        def question(self, tool, arguments, ctx):
+            from toolcrib import Judgement
+
+            return Judgement("ask", "it stands in an untrusted result", "labels:untrusted")
+
+        def watches(self, tool):
+            return True
+
+        def endorse(self, tool, arguments, session_id):
+            endorsed.append(arguments)
+
+    seen, endorsed = [], []
+    w = world(door=door(Decision(True, scope="session"), seen))
+    await w.wipe("a", session_id="s")
+    w.policy.flow = Flow()
+    await w.wipe("b", session_id="s")
+    await w.wipe("b", session_id="s")
+    assert [request.scopes for request in seen] == [("once", "session"), ("once",), ("once",)]
+    assert endorsed == [{"path": "b"}, {"path": "b"}]
+
+
+async def test_a_rule_that_cannot_be_written_leaves_the_yes(world):
+    told = []
+
+    class Door:
+        async def __call__(self, request):
+            return Decision(True, scope="rule")
+
+        async def tell(self, text):
+            told.append(text)
+
+    def full(rule):
+        raise OSError("disk full")
+
+    w = world(door=Door())
+    w.approver.remember = full
+    assert not (await w.wipe("a")).is_error
+    assert "disk full" in told[0]

@@ -56,8 +56,11 @@ async def test_a_yes_runs_the_call_once(box: Toolbox, launch: Path, connect: Con
     (form,) = person.forms
     assert "would launch rocket" in form.message
     assert form.message.index("Asks because") < form.message.index("would launch rocket")
-    assert form.requested_schema["properties"]["decision"]["enum"] == ["approve", "approve for this session", "deny"]
-    assert "default" not in form.requested_schema["properties"]["decision"]
+    properties = form.requested_schema["properties"]
+    assert [choice for choice in properties["decision"]["enum"] if choice != approval.ALWAYS] == [
+        approval.APPROVE, approval.SESSION, approval.DENY,
+    ]  # fmt: skip
+    assert all("default" not in field and field["type"] == "string" for field in properties.values())
     (row,) = box.approvals.recent()
     assert row["state"] == "used"
     assert row["approver"].startswith("mcp:")
@@ -163,6 +166,7 @@ async def test_a_preview_cannot_hide_what_toolcrib_says(box: Toolbox, launch: Pa
     assert "\x1b" not in message
     assert "\u202e" not in message
     assert message.index("destructive tools ask") < message.index("as the model wrote it") < message.index("harmless")
+    assert len([line for line in message.splitlines() if line.startswith("Asks because")]) <= 2
 
 
 # --- handshake era
@@ -353,6 +357,34 @@ async def test_the_host_own_approver_is_asked_where_the_client_cannot(
     box.approver.door = host
     async with connect(box, era) as client:
         assert text_of(await client.call_tool("launch", {"what": "rocket"})) == "launched rocket"
+
+
+async def test_always_writes_the_rule_that_the_form_showed(
+    box: Toolbox, launch: Path, connect: Connect, era: str
+) -> None:
+    written: list[str] = []
+    box.approver.remember = lambda rule: written.append(rule) or "the settings"
+    person = Person(launch, accept(approval.ALWAYS))
+    async with connect(box, era, person) as client:
+        assert text_of(await client.call_tool("launch", {"what": "rocket"})) == "launched rocket"
+    (rule,) = written
+    assert f"A rule that would allow it: {rule}\n" in person.forms[0].message
+    assert approval.ALWAYS in person.forms[0].requested_schema["properties"]["decision"]["enum"]
+
+
+async def test_arguments_in_the_form_are_what_runs(box: Toolbox, launch: Path, connect: Connect, era: str) -> None:
+    async with connect(box, era, Person(launch, accept(arguments='{"what": "kite"}'))) as client:
+        assert text_of(await client.call_tool("launch", {"what": "rocket"})) == "launched kite"
+    assert runs(launch) == ["kite"]
+
+
+@pytest.mark.parametrize("given", ["kite", "[1]", 5, ["x"]])
+async def test_arguments_that_nobody_can_read_are_no_yes(
+    box: Toolbox, launch: Path, connect: Connect, era: str, given: object
+) -> None:
+    async with connect(box, era, Person(launch, accept(arguments=given))) as client:
+        assert (await client.call_tool("launch", {"what": "rocket"})).is_error
+    assert runs(launch) == []
 
 
 def test_decisions_default_to_no() -> None:

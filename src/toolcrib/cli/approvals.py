@@ -15,7 +15,7 @@ import typer
 from ..policy.answers import Answered, Remember, answer
 from ..policy.plain import one_line
 from ..policy.preview import visible
-from ..policy.requests import Decision, Scope
+from ..policy.requests import Decision, Scope, about_rule
 from . import show
 from .options import FAILED, OK, USAGE, Options, Usage, command
 
@@ -67,7 +67,7 @@ def shown(options: Options, request_id: Id) -> int:
         show.out(f"{one_line(row['tool'])} ({row['category']}), {row['state']}", "bold")
         facts = {
             "why it asks": row["reason"],
-            "rule that would allow it": row["rule"] if row["asked_by"] is None else None,
+            **dict(line.split(": ", 1) for line in _about(row)),
             "what asks": row["asked_by"],
             "asked": show.clock(row["created"]),
             "expires": show.clock(row["expires"]) if row["state"] in ("pending", "approved") else None,
@@ -89,7 +89,9 @@ def shown(options: Options, request_id: Id) -> int:
 def approve(
     options: Options,
     request_id: Id,
-    session: Annotated[bool, typer.Option("--session", help="Also what the same rule names, in that session.")] = False,
+    session: Annotated[
+        bool, typer.Option("--session", help="Also what `show` says a yes for that session covers.")
+    ] = False,
     always: Annotated[
         bool, typer.Option("--always", help="Also write the rule that `show` names into your own settings.")
     ] = False,
@@ -104,7 +106,7 @@ def approve(
     scope: Scope = "rule" if always else "session" if session else "once"
     decision = Decision(True, reason, _object(edit), scope, _who())
     with _request(options, request_id) as (approvals, row):
-        return _said(answer(approvals, request_id, decision, _remember(options, row)))
+        return _said(answer(approvals, request_id, decision, _remember(row)))
 
 
 def deny(options: Options, request_id: Id, reason: Reason = "") -> int:
@@ -133,9 +135,18 @@ def _object(text: str | None) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value)
 
 
-def _remember(options: Options, row: Mapping[str, Any]) -> Remember | None:
+def _remember(row: Mapping[str, Any]) -> Remember | None:
     """Writes a rule for the workspace that the request came from; None where that is not known."""
-    return None
+    workspace = row["workspace"]
+    if not workspace:
+        return None
+    from ..config.remembered import remember
+
+    return lambda rule: remember(workspace, "allow", rule)
+
+
+def _about(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], row["scopes"].split())
 
 
 def _who() -> str:

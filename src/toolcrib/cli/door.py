@@ -24,8 +24,8 @@ _SHOWN = 6_000  # characters of a preview: about two screens; the whole is one k
 _TOGETHER = 0.05  # seconds that a first question waits for those asked with it, so that it can say how many they are
 _KEYS = {
     "once": "[y] yes, once   [n] no   [e] edit the arguments",
-    "session": "[s] yes, to the rule for this session",
-    "rule": "[a] always: write the rule into my settings",
+    "session": "[s] yes, and for this session as said above",
+    "rule": "[a] always: write that rule into my own settings",
 }
 _WHY = "[w] why, and all of it"
 _SHORT = {"once": "", "session": ", s", "rule": ", a"}
@@ -140,13 +140,14 @@ def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
     which = f"  [{number} of {of}]" if of > 1 else ""
     show.say(f"{request.tool} ({request.category}) wants to run{which}", "bold")
     show.say(f"why it asks: {one_line(request.reason)}")
-    about = request.about_rule
-    if about.endswith(f": {request.tool}"):
-        show.say(about)
-    elif about:  # the model's words are in the rule
-        show.say(about.removesuffix(request.rule))
-        preview(one_line(request.rule))
-        show.say("the call:")
+    for line in request.about_rule:
+        said, _, rule = line.partition(": ")
+        if rule == request.tool:
+            show.say(line)
+        else:  # the model's words are in it
+            show.say(f"{said}:")
+            preview(one_line(rule))
+    show.say("the call:")
     preview(request.preview)
 
 

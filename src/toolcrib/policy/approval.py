@@ -25,9 +25,8 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
 from .answers import Answered, Remember, Store, answer, within
 from .callers import caller_of, serves, this_process
-from .plain import one_line
 from .preview import MAX_LINE, MAX_PREVIEW, cut_line, preview_of
-from .requests import ApprovalRequest, Decision, Door, Scope, current_door, use_door
+from .requests import ApprovalRequest, Decision, Door, Scope, covers, current_door, use_door
 
 __all__ = [
     "KEPT_SECONDS", "LIVE_SECONDS", "MAX_LINE", "MAX_PREVIEW", "ApprovalRequest", "Approver", "Decision", "Door",
@@ -42,12 +41,12 @@ KEPT_SECONDS = 24 * 3600.0
 """How long a stored request, and an unused yes, may wait."""
 POLL_SECONDS = 0.5
 
-Suggest = Callable[[Tool, Mapping[str, Any]], str]
-"""`suggest(tool, arguments)` is the one-line rule that would allow a call."""
+Suggest = Callable[[Tool, Mapping[str, Any]], str | None]
+"""`suggest(tool, arguments)` is the one-line rule that would allow this call; None where no rule can say that."""
 
 
 def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """The rule that would allow this call where nobody suggests a better one: exactly this command, or this tool."""
+    """What would allow a call where there are no rules to write: exactly this command, or this tool."""
     if tool.category == ToolCategory.SHELL:
         command = arguments.get("command") if len(arguments) == 1 else None  # another folder is another command
         if not isinstance(command, str):
@@ -63,6 +62,7 @@ class Approver:
     says that whoever commits the intent of a call uses up the approval that its grant names; otherwise it is used up
     here. `settle` brings the outcomes of ended calls on record before the record is asked which ones are missing.
     `redact` takes secrets out of what is shown and stored; the call itself, and what a door is handed, stay exact.
+    `workspace` is the folder for which a rule would hold.
     """
 
     def __init__(
@@ -77,10 +77,11 @@ class Approver:
         at_intent: bool = False,
         settle: Callable[[], object] | None = None,
         redact: Redact | None = None,
+        workspace: str | None = None,
     ) -> None:
         self.store, self.door, self.events, self.timeout = store, door, events, timeout
         self.suggest, self.remember = suggest, remember
-        self._at_intent, self._settle, self._redact = at_intent, settle, redact
+        self._at_intent, self._settle, self._redact, self._workspace = at_intent, settle, redact, workspace
         self._granted: dict[str | None, set[tuple[str | None, str]]] = {}
         self._token = secrets.token_hex(4)
 
@@ -105,9 +106,9 @@ class Approver:
         offered, and a yes for the session covers what this asks about only. Labels ask about values that may come
         from somebody else: each time.
         """
-        line = self.suggest(request.tool, request.arguments)
+        line = self.suggest(request.tool, request.arguments) or ""
         asked_by = (rule or "policy") if fixed else None
-        if (asked_by, line) in self._granted.get(request.ctx.session_id, ()):
+        if (asked_by, _covers(request.tool, line)) in self._granted.get(request.ctx.session_id, ()):
             return Grant(self._clean(line), "approved for this session", "session")
         waiting: dict[str, Any] | None = None
         for row in await self._of_call(request):
@@ -198,21 +199,24 @@ class Approver:
     ) -> ApprovalRequest:
         now, ident, ctx = time.time(), f"ap_{secrets.token_hex(5)}", request.ctx
         work = {
-            "tool": request.tool, "arguments": request.arguments, "ctx": ctx, "request_id": ident, "redact": self._redact,
+            "tool": request.tool, "arguments": request.arguments, "ctx": ctx, "request_id": ident,
+            "redact": self._redact,
         }  # fmt: skip
-        rule = self._clean(line)
+        shown = cut_line(self._clean(line))
+        scopes = self._scopes(request.tool, line, asked_by, readable=shown == line)
+        if shown != line and request.tool.category != ToolCategory.SHELL:
+            shown = ""  # nobody could read such a rule; of a command, the start says which one it is
         asked = ApprovalRequest(
             ident, request.call_id, request.tool.name, str(request.tool.category), request.arguments,
-            await shared_threads.run(preview_of, work), cut_line(reason), cut_line(rule), request.digest,
-            ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by,
-            self._scopes(line if rule == line else None, asked_by),
+            await shared_threads.run(preview_of, work), cut_line(reason), shown, request.digest,
+            ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes,
         )  # fmt: skip
         row = {name: getattr(asked, name) for name in ApprovalRequest.__dataclass_fields__}
         row |= {
             "arguments": self._clean_arguments(request),
             "expires": now + KEPT_SECONDS,  # the live wait is ours; the stored one is kept for other processes
             "scopes": " ".join(asked.scopes),
-            "workspace": str(ctx.workspace) if ctx.workspace is not None else None,
+            "workspace": self._workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
             "caller": caller_of(ctx),
             "process": self._process(),
         }
@@ -229,10 +233,11 @@ class Approver:
         shown = map_texts(request.arguments, self._redact)
         return json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
-    def _scopes(self, line: str | None, asked_by: str | None) -> tuple[Scope, ...]:
-        if asked_by is not None:
-            return ("once",) if asked_by.startswith("labels:") else ("once", "session")
-        if self.remember is None or line is None or one_line(line) != line or len(line) > MAX_LINE:  # nobody could read what is kept
+    def _scopes(self, tool: Tool, line: str, asked_by: str | None, *, readable: bool) -> tuple[Scope, ...]:
+        """How far a yes may reach. Only a line that is shown as it is, and whole, becomes a rule."""
+        if (asked_by or "").startswith("labels:") or not _covers(tool, line):
+            return ("once",)
+        if asked_by is not None or self.remember is None or not line or not readable:
             return ("once", "session")
         return ("once", "session", "rule")
 
@@ -302,8 +307,9 @@ class Approver:
             except InvalidArguments:  # said by the pipeline
                 return
             arguments = CallRequest(request.call_id, request.tool, text, request.ctx).arguments
-        line = self.suggest(request.tool, arguments)
-        self._granted.setdefault(request.ctx.session_id, set()).add((asked_by, line))
+        reach = _covers(request.tool, self.suggest(request.tool, arguments) or "")
+        if reach:
+            self._granted.setdefault(request.ctx.session_id, set()).add((asked_by, reach))
 
     def _denied(self, request: CallRequest, request_id: str, reason: str, rule: str | None) -> ToolOutput:
         text = f"Tool {request.tool.name!r} was denied by user approval. {reason}".rstrip()
@@ -326,6 +332,10 @@ class Approver:
     def _emit(self, event: ApprovalRequested | ApprovalResolved) -> None:
         if self.events is not None and self.events.listeners:
             self.events.emit(event)
+
+
+def _covers(tool: Tool, line: str) -> str:
+    return covers(tool.name, str(tool.category), line)
 
 
 async def _ask_door(door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"]:

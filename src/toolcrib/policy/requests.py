@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from ..core.tool import ToolCategory
 
 Scope = Literal["once", "session", "rule"]
 SCOPES: tuple[Scope, ...] = ("once", "session", "rule")
@@ -17,7 +19,8 @@ class ApprovalRequest:
     """What a person is asked: the call, why it asks, and the rule that would allow it. Times are Unix seconds.
 
     `preview`, `reason` and `rule` are safe to print: what would not show in them is written out. `arguments` are not.
-    `scopes` says how far a yes may reach; "rule" is there only where `rule` is exactly the line that it would write.
+    `rule` would allow this call; "" where no line that could be read would. `scopes` says how far a yes may reach:
+    "rule" is there only where `rule` is exactly the line that it would write.
     `asked_by` names what asks whatever rules allow: a setting, an ask rule, a label. None where a rule would help.
     """
 
@@ -37,18 +40,18 @@ class ApprovalRequest:
     scopes: tuple[Scope, ...] = ("once", "session")
 
     @property
-    def about_rule(self) -> str:
-        """One line about the rule; "" where there is nothing to say."""
-        return about_rule(self.rule, self.asked_by, self.scopes)
+    def about_rule(self) -> tuple[str, ...]:
+        """What a question says of rules, a line each."""
+        return about_rule(self.tool, self.category, self.rule, self.asked_by, self.scopes)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A person's answer. `arguments` replace the call's own: they are validated and judged again.
 
-    `scope` once; session: what `ApprovalRequest.rule` names may run again in this session without asking; or rule:
-    that line is written into the person's own settings. A scope that the request does not offer counts as once, and
-    so does `rule` with other arguments: nobody saw the rule for those.
+    `scope` once; session: the same command, or every call of this tool, may run again in this session without asking;
+    or rule: `ApprovalRequest.rule` is written into the person's own settings. A scope that the request does not offer
+    counts as once, and so does `rule` with other arguments: nobody saw the rule for those.
     """
 
     approve: bool
@@ -79,10 +82,19 @@ def current_door() -> Door | None:
     return _door.get()
 
 
-def about_rule(rule: str | None, asked_by: str | None, scopes: tuple[str, ...] | list[str]) -> str:
-    """What a question says of the rule: that it would allow the call, or how far a yes for the session reaches."""
+def covers(tool: str, category: str, rule: str) -> str:
+    """What a yes for the session covers: the same command, or every call of the tool. "" where that is nothing."""
+    return rule if category == ToolCategory.SHELL else tool
+
+
+def about_rule(
+    tool: str, category: str, rule: str | None, asked_by: str | None, scopes: Sequence[str]
+) -> tuple[str, ...]:
+    """What a question says of the rule that would allow a call, and of how far a yes for the session reaches."""
+    lines: list[str] = []
     if rule and asked_by is None:
-        return f"a rule that would allow it: {rule}"
-    if rule and "session" in scopes:
-        return f"a yes for this session would cover: {rule}"
-    return ""
+        lines.append(f"a rule that would allow it: {rule}")
+    reach = covers(tool, category, rule or "")
+    if "session" in scopes and reach and not (lines and reach == rule):
+        lines.append(f"a yes for this session covers: {reach}")
+    return tuple(lines)

@@ -32,9 +32,9 @@ def schema(scopes: Sequence[str]) -> dict[str, Any]:
     yes by accident."""
     said = ["Nothing runs without a yes. It holds for exactly this call"]
     if "session" in scopes:
-        said.append("for this session it also holds for every call that the rule above names")
+        said.append("for this session it also holds for what the lines above say")
     if "rule" in scopes:
-        said.append("always writes that rule into your own Toolcrib settings (`toolcrib config` says where)")
+        said.append("always writes the rule above into your own Toolcrib settings")
     text = {"type": "string"}
     return {
         "type": "object",
@@ -59,25 +59,29 @@ def schema(scopes: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def question(tool: str, category: str, reason: str, rule: str, request_id: str, preview: str) -> str:
-    """What the person reads. What Toolcrib says comes first; the preview, which the model wrote, comes last.
+def question(tool: str, category: str, reason: str, rules: Sequence[str], request_id: str, preview: str) -> str:
+    """What the person reads. What Toolcrib says comes first; whatever has the model's words in it comes last.
 
-    `rule` is the line about the rule (`about_rule`), or nothing.
+    `rules` are the lines of `about_rule`.
     """
-    about = f"{one_line(rule[:1].upper() + rule[1:])}\n" if rule else ""
-    return (
-        f"Run {one_line(tool)} ({one_line(category)})?\n"
-        f"Asks because: {one_line(reason)}\n"
-        f"{about}"
-        f"Request: {request_id}\n"
-        f"--- the call, as the model wrote it ---\n{plain(preview)}"
-    )
+    lines = [one_line(line[:1].upper() + line[1:]) for line in rules]
+    ours = [line for line in lines if line.endswith(f": {tool}")]
+    theirs = [line for line in lines if line not in ours]
+    return "\n".join([
+        f"Run {one_line(tool)} ({one_line(category)})?",
+        f"Asks because: {one_line(reason)}",
+        *ours,
+        f"Request: {request_id}",
+        "--- the call, as the model wrote it ---",
+        *theirs,
+        plain(preview),
+    ])  # fmt: skip
 
 
 def form_of_row(row: Mapping[str, Any]) -> ElicitRequest:
     """The form for a stored request."""
     scopes = row["scopes"].split()
-    about = about_rule(row["rule"], row["asked_by"], scopes)
+    about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes)
     text = question(row["tool"], row["category"], row["reason"], about, row["id"], row["preview"])
     return form_request(text, schema(scopes))
 
