@@ -362,7 +362,7 @@ class Toolbox:
         self.approver = Approver(
             self.approvals, given.approve, pipeline.events, approval.timeout, at_intent=True, settle=self.audit.flush,
             redact=self.redactor.redact,
-            suggest=_suggest, remember=self._remember,
+            suggest=_suggest, remember=self._remember, workspace=str(self.workspace.root),
         )  # fmt: skip
         self._closers.append(self.approver.close)
         self.flow = Flow(settings.labels.policy, self._reaches_out)
