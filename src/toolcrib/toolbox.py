@@ -454,9 +454,9 @@ def default_tools(
 ) -> list[Tool]:
     """The built-in tools over a workspace: files, search, shell, for a registry of one's own.
 
-    What is not given is made: the journal in the workspace's state folder, the platform's sandbox. `redactor` keeps secrets out of
-    spilled outputs, and their masks out of files. `closers` gets
-    what ends background sessions and closes what was made. A `Toolbox` does all this and has a policy, too.
+    What is not given is made: the journal in the workspace's state folder, the platform's sandbox. `redactor` keeps
+    secrets out of what commands print and their masks out of files. `closers` gets what ends background sessions and
+    closes what was made. A `Toolbox` does all this and has a policy, too.
     """
     from .boundary.filesystems import may_hang
     from .boundary.sandbox import SandboxSettings, select_sandbox
@@ -481,6 +481,7 @@ def default_tools(
         sandbox = functools.cache(lambda: select_sandbox(settings, root))
     shell = ShellTools(
         workspace, sandbox, env=env, open_spill=_open_spill(spill, redactor), secrets=secrets,
+        redact=None if redactor is None else redactor.redact,
         move_to_trash=journal.move_to_trash,
         rules=rules,
     )  # fmt: skip

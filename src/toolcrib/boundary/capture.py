@@ -95,11 +95,16 @@ class Capture:
             except OSError as error:
                 self.spill_error = error.strerror or str(error)
 
-    def excerpt(self, limit: int | None = None) -> Excerpt:
-        """What was fed, decoded, at most `limit` characters of it. Spills the whole if it does not fit."""
+    def excerpt(self, limit: int | None = None, redact: Callable[[str], str] | None = None) -> Excerpt:
+        """What was fed, decoded, at most `limit` characters of it. Spills the whole if it does not fit.
+
+        `redact` sees more than is shown, so that no secret is cut in two and so past knowing.
+        """
         limit = self.limit if limit is None else min(limit, self.limit)
         if self.total <= 2 * self._half:
             text = bytes(self._head + self._tail).decode("utf-8", "replace")
+            if redact is not None:
+                text = redact(text)
             if len(text) <= limit:
                 return Excerpt(text, spill=self._spill)
             if self._spill is None:
@@ -107,8 +112,11 @@ class Capture:
                 self.close()
             head, tail = text[: limit - limit // 2], text[len(text) - limit // 2 :]
         else:
-            head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))[: limit - limit // 2]
-            tail = _decode_tail(bytes(self._tail[-self._half :]))
+            head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))
+            tail = _decode_tail(bytes(self._tail))
+            if redact is not None:
+                head, tail = redact(head), redact(tail)
+            head = head[: limit - limit // 2]
             tail = tail[max(0, len(tail) - limit // 2) :]
         kept = len(head.encode("utf-8", "replace")) + len(tail.encode("utf-8", "replace"))
         return Excerpt(head, tail, max(1, self.total - kept), self._spill, self._truncated)

@@ -76,6 +76,7 @@ class ShellTools:
         move_to_trash: MoveToTrash | None = None,
         most_sessions: int | None = None,
         secrets: GrantedSecrets | None = None,
+        redact: Callable[[str], str] | None = None,
         rules: CommandRules | None = None,
     ) -> None:
         self.workspace = workspace
@@ -86,6 +87,7 @@ class ShellTools:
         self._open_spill = open_spill
         self._move_to_trash = move_to_trash
         self._secrets = secrets
+        self._redact = redact
         self._rules = rules or CommandRules()
         self._timeout = self._rules.timeout or DEFAULT_TIMEOUT
         self._judged = CommandJudge(str(workspace.root), self._rules, self._once)
@@ -180,7 +182,7 @@ class ShellTools:
         finally:
             if reserved:
                 self.sessions.release(ctx.session_id)
-        return _answer(result, timeout, [*failed, *notes], sandbox)
+        return _answer(result, timeout, [*failed, *notes], sandbox, self._redact)
 
     async def _granted(self) -> tuple[dict[str, str], list[str]]:
         """The secrets for a command, read in a thread: they may come from a program."""
@@ -305,7 +307,10 @@ class ShellTools:
         done = session.process.done
         meta: dict[str, Any] = {"session_id": session.id, "running": not done}
         if not done:
-            text = [*streams(*session.process.take()), f"[session {session.id} is running, {session.age:.0f} s]"]
+            text = [
+                *streams(*session.process.take(), self._redact),
+                f"[session {session.id} is running, {session.age:.0f} s]",
+            ]
             return ToolOutput("\n".join(text), meta=meta)
         await shared_threads.run(session.settled.wait, {"timeout": 30.0})
         self.sessions.forget(session)
@@ -316,7 +321,7 @@ class ShellTools:
             return ToolOutput.error(str(error), "unavailable")
         if error is not None or result is None:
             raise error or ToolError(f"Session {session.id} ended without a result")
-        text = streams(result.stdout, result.stderr)
+        text = streams(result.stdout, result.stderr, self._redact)
         if result.ended_by == "exit":
             text += ending(result)
             meta["exit_code"] = exit_code(result)
@@ -419,8 +424,10 @@ def _shell_command(command: str) -> list[str]:
     return [default_shell(), "-c", command]
 
 
-def _answer(result: ProcessResult, timeout: int, notes: list[str], sandbox: Sandbox) -> ToolOutput:
-    text = streams(result.stdout, result.stderr)
+def _answer(
+    result: ProcessResult, timeout: int, notes: list[str], sandbox: Sandbox, redact: Callable[[str], str] | None
+) -> ToolOutput:
+    text = streams(result.stdout, result.stderr, redact)
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": sandbox.name}
     if result.ended_by == "exit":
         text += ending(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..boundary.capture import Capture, Excerpt
 from ..boundary.process import ProcessResult
@@ -25,12 +25,12 @@ def exit_code(result: ProcessResult) -> int | None:
     return 128 + result.signal if result.signal is not None else result.exit_code
 
 
-def streams(stdout: Capture, stderr: Capture) -> list[str]:
+def streams(stdout: Capture, stderr: Capture, redact: Callable[[str], str] | None = None) -> list[str]:
     """Both streams as text within MOST_CHARACTERS. stderr gets at least half of them if it needs them."""
-    out, err = stdout.excerpt(MOST_CHARACTERS), stderr.excerpt(MOST_CHARACTERS)
+    out, err = stdout.excerpt(MOST_CHARACTERS, redact), stderr.excerpt(MOST_CHARACTERS, redact)
     if _size(out) + _size(err) > MOST_CHARACTERS:
-        err = stderr.excerpt(max(MOST_CHARACTERS // 2, MOST_CHARACTERS - _size(out)))
-        out = stdout.excerpt(MOST_CHARACTERS - _size(err))
+        err = stderr.excerpt(max(MOST_CHARACTERS // 2, MOST_CHARACTERS - _size(out)), redact)
+        out = stdout.excerpt(MOST_CHARACTERS - _size(err), redact)
     parts: list[str] = []
     if out.head or out.tail:
         parts.append(out.text.removesuffix("\n"))
