@@ -46,9 +46,8 @@ def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
         return []  # it will fail with words of its own, and change nothing
     found: list[tuple[str, Access]] = []
     for patch in patches:
-        for path in (patch.path, patch.new_path, patch.other):
-            if path is not None:
-                found.append((path, "edit" if patch.action == "update" or patch.hunks else "write"))
+        access: Access = "edit" if patch.action == "update" or patch.hunks else "write"
+        found.extend((path, access) for path in (patch.path, patch.new_path, patch.other) if path is not None)
     return found
 
 

@@ -111,9 +111,11 @@ def test_a_whole_command_line_may_be_written_down():
 @pytest.mark.parametrize(
     "command",
     [
-        "rm x", "/bin/rm x", "/usr/bin/rm -rf /", "sh -c 'rm x'", "bash -c \"sh -c 'rm x'\"", "\\rm x", "r'm' x", '"rm" x',
+        "rm x", "/bin/rm x", "/usr/bin/rm -rf /", "sh -c 'rm x'", "bash -c \"sh -c 'rm x'\"", "\\rm x", "r'm' x",
+        '"rm" x',
         "ls && rm x", "ls; rm x", "ls | rm x", "echo $(rm x)", "echo `rm x`", "(rm x)", "while rm x; do :; done",
-        "timeout 5 rm x", "env rm x", "nice -n 5 rm x", "A=b rm x", "LD_PRELOAD=x rm x", "xargs rm", "find . -exec rm {} +",
+        "timeout 5 rm x", "env rm x", "nice -n 5 rm x", "A=b rm x", "LD_PRELOAD=x rm x", "xargs rm",
+        "find . -exec rm {} +",
         "command rm x", "f() { rm x; }; f", "$'rm' x", "X=rm; $X x", "eval 'rm x'", "cat <(rm x)", "rm", "rm $X",
         "rm *", "{ rm x; } > out", "if true; then rm x; fi", "! rm x", "rm x > out 2>&1",
     ],
@@ -122,12 +124,14 @@ def test_a_refusal_finds_its_command_wherever_it_stands(command):
     assert refused(command, "rm *") == "yes"
 
 
-@pytest.mark.parametrize("command", ["$X foo", "$(cat f) x", '"$1" x', "r$X y", "sh -c \"$X\"", "rm 'x"])
+@pytest.mark.parametrize("command", ["$X foo", "$(cat f) x", '"$1" x', "r$X y", 'sh -c "$X"', "rm 'x"])
 def test_what_cannot_be_ruled_out_is_asked_about(command):
     assert refused(command, "rm *") == "maybe"
 
 
-@pytest.mark.parametrize("command", ["ls", "echo rm", "echo rm x", "grep -r rm .", "rmdir x", "echo $X", "cat $X | sort"])
+@pytest.mark.parametrize(
+    "command", ["ls", "echo rm", "echo rm x", "grep -r rm .", "rmdir x", "echo $X", "cat $X | sort"]
+)
 def test_a_refusal_leaves_other_commands_alone(command):
     assert refused(command, "rm *") == "no"
 

@@ -102,7 +102,9 @@ _pattern = st.builds(
     st.lists(_segment, min_size=1, max_size=4),
     st.sampled_from(["", "", "/"]),
 )
-_path = st.lists(st.sampled_from(["a", "b", "c", "ab", "abc", "ax", "*", ".a", "x", "z", "a b"]), min_size=1, max_size=4)
+_path = st.lists(
+    st.sampled_from(["a", "b", "c", "ab", "abc", "ax", "*", ".a", "x", "z", "a b"]), min_size=1, max_size=4
+)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,6 +11,7 @@ from typing import Any, cast
 from ...core.tool import Access, Tool
 from .globs import PathGlob, parse_glob
 
+_HALF = re.compile("[\\ud800-\\udc7f\\udd00-\\udfff]")  # of characters; those between stand for bytes
 MOST_ENTRIES = 20_000
 """Entries of a directory that are looked at for what a rule means inside it: some 50 ms."""
 
@@ -30,7 +32,8 @@ class File:
 
 def file_at(path: str, folder: str, access: Access) -> File:
     """The file of a path as the workspace reads it: `~` is home, `..` goes by the letters."""
-    text = path.replace("\0", "\ufffd")  # such a path is refused by the tool; here it only must not fail
+    text = path.replace("\0", "\ufffd")  # no file has such a name, and tools say so; here it only must not fail
+    text = _HALF.sub("\ufffd", text)
     if text == "~" or text.startswith("~/"):
         text = os.path.expanduser(text)
     spelled = os.path.normpath(os.path.join(folder, text) if text else folder)

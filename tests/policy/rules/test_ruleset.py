@@ -1,0 +1,494 @@
+"""Rules against calls: which tools a name means, files as they really are, addresses, servers, and what wins."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.builtin.patch import paths_of
+from toolcrib.core.context import EMPTY_CONTEXT
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.tool import FunctionTool, ToolOrigin
+from toolcrib.policy.rules.grammar import VERDICTS, Source, parse_rule
+from toolcrib.policy.rules.ruleset import RuleSet
+from toolcrib.policy.shell.parts import Place
+
+SCHEMA = {"type": "object", "additionalProperties": True, "properties": {}}
+WITH_URL = {**SCHEMA, "properties": {"url": {"type": "string"}}}
+
+
+def made(name, category="network_write", schema=None, **options):
+    return FunctionTool(lambda args: None, name=name, category=category, parameters=schema or SCHEMA, **options)
+
+
+def mcp(server, name, **options):
+    return made(f"mcp__{server}__{name}", origin=ToolOrigin("mcp", server, name), **options)
+
+
+TOOLS = {
+    each.name: each
+    for each in (
+        made("exec", "shell", command_argument="command", names=("shell",)),
+        made("exec_session", "shell", command_argument="input"),
+        made("read_file", "filesystem_read", paths={"path": "read"}),
+        made("grep", "filesystem_read", paths={"path": "search"}),
+        made("list_dir", "filesystem_read", paths={"path": "search"}),
+        made("write_file", "filesystem_write", paths={"path": "write"}),
+        made("edit_file", "filesystem_write", paths={"path": "edit"}),
+        made("delete_file", "destructive", paths={"path": "write"}),
+        made("apply_patch", "filesystem_write", paths=paths_of),
+        made("web_fetch", "network_read", WITH_URL),
+        made("http_request", "network_write", WITH_URL),
+        made("web_search", "network_read"),
+        mcp("github", "create_issue"),
+        mcp("github", "list_issues", category="network_read"),
+        mcp("web", "get", schema=WITH_URL),
+        made("deploy", "destructive"),
+    )
+}
+
+
+class Room:
+    """Rules in a workspace of their own."""
+
+    def __init__(self, root, home):
+        self.root, self.home = root, home
+
+    def rules(self, *, deny=(), ask=(), allow=(), base=None, **options):
+        parsed = [
+            parse_rule(each, verdict, Source("user", "", base))
+            for verdict, written in (("deny", deny), ("ask", ask), ("allow", allow))
+            for each in written
+        ]
+        return RuleSet(parsed, workspace=self.root, home=str(self.home), place=self.place, **options)
+
+    def place(self, cwd):
+        return Place(str(self.root), cwd, str(self.home))
+
+    def verdict(self, rules, tool, **arguments):
+        found = rules.match(TOOLS[tool] if isinstance(tool, str) else tool, arguments, EMPTY_CONTEXT)
+        return found.verdict if found is not None else None
+
+
+@pytest.fixture
+def room(tmp_path):
+    root, home = Path(os.path.realpath(tmp_path)) / "work", Path(os.path.realpath(tmp_path)) / "home"
+    (root / "src").mkdir(parents=True)
+    (root / "secrets").mkdir()
+    (root / "src/a.py").write_text("print()\n")
+    (root / "secrets/key").write_text("s3cret\n")
+    (root / ".env").write_text("KEY=s3cret\n")
+    home.mkdir()
+    return Room(root, home)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("rule", "tools"),
+    [
+        ("Bash", {"exec", "exec_session"}),
+        ("exec", {"exec"}),
+        ("shell", {"exec"}),
+        ("Read", {"read_file", "grep", "list_dir"}),
+        ("Edit", {"write_file", "edit_file", "delete_file", "apply_patch"}),
+        ("Write", {"write_file"}),
+        ("Grep", {"grep"}),
+        ("WebFetch", {"web_fetch", "http_request"}),
+        ("WebSearch", {"web_search"}),
+        ("mcp__github", {"mcp__github__create_issue", "mcp__github__list_issues"}),
+        ("mcp__github__*", {"mcp__github__create_issue", "mcp__github__list_issues"}),
+        ("mcp__github__create_issue", {"mcp__github__create_issue"}),
+        ("mcp__*", {"mcp__github__create_issue", "mcp__github__list_issues", "mcp__web__get"}),
+        ("*_file", {"read_file", "write_file", "edit_file", "delete_file"}),
+        ("*", set(TOOLS)),
+        ("deploy", {"deploy"}),
+        ("Task", set()),
+    ],
+)
+def test_a_bare_denial_means_these_tools_and_hides_them(room, rule, tools):
+    rules = room.rules(deny=[rule])
+    denied = {name for name in TOOLS if room.verdict(rules, name, command="x", path="x", url="x") == "deny"}
+    assert denied == tools
+    assert {name for name, tool in TOOLS.items() if rules.always(tool) is not None} == tools
+    assert {name for name, tool in TOOLS.items() if rules.touches(tool)} == tools
+
+
+def test_a_rule_with_parentheses_hides_nothing(room):
+    rules = room.rules(deny=["Bash(rm *)", "Read(secrets/**)"])
+    assert all(rules.always(tool) is None for tool in TOOLS.values())
+    assert not rules.touches(TOOLS["deploy"])
+
+
+def test_a_server_and_its_tool_are_never_taken_out_of_a_joined_name(room):
+    sly = mcp("a__b", "c")
+    other = mcp("a", "b__c")
+    rules = room.rules(allow=["mcp__a__b__c"])
+    assert room.verdict(rules, other) == "allow"
+    assert room.verdict(rules, sly) is None
+    assert room.verdict(room.rules(deny=["mcp__a__b__c"]), sly) == "deny"
+    local = made("mcp__a__b__c")
+    assert room.verdict(rules, local) is None
+    assert room.verdict(room.rules(allow=["create_*"]), mcp("github", "create_issue")) is None
+
+
+@pytest.mark.parametrize("rule", ["*", "mcp__*", "mcp__*__get", "mcp__git*"])
+def test_a_rule_that_allows_says_what(room, rule):
+    rules = room.rules(allow=[rule])
+    assert all(room.verdict(rules, name, command="x", path="x", url="x") is None for name in TOOLS)
+    assert "can never match" in rules.warnings(TOOLS.values())[0]
+
+
+def test_renamed_tools_keep_their_rules(room):
+    from toolcrib.core.registry import ToolRegistry
+
+    view = ToolRegistry([TOOLS["exec"]]).view(rename={"exec": "run"})
+    assert room.verdict(room.rules(deny=["Bash(rm *)"]), view.require("run"), command="rm x") == "deny"
+    assert room.verdict(room.rules(deny=["exec"]), view.require("run"), command="rm x") == "deny"
+
+
+# Files
+
+
+@pytest.mark.parametrize("tool", ["read_file", "grep", "list_dir", "edit_file"])
+def test_what_must_not_be_read(room, tool):
+    rules = room.rules(deny=["Read(secrets/**)"])
+    assert room.verdict(rules, tool, path="secrets/key") == "deny"
+    assert room.verdict(rules, tool, path="src/../secrets/./key") == "deny"
+    assert room.verdict(rules, tool, path=f"{room.root}/secrets/key") == "deny"
+    assert room.verdict(rules, tool, path="secrets/new") == "deny"
+    assert room.verdict(rules, tool, path="src/a.py") is None
+    assert room.verdict(rules, "write_file", path="secrets/key") is None
+
+
+@pytest.mark.parametrize("tool", ["write_file", "edit_file", "delete_file"])
+def test_what_must_not_be_changed(room, tool):
+    rules = room.rules(deny=["Edit(src/**)"])
+    assert room.verdict(rules, tool, path="src/a.py") == "deny"
+    assert room.verdict(rules, tool, path="README") is None
+    assert room.verdict(rules, "read_file", path="src/a.py") is None
+
+
+def test_a_patch_names_several_files(room):
+    patch = "*** Begin Patch\n*** Update File: README\n@@\n-a\n+b\n*** Add File: secrets/x\n+y\n*** End Patch\n"
+    assert room.verdict(room.rules(deny=["Edit(secrets/**)"]), "apply_patch", patch=patch) == "deny"
+    assert room.verdict(room.rules(allow=["Edit(secrets/**)"]), "apply_patch", patch=patch) is None
+    assert room.verdict(room.rules(allow=["Edit(secrets/**)", "Edit(README)"]), "apply_patch", patch=patch) == "allow"
+
+
+def test_a_link_is_refused_for_its_own_name_and_for_what_it_is(room):
+    (room.root / "src/link").symlink_to("../secrets/key")
+    (room.root / "secrets/back").symlink_to("../src/a.py")
+    rules = room.rules(deny=["Read(secrets/**)"])
+    assert room.verdict(rules, "read_file", path="src/link") == "deny"
+    assert room.verdict(rules, "read_file", path="secrets/back") == "deny"
+
+
+def test_a_link_is_allowed_only_for_both(room):
+    (room.root / "src/link").symlink_to("../secrets/key")
+    assert room.verdict(room.rules(allow=["Read(src/**)"]), "read_file", path="src/link") is None
+    assert room.verdict(room.rules(allow=["Read(src/**)"]), "read_file", path="src/a.py") == "allow"
+    assert room.verdict(room.rules(allow=["Read(src/**)", "Read(secrets/**)"]), "read_file", path="src/link") is None
+    assert room.verdict(room.rules(allow=["Read(.)"]), "read_file", path="src/link") == "allow"
+
+
+def test_a_linked_folder_in_a_rule_that_refuses_is_followed(room):
+    (room.root / "alias").symlink_to("secrets")
+    assert room.verdict(room.rules(deny=["Read(alias/**)"]), "read_file", path="secrets/key") == "deny"
+    assert room.verdict(room.rules(allow=["Read(alias/**)"]), "read_file", path="alias/key") is None
+
+
+def test_what_does_not_exist_yet_lies_in_its_real_folder(room):
+    (room.root / "alias").symlink_to("secrets")
+    assert room.verdict(room.rules(deny=["Edit(secrets/**)"]), "write_file", path="alias/new/deep") == "deny"
+
+
+def test_a_folder_goes_with_what_is_in_it(room):
+    rules = room.rules(deny=["Edit(secrets/key)"])
+    assert room.verdict(rules, "delete_file", path="secrets") == "ask"
+    assert room.verdict(rules, "delete_file", path="src") is None
+    assert room.verdict(room.rules(deny=["Edit(*.pem)"]), "delete_file", path="src") is None
+
+
+def test_paths_of_home_and_of_the_settings(room):
+    rules = room.rules(deny=["Read(~/.ssh/**)", "Read(/here/**)"], base=str(room.home))
+    assert room.verdict(rules, "read_file", path=f"{room.home}/.ssh/id") == "deny"
+    assert room.verdict(rules, "read_file", path=f"{room.home}/here/x") == "deny"
+    assert room.verdict(rules, "read_file", path="here/x") is None
+
+
+@pytest.mark.parametrize("path", ["a\0b", "", "~nobody/x", "\ud800", "x" * 10_000])
+def test_odd_paths_are_no_way_around(room, path):
+    assert room.verdict(room.rules(deny=["Read"]), "read_file", path=path) == "deny"
+    assert room.verdict(room.rules(deny=["Read(//**)"]), "read_file", path=path) == "deny"
+
+
+def test_claude_code_ignores_write_paths_ours_refuse_by_them(room):
+    assert room.verdict(room.rules(deny=["Write(src/**)"]), "write_file", path="src/a") == "deny"
+    rules = room.rules(allow=["Write(src/**)"])
+    assert room.verdict(rules, "write_file", path="src/a") is None
+    assert "Edit(src/**)" in rules.warnings(TOOLS.values())[0]
+
+
+def test_a_search_leaves_out_what_is_denied_or_asked_about(room):
+    rules = room.rules(deny=["Read(secrets/**)"], ask=["Read(.env)"])
+    root = str(room.root)
+    hides = rules.hider(TOOLS["grep"], root)
+    assert hides(f"{root}/secrets/key")
+    assert hides(f"{root}/.env")
+    assert not hides(f"{root}/src/a.py")
+    assert rules.hider(TOOLS["write_file"], root) is None
+    assert room.verdict(rules, "grep", path=".") is None
+    assert room.verdict(room.rules(ask=["Read(secrets)"]), "grep", path="secrets") == "ask"
+    assert room.rules(ask=["Read(secrets)"]).hider(TOOLS["grep"], f"{root}/secrets") is None
+
+
+# Commands
+
+
+def test_denied_commands_and_allowed_ones(room):
+    rules = room.rules(deny=["Bash(git push *)"], ask=["Bash(git commit *)"], allow=["Bash(git *)"])
+    assert room.verdict(rules, "exec", command="git status") == "allow"
+    assert room.verdict(rules, "exec", command="git status && git commit -m x") == "ask"
+    assert room.verdict(rules, "exec", command="git commit -m x; git -C . push") == "deny"
+    assert room.verdict(rules, "exec", command="git $X") == "ask"
+    assert room.verdict(rules, "exec", command="git status; ls") == "allow"  # ls is harmless by itself
+    assert room.verdict(rules, "exec", command="git status; curl x") is None
+    assert room.verdict(rules, "exec", command="git status; '") == "ask"  # unreadable: push cannot be ruled out
+    assert room.verdict(rules, "exec_session", input="git push\n") == "deny"
+    assert room.verdict(rules, "exec_session", input="git status\n") is None
+
+
+def test_another_folder_is_another_repository(room):
+    rules = room.rules(allow=["Bash(git *)", "Bash(make *)"])
+    assert room.verdict(rules, "exec", command="git fetch", working_dir="src") is None
+    assert room.verdict(rules, "exec", command="cd src && git fetch") is None
+    assert room.verdict(rules, "exec", command="make x", working_dir="src") == "allow"
+
+
+def test_a_redirection_needs_leave_to_write(room):
+    allow = ["Bash(make *)"]
+    assert room.verdict(room.rules(allow=allow), "exec", command="make > out.log") is None
+    assert room.verdict(room.rules(allow=[*allow, "Edit(*.log)"]), "exec", command="make > out.log") == "allow"
+    both = room.rules(allow=[*allow, "Edit"], deny=["Edit(secrets/**)"])
+    assert room.verdict(both, "exec", command="make > out.log") == "allow"
+    assert room.verdict(both, "exec", command="make > secrets/key") == "deny"
+    assert room.verdict(room.rules(allow=allow), "exec", command="make < .env") is None
+    assert room.verdict(room.rules(allow=allow), "exec", command="make < src/a.py") == "allow"
+    assert room.verdict(room.rules(allow=allow), "exec", command="make < /etc/passwd") is None
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [
+        ("cat secrets/key", "deny"),
+        ("cat < secrets/key", "deny"),
+        ("cat src/../secrets/key", "deny"),
+        ("cd secrets && cat key", "deny"),
+        ("cp secrets/key /tmp", "deny"),
+        ("cat secrets/*", "deny"),
+        ("cat */key", "deny"),
+        ("sh -c 'cat secrets/key'", "deny"),
+        ("ls secrets/", None),
+        ("ls", None),
+        ("cat src/*", None),
+        ("grep -r s3cret .", "ask"),
+        ("tar cf x.tar .", "ask"),
+        ("grep -r x src", None),
+        ("cat $FILE", "ask"),
+        ("cat secrets/$X", "ask"),
+    ],
+)
+def test_path_rules_hold_for_what_commands_are_known_to_read(room, command, verdict):
+    assert room.verdict(room.rules(deny=["Read(secrets/**)"]), "exec", command=command) == verdict
+
+
+@pytest.mark.parametrize(
+    ("command", "verdict"),
+    [("rm src/a.py", "deny"), ("rm -r src", "ask"), ("echo x > src/a.py", "deny"), ("sed -i s/a/b/ src/a.py", "deny"),
+     ("mv src/a.py x", "deny"), ("cp x src/a.py", "deny"), ("cat src/a.py", None), ("tee src/new", "deny")],
+)  # fmt: skip
+def test_path_rules_hold_for_what_commands_are_known_to_change(room, command, verdict):
+    assert room.verdict(room.rules(deny=["Edit(src/**)"]), "exec", command=command) == verdict
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "fits"),
+    [
+        ("example.com", "https://example.com/x", True),
+        ("example.com", "https://EXAMPLE.com.:8443/x", True),
+        ("example.com", "https://a.example.com/", False),
+        ("*.example.com", "https://a.example.com/", True),
+        ("*.example.com", "https://a.b.example.com/", True),
+        ("*.example.com", "https://example.com/", False),
+        ("*.example.com", "https://badexample.com/", False),
+        ("example.com", "https://user:pw@example.com/", True),
+        ("example.com", "https://example.com@evil.test/", False),
+        ("bücher.example", "https://xn--bcher-kva.example/", True),
+        ("xn--bcher-kva.example", "https://BÜCHER.example/", True),
+        ("[::1]", "http://[::1]:8000/", True),
+        ("127.0.0.1", "http://127.0.0.1/", True),
+        ("example.com", "example.com/path", True),
+    ],
+)
+def test_domains(room, rule, url, fits):
+    for verdict in ("deny", "allow"):
+        rules = room.rules(**{verdict: [f"WebFetch(domain:{rule})"]})
+        assert room.verdict(rules, "web_fetch", url=url) == (verdict if fits else None)
+
+
+@pytest.mark.parametrize("url", ["https://example.com\\@evil.test/", "https://exa mple.com", "https://", "//[x", "\n"])
+def test_an_address_that_cannot_be_told_is_never_allowed(room, url):
+    assert room.verdict(room.rules(allow=["WebFetch(domain:*)"]), "web_fetch", url=url) is None
+    assert room.verdict(room.rules(deny=["WebFetch(domain:example.com)"]), "web_fetch", url=url) == "ask"
+
+
+def test_a_domain_denies_every_tool_with_an_address_and_allows_only_fetching(room):
+    deny, allow = room.rules(deny=["WebFetch(domain:a.b)"]), room.rules(allow=["WebFetch(domain:a.b)"])
+    assert room.verdict(deny, "mcp__web__get", url="https://a.b") == "deny"
+    assert room.verdict(allow, "mcp__web__get", url="https://a.b") is None
+    assert room.verdict(allow, "http_request", url="https://a.b") == "allow"
+    assert room.verdict(allow, "http_request", url="https://a.b", method="POST") is None
+    assert room.verdict(
+        room.rules(allow=["http_request(domain:a.b)"]), "http_request", url="https://a.b", method="POST"
+    )
+
+
+def test_several_addresses_must_all_be_allowed(room):
+    rules = room.rules(allow=["WebFetch(domain:a.b)"])
+    assert room.verdict(rules, "web_fetch", urls=["https://a.b", "https://a.b/x"]) == "allow"
+    assert room.verdict(rules, "web_fetch", url="https://a.b", urls=["https://c.d"]) is None
+
+
+# Arguments, hints, labels
+
+
+def test_parameters_in_parentheses_refuse_and_ask_but_never_allow(room):
+    rules = room.rules(deny=["mcp__github__create_issue(repo:evil/*)", "deploy(target:prod*)", "deploy(force:true)"])
+    assert room.verdict(rules, "mcp__github__create_issue", repo="evil/x") == "deny"
+    assert room.verdict(rules, "mcp__github__create_issue", repo="me/x") is None
+    assert room.verdict(rules, "mcp__github__create_issue") is None
+    assert room.verdict(rules, "deploy", target="production") == "deny"
+    assert room.verdict(rules, "deploy", force=True) == "deny"
+    assert room.verdict(rules, "deploy", force=[True], target={"x": "prod"}) is None
+    assert room.verdict(room.rules(allow=["deploy(target:x)"]), "deploy", target="x") is None
+
+
+def test_tables_say_what_strings_cannot(room):
+    table = {"tool": "mcp__github__*", "args": {"repo": ["me/*", "us/app"], "draft": True}}
+    rules = room.rules(allow=[table])
+    assert room.verdict(rules, "mcp__github__create_issue", repo="me/x", draft=True) == "allow"
+    assert room.verdict(rules, "mcp__github__create_issue", repo="us/app", draft=True) == "allow"
+    assert room.verdict(rules, "mcp__github__create_issue", repo="us/app2", draft=True) is None
+    assert room.verdict(rules, "mcp__github__create_issue", repo="me/x", draft=1) is None
+    assert room.verdict(rules, "mcp__github__create_issue", repo="me/x") is None
+
+
+def test_hints_of_a_server_only_tighten(room):
+    kind = mcp("s", "t", destructive=False, category="network_read")
+    for said in ({"hints": {"destructive": False}}, {"hints": {"read_only": True}}, {"category": "network_read"}):
+        assert room.verdict(room.rules(allow=[{"tool": "mcp__s__*", **said}]), kind) is None
+        assert room.verdict(room.rules(ask=[{"tool": "mcp__s__*", **said}]), kind) == "ask"
+    silent = mcp("s", "u")
+    assert room.verdict(room.rules(ask=[{"hints": {"destructive": True}}]), silent) == "ask"
+    assert room.verdict(room.rules(ask=[{"hints": {"destructive": True}}]), kind) is None
+    assert room.verdict(room.rules(ask=[{"category": "destructive"}]), "deploy") == "ask"
+
+
+def test_labels_are_those_of_the_session(room):
+    table = {"tool": "deploy", "labels": {"integrity": "untrusted"}, "reason": "it read strangers' words"}
+    read = {"integrity": "untrusted", "confidentiality": "public"}
+    rules = room.rules(deny=[table], labels=lambda ctx: read)
+    assert rules.match(TOOLS["deploy"], {}, EMPTY_CONTEXT).reason == "it read strangers' words"
+    assert room.verdict(room.rules(deny=[table], labels=lambda ctx: {"integrity": "trusted"}), "deploy") is None
+
+
+def test_an_argument_with_a_star_cannot_allow_commands_or_paths(room):
+    rules = room.rules(allow=[{"tool": "exec", "args": {"command": "git *"}}])
+    assert room.verdict(rules, "exec", command="git status; rm x") is None
+    assert room.verdict(room.rules(allow=[{"tool": "exec", "args": {"command": "make"}}]), "exec", command="make")
+    rules = room.rules(allow=[{"tool": "read_file", "args": {"path": "src/*"}}])
+    assert room.verdict(rules, "read_file", path="src/../.env") is None
+
+
+# Together
+
+
+def test_deny_before_ask_before_allow(room):
+    for order in (["deploy"], ["deploy", "*"]):
+        assert room.verdict(room.rules(deny=order, ask=["deploy"], allow=["deploy"]), "deploy") == "deny"
+    assert room.verdict(room.rules(ask=["deploy"], allow=["deploy"]), "deploy") == "ask"
+    assert room.verdict(room.rules(allow=["deploy"]), "deploy") == "allow"
+
+
+def test_rules_can_be_added_and_taken_back_live(room):
+    rules = room.rules()
+    told = []
+    rules.changed = lambda: told.append(1)
+    assert not rules.touches(TOOLS["deploy"])
+    rules.add("deploy", "deny")
+    assert room.verdict(rules, "deploy") == "deny"
+    rules.add("deploy", "deny")
+    assert len(rules.rules) == 1
+    assert rules.remove("deploy", "deny")
+    assert not rules.remove("deploy", "deny")
+    assert room.verdict(rules, "deploy") is None
+    assert len(told) >= 2
+    with pytest.raises(ConfigError):
+        rules.add("mcp__*", "allow")
+
+
+def test_only_rules_of_that_layer_are_taken_back(room):
+    rules = RuleSet([parse_rule("deploy", "deny", Source("user"))], workspace=room.root)
+    assert not rules.remove("deploy", "deny")
+    assert room.verdict(rules, "deploy") == "deny"
+
+
+def test_a_rule_that_makes_no_sense_for_a_tool_refuses_it(room):
+    assert room.verdict(room.rules(deny=["read_file(a[)"]), "read_file", path="x") == "deny"
+    assert room.verdict(room.rules(allow=["read_file(a[)"]), "read_file", path="x") is None
+
+
+_rules = st.lists(
+    st.tuples(
+        st.sampled_from(VERDICTS),
+        st.sampled_from([
+            "Bash", "Bash(git *)", "Bash(git push *)", "Bash(make)", "Read(secrets/**)", "Read", "Edit(src/**)", "exec",
+            "WebFetch(domain:a.b)", "deploy", "mcp__github__*", "mcp__github", "*", "mcp__*", "delete_file(src/**)",
+            "exec(=git push)", '{"tool": "deploy", "args": {"x": "*"}}', '{"category": "shell"}',
+        ]),
+    ),
+    max_size=6,
+)  # fmt: skip
+_calls = st.sampled_from([
+    ("exec", {"command": "git push"}), ("exec", {"command": "git status; make"}),
+    ("exec", {"command": "cat secrets/x"}),
+    ("deploy", {"x": "y"}), ("read_file", {"path": "secrets/x"}), ("delete_file", {"path": "src"}),
+    ("web_fetch", {"url": "https://a.b"}), ("mcp__github__create_issue", {}), ("exec", {"command": "$X push"}),
+])  # fmt: skip
+RANK = {"deny": 0, "ask": 1, None: 2, "allow": 3}
+
+
+@given(_rules, _rules, _calls)
+def test_no_further_layer_loosens_a_denial_or_a_question(first, second, call):
+    def ruled(rules):
+        found = RuleSet([parse_rule(text, v) for v, text in rules], workspace="/w", home="/h")
+        result = found.match(TOOLS[call[0]], call[1], EMPTY_CONTEXT)
+        return result.verdict if result is not None else None
+
+    alone, together = ruled(first), ruled([*first, *second])
+    if alone in ("deny", "ask"):
+        assert RANK[together] <= RANK[alone]
+    assert ruled([*second, *first]) == together
+
+
+def test_a_home_behind_a_link_is_home(room, tmp_path):
+    (tmp_path / "linked").symlink_to(room.home)
+    rules = RuleSet([parse_rule("Read(~/x)", "allow")], workspace=room.root, home=str(tmp_path / "linked"))
+    assert room.verdict(rules, "read_file", path=os.path.join(room.home, "x")) == "allow"
