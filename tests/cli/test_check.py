@@ -276,3 +276,9 @@ def test_lines_are_cut_whatever_the_pieces(lines: list[bytes], step: int, most: 
     found += splitter.end()
     expected = whole if not whole or whole[-1] else whole[:-1]
     assert found == [line[: most + 1] for line in expected]
+
+
+def test_a_person_sees_the_parts_of_a_command(cli: Cli) -> None:
+    shown = cli("check", "--bare", "exec", "command=ls && rm -rf / | cat", code=3).stdout.splitlines()
+    assert [line.split(maxsplit=1) for line in shown[3:]] == [["allow", "ls"], ["deny", "rm -rf /"], ["allow", "cat"]]
+    assert len(cli("check", "--bare", "exec", "command=ls").stdout.splitlines()) == 3

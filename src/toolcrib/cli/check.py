@@ -20,8 +20,11 @@ from .options import OK, REFUSED, Options, Usage, single
 from .rows import chunks_of_lines
 
 if TYPE_CHECKING:
+    from ..core.verdict import Judgement
     from ..policy.check import Checker
     from ..policy.policy import Check
+
+    Parts = list[tuple[str, Judgement]]
 
 AT_ONCE = 64  # rows whose names are being looked up
 MAX_LINE = 16 * 2**20
@@ -56,11 +59,12 @@ def check(
         return OK
     if not name:
         raise Usage("which tool? `toolcrib check NAME key=value …`, or --jsonl")
-    found = run(_one(options, name, read_arguments(pairs or [], arguments), bare))
+    found, parts = run(_one(options, name, read_arguments(pairs or [], arguments), bare))
     if options.json:
         show.out_json(_plain(found))
     else:
         _show(name, found)
+        show.columns([["", part.verdict, text] for text, part in parts], (None, "verdict"))
     return OK if found.verdict == "allow" else REFUSED
 
 
@@ -128,9 +132,9 @@ def _bare_checker(options: Options) -> Generator[Checker]:
 _NOWHERE = Path(os.devnull) / "toolcrib"  # below what is no folder, nothing can be made
 
 
-async def _one(options: Options, name: str, arguments: dict[str, Any] | str, bare: bool) -> Check:
+async def _one(options: Options, name: str, arguments: dict[str, Any] | str, bare: bool) -> tuple[Check, Parts]:
     async with _checker(options, bare) as checker:
-        return await checker.check(name, arguments)
+        return await checker.check(name, arguments), checker.parts(name, arguments)
 
 
 # --- streams

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from .policy import Check, Policy
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
     from ..core.tool import Tool
+    from ..core.verdict import Judgement
 
 Arguments = Mapping[str, Any] | str | bytes | None
 LookUp = Callable[[Mapping[str, Any], ToolContext], Coroutine[Any, Any, ToolContext]]
@@ -55,6 +57,23 @@ class Checker:
         if isinstance(found, Check):
             return found
         return _short(found.judge(found.ctx)) if found.look_up is None else None
+
+    def parts(self, name: str, arguments: Arguments) -> list[tuple[str, Judgement]]:
+        """The commands of a command line with the judgement of each alone; empty for one command and other tools."""
+        from .shell.parts import Place
+        from .shell.split import judged_parts
+
+        tool = self._registry.find(name)
+        key = tool.command_argument if tool is not None else None
+        if tool is None or key is None:
+            return []
+        try:
+            command = CallRequest("check", tool, tool.bind(arguments)[1], self.ctx).arguments.get(key)
+        except InvalidArguments:
+            return []
+        root = str(self.ctx.workspace or os.getcwd())
+        place = Place(root, root, os.path.expanduser("~"))
+        return judged_parts(command, place) if isinstance(command, str) else []
 
     def with_answers(self, resolve: Mapping[str, Any]) -> ToolContext:
         """The context of a call with the addresses of names pinned."""

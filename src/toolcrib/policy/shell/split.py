@@ -1,0 +1,23 @@
+"""What is each command of a script by itself? For people who want to see which one a verdict is about."""
+
+from __future__ import annotations
+
+from ...core.verdict import Judgement
+from .judge import ALLOWED, judge_script, shown
+from .parts import Place, Script
+
+
+def judged_parts(command: str, place: Place) -> list[tuple[str, Judgement]]:
+    """Every command of a command line with its own judgement, in order, each text once. Empty where it is only one."""
+    from .reading import read_script
+
+    script = read_script(command, place.cwd, place.home)
+    found: dict[str, Judgement] = {}
+    for part in script.commands:
+        text = shown(part)
+        judgement = judge_script(Script((part,)), place)
+        if text not in found or found[text] == ALLOWED:
+            found[text] = judgement
+    for problem in script.problems:
+        found.setdefault(problem.source or command, Judgement(problem.verdict, problem.reason, problem.rule))
+    return list(found.items()) if len(found) > 1 else []
