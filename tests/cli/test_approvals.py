@@ -45,7 +45,7 @@ def _end(child: pexpect.spawn[str]) -> int:
 def test_yes_at_the_terminal(cli: Cli, spawn: Spawn) -> None:
     path = cli.write("a.txt", "x")
     child = spawn("call", "delete_file", "path=a.txt")
-    child.expect("delete_file.*destructive.*why it asks.*rule that would allow it: delete_file.*delete a.txt.*Run it")
+    child.expect("delete_file.*destructive.*why it asks.*rule that would allow it:.*a.txt.*delete a.txt.*Run it")
     assert path.exists()  # nothing before the yes
     child.sendline("what?")
     child.expect("Please answer.*Run it")
@@ -236,6 +236,53 @@ def test_edited_elsewhere(cli: Cli) -> None:
     cli("approvals", "approve", request, "--edit", '{"path": "b.txt"}')
     cli("call", "delete_file", "path=a.txt")
     assert [(cli.work / name).exists() for name in ("a.txt", "b.txt")] == [True, False]
+
+
+def test_always_at_the_terminal_writes_the_rule_and_says_where(cli: Cli, spawn: Spawn) -> None:
+    path = cli.write("a.txt", "x")
+    child = spawn("call", "delete_file", "path=a.txt")
+    child.expect(r'rule that would allow it:.*"a.txt".*covers: delete_file.*\[a\] always.*Run it')
+    child.sendline("a")
+    child.expect("Wrote the rule .* to .*rules")
+    assert _end(child) == 0
+    assert not path.exists()
+    kept = list((cli.home / ".config/toolcrib").rglob("*.json"))  # the person's own, not the workspace's
+    assert any("a.txt" in file.read_text() for file in kept)
+    assert not list(cli.work.iterdir())
+    cli.write("a.txt", "x")
+    cli("call", "delete_file", "path=a.txt")  # nobody is asked, in a new process
+    assert not path.exists()
+    cli.write("b.txt", "x")
+    _pending(cli, "delete_file", "path=b.txt")
+
+
+def test_always_from_another_process(cli: Cli, tmp_path: Path) -> None:
+    path = cli.write("a.txt", "x")
+    request = _pending(cli, "delete_file", "path=a.txt")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert "not both" in cli("approvals", "approve", request, "--always", "--session", code=2).stderr
+    assert "Wrote the rule" in cli("approvals", "approve", request, "--always", "-w", str(elsewhere)).stderr
+    for _ in range(2):
+        cli("call", "delete_file", "path=a.txt")
+        path.write_text("again")
+    cli.write("b.txt", "x")
+    _pending(cli, "delete_file", "path=b.txt")
+
+
+def test_always_is_refused_where_a_setting_asks(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    env = {"TOOLCRIB_APPROVAL__POLICY": "always_require"}
+    found = re.search(r"approve (ap_\w+)`", cli("call", "read_file", "path=a.txt", code=3, env=env).stderr)
+    assert found
+    shown = cli("approvals", "show", found[1]).stdout
+    assert "approval.policy" in shown
+    assert "rule that would allow" not in shown
+    refused = cli("approvals", "approve", found[1], "--always", code=1).stderr
+    assert "asks whatever rules allow" in refused
+    assert cli("approvals", "show", found[1]).stdout == shown
+    cli("approvals", "approve", found[1])
+    assert "x" in cli("call", "read_file", "path=a.txt", env=env).stdout
 
 
 def test_a_request_is_found_from_any_folder(cli: Cli, tmp_path: Path) -> None:
