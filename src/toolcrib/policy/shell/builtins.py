@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from .grammar import Unsure
 from .parts import Word
-from .state import UNKNOWN, Value, known
+from .state import DEFAULT_IFS, UNKNOWN, Value, known
 from .words import expression, runs_later
 
 if TYPE_CHECKING:
@@ -188,18 +188,18 @@ def _shopt(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
 
 def _read(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """read: known where one name takes a known line whole."""
+    state = reader.state
     stdin = reader.commands[-1].stdin if reader.commands else None
     given = stdin.text.text if stdin is not None and stdin.text is not None else None
-    rest = operands(words)
     _names(reader, words, assigns)
-    if given is None or len(rest) != 1 or rest[0].text is None or words[1:] not in ((words[1],), words[1:][-2:]):
-        return reader.state.cwds
-    options = [word.text for word in words[1 : len(words) - 1]]
-    line = given.split("\n")[0]
-    if options in ([], ["-r"]) and "\n" in given and "\\" not in line and not assigns:
-        if known(reader.state.get("IFS")) == " \t\n" and not reader.frames:
-            reader.state.set(rest[0].text, (line.strip(" \t"),))
-    return reader.state.cwds
+    texts = [word.text for word in words[1:]]
+    name = texts[-1] if texts and texts[:-1] in ([], ["-r"]) else None
+    if given is None or name is None or assigns or reader.frames or known(state.get("IFS")) != DEFAULT_IFS:
+        return state.cwds
+    line, newline, _ = given.partition("\n")
+    if newline and "\\" not in line and _NAME.fullmatch(name):
+        state.set(name, (line.strip(" \t"),))
+    return state.cwds
 
 
 def _set(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:

@@ -109,9 +109,10 @@ def parse_text(text: str, depth: int = 0) -> tuple[Piece, ...]:
 class Parser:
     """One pass over a text; every method leaves `i` behind what it read. Raises `Unsure`."""
 
-    __slots__ = ("depth", "extglob", "i", "n", "pending", "s")
+    __slots__ = ("depth", "documents", "extglob", "i", "n", "pending", "s")
     i: int
     depth: int
+    documents: int
     extglob: bool
 
     def __init__(self, text: str, depth: int = 0) -> None:
@@ -119,6 +120,7 @@ class Parser:
         self.i = 0
         self.n = len(text)
         self.depth = depth
+        self.documents = 0  # lines behind which here-documents were read
         self.extglob = "extglob" in text
         self.pending: list[tuple[Redir, str, bool, bool]] = []  # here-documents: redirection, delimiter, quoted, tabs
 
@@ -159,6 +161,7 @@ class Parser:
     def here_documents(self) -> None:
         """Read the bodies of pending here-documents, which start here."""
         pending, self.pending = self.pending, []
+        self.documents += 1
         for redirect, delimiter, quoted, tabs in pending:
             lines: list[str] = []
             while self.i < self.n:
@@ -743,9 +746,13 @@ class Parser:
         """The statements up to the parenthesis that closes a substitution."""
         self.enter()
         outer, self.pending = self.pending, []
-        start = self.i
+        start, documents = self.i, self.documents
         body = self.body()
         self.close(")")
+        plain = len(body) == 1 and isinstance(body[0].node, Simple | Pipeline | AndOr)
+        if self.documents > documents and not plain:
+            # bash 5.2 loses a separator on the line behind the document when it prints the substitution for itself.
+            raise Unsure("a substitution holds a here-document and more", self.s[start : self.i])
         if self.pending or (outer and "\n" in self.s[start : self.i]):
             raise Unsure("a here-document and a substitution cross", self.s[start : self.i])
         self.pending = outer

@@ -46,6 +46,7 @@ from .wrappers import Inner, base_name, unfold
 MAX_LENGTH = 10_000  # characters
 MAX_COMMANDS = 4_000
 MAX_STEPS = 20_000  # statements walked, repeated ones included
+MAX_CALLS = 20  # functions within functions
 MAX_SCRIPTS = 12  # shells within shells
 MAX_ITEMS = 32  # items of a loop that are walked one by one
 # Characters that a terminal does not show or that reorder what it shows (Unicode's bidi controls, TR 36).
@@ -105,7 +106,7 @@ class Reader:
         self.steps = 0
         self.repeats = False
         self.frames: list[list[State]] = []  # states at break, continue and return, by enclosing loop or function
-        self.stack: list[tuple[str, int, int]] = []  # functions being called, with forks and conditions outside
+        self.stack: list[tuple[Function, int, int]] = []  # functions being called, with forks and conditions outside
         self.forks = 0
         self.conditions = 0
         self.recursions = 0
@@ -134,7 +135,7 @@ class Reader:
         items, unsure = parse(text, posix)
         if unsure is not None:
             self.problem(unsure)
-        self.items(items)
+        self.fall(self.items(items))
         self.scripts -= 1
 
     def items(self, items: tuple[Item, ...]) -> tuple[str | None, ...]:
@@ -383,14 +384,16 @@ class Reader:
         """Read a loop over known words in order."""
         self.repeats = True
         self.conditions += 1
+        gone: list[State] = []
         for value in values:
             self.frames.append([])
             self.for_round(node, value)
             left = self.frames.pop()
-            for state in left:
+            for state in left:  # `continue`
                 self.state.join(state)
-            if left and self.frames:
-                self.frames[-1].extend(left)  # `break 2`
+            gone += left
+        for state in gone:  # `break`
+            self.state.join(state)
         self.conditions -= 1
 
     def for_round(self, node: For, value: Value) -> None:
@@ -775,7 +778,7 @@ class Reader:
     ) -> None:
         """Read a function's body as a call of it would run."""
         self.called.add(id(function))
-        outside = [entry for entry in self.stack if entry[0] == function.name]
+        outside = [entry for entry in self.stack if entry[0] is function]
         if outside:
             self.recursions += 1
             _, forks, conditions = outside[-1]
@@ -783,6 +786,8 @@ class Reader:
                 self.fork_bomb(function.name)
         if len(outside) > 1:
             return
+        if len(self.stack) > MAX_CALLS:
+            raise Unsure("functions call each other too deeply", function.name, "shell:nesting")
         state = self.state
         before = state.copy()
         state.arguments = None if outside or any(w.many or w.glob for w in words) else tuple(w.parts for w in words[1:])
@@ -801,7 +806,7 @@ class Reader:
         """Read a function's body in the present state."""
         outer, self.function = self.function, function.name
         kept, self.stdin = self.stdin, stdin
-        self.stack.append((function.name, self.forks, self.conditions))
+        self.stack.append((function, self.forks, self.conditions))
         self.frames.append([])
         self.fall(self.node(function.body))
         for left in self.frames.pop():

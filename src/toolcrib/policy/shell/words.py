@@ -20,7 +20,8 @@ MAX_WORDS = 2000  # words of one command
 MAX_VALUE = 10_000  # characters; a longer value is not known
 _TILDE_IN_VALUE = re.compile(r"(^|:)~(?=/|:|\Z)")
 _TILDE = re.compile(r"~(?=/|\Z)")
-_ARGUMENT_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=~")
+_ARGUMENT_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_ODD_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+|\[).*[=:]~", re.DOTALL)  # like an assignment; not computed
 _NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"-?[0-9]+")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
@@ -97,8 +98,9 @@ def arguments(raws: tuple[Raw, ...], runner: Runner) -> list[Word]:
 
 def expand(raw: Raw, runner: Runner) -> Iterator[Word]:
     """The arguments that one word becomes: none, one or several."""
-    for pieces in braces(raw.pieces):
-        for field in fields(pieces, runner):
+    words = braces(raw.pieces)
+    for pieces in words:
+        for field in fields(pieces, runner, braced=pieces is not raw.pieces):
             yield field.word(raw.source)
 
 
@@ -161,14 +163,19 @@ def _value_tildes(text: str, first: bool, last: bool, state: State) -> list[str 
     return [_TILDE_IN_VALUE.sub(lambda match: match.group(1) + home, text)]
 
 
-def fields(pieces: tuple[Piece, ...], runner: Runner) -> list[_Field]:
-    """The arguments that brace-free pieces become."""
+def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> list[_Field]:
+    """The arguments that brace-free pieces become; `braced` ones came out of braces."""
     out: list[_Field] = []
     current = _Field()
     for index, piece in enumerate(pieces):
         if isinstance(piece, Lit):
             if index == 0 and not piece.quoted and "~" in piece.text:
-                _add_tilde(piece.text, len(pieces) == 1, current, runner.state)
+                if braced and _ARGUMENT_TILDE.match(piece.text):
+                    current.add(None, True)
+                else:
+                    _add_tilde(piece.text, len(pieces) == 1, current, runner.state)
+            elif index and not piece.quoted and "~" in piece.text and _value_goes_on(pieces[0], piece.text):
+                current.add(None, True)
             else:
                 current.add(piece.text, piece.quoted)
         elif isinstance(piece, Proc):
@@ -199,18 +206,23 @@ def fields(pieces: tuple[Piece, ...], runner: Runner) -> list[_Field]:
     return out
 
 
+def _value_goes_on(first: Piece, text: str) -> bool:
+    """Whether a tilde in later text of a word may be expanded since the word looks like an assignment."""
+    like = isinstance(first, Lit) and not first.quoted and re.match(r"[A-Za-z_][A-Za-z0-9_]*[=+\[]", first.text)
+    return bool(like) and (text.startswith("~") or ":~" in text)
+
+
 def _add_tilde(text: str, whole: bool, field: _Field, state: State) -> None:
     """Add a word's first literal, its tilde expanded."""
     argument = _ARGUMENT_TILDE.match(text)
     if argument:
-        field.add(argument.group()[:-1], False)
-        text = text[argument.end() - 1 :]
+        field.add(argument.group(), False)
+        text = text[argument.end() :]
         for part in _value_tildes(text, True, whole, state):
             field.add(part, True)
         return
     if not text.startswith("~") or (not whole and "/" not in text):
-        # Behind an equals sign or a colon bash may expand one more; that is not computed.
-        field.add(None if re.search(r"[=:]~", text) else text, False)
+        field.add(None if _ODD_TILDE.match(text) else text, False)
         return
     home = known(state.get("HOME"))
     match = _TILDE.match(text)

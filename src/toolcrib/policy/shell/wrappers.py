@@ -104,7 +104,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "watch": W("bcdegprtwxCf", "nqs", "beep color differences errexit chgexit precise no-rerun no-title no-wrap exec "
                "no-color follow", "interval equexit shotsdir", optional="d", script="*", joined=True),
     "sudo": W("ABbEHknPSsiKv", "aCcDghpRrTtUu", "askpass background preserve-env set-home login shell non-interactive "
-              "preserve-groups stdin reset-timestamp", "auth-type close-from login-class chdir group host prompt chroot "
+              "preserve-groups stdin reset-timestamp",
+              "auth-type close-from login-class chdir group host prompt chroot "
               "role command-timeout type other-user user", assigns=True, directory="D chdir R chroot", stops="lVe"),
     "doas": W("Lns", "aCu"),
     "runuser": W("flmPpT", "cgGsuw", "fast login preserve-environment pty",
@@ -125,7 +126,8 @@ WRAPPERS: dict[str, Wrapper] = {
                  "target setuid setgid", optional="muinpCUTrwW", elsewhere=True),
     "systemd-run": W("GPtSqdr", "HMpuEC", "user system scope pty pipe shell quiet wait collect same-dir no-block "
                      "remain-after-exit no-ask-password send-sighup slice-inherit", "host machine property unit "
-                     "description slice service-type uid gid nice working-directory setenv on-active on-boot on-startup "
+                     "description slice service-type uid gid nice working-directory setenv on-active on-boot "
+                     "on-startup "
                      "on-unit-active on-unit-inactive on-calendar timer-property path-property socket-property",
                      directory="working-directory"),
     "entr": W("acdnprsxz", script="", operands=0),
@@ -149,7 +151,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "numactl": W("alsHh", "ipmCNPwxo", "all localalloc show hardware touch", "interleave preferred membind cpunodebind "
                  "physcpubind preferred-many weighted-interleave balancing offset length file"),
     "prlimit": W("v", "po", "noheadings raw verbose", "pid output", optional="cdefilmnqrstuvxy"),
-    "setarch": W("RFZLXBITS3v", "p", "addr-no-randomize fdpic-funcptrs mmap-page-zero addr-compat-layout read-implies-exec "
+    "setarch": W("RFZLXBITS3v", "p", "addr-no-randomize fdpic-funcptrs mmap-page-zero addr-compat-layout "
+                  "read-implies-exec "
                  "32bit short-inode whole-seconds sticky-timeouts 3gb uname-2.6 verbose 4gb", "pid", operands=1),
     "gosu": W(operands=1),
     "su-exec": W(operands=1),
@@ -375,8 +378,12 @@ def joined(words: tuple[Word, ...]) -> Word:
 
 def _env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """env: -S splits a string into further arguments (coreutils' env.c)."""
-    wrapper = Wrapper("i0v", "uCSa", "ignore-environment null debug list-signal-handling", "unset chdir split-string argv0 "
-                      "default-signal ignore-signal block-signal")  # fmt: skip
+    wrapper = Wrapper(
+        "i0v",
+        "uCSa",
+        "ignore-environment null debug list-signal-handling",
+        "unset chdir split-string argv0 default-signal ignore-signal block-signal",
+    )
     for _ in range(8):
         found = scan(wrapper, words)
         strings = found.values.get("S", []) + found.values.get("split-string", [])
@@ -637,11 +644,18 @@ def _fd_mark(word: Word) -> Word:
     return word
 
 
+_PARALLEL = Wrapper(
+    "0kmtuvXq",
+    "jNnILadSPC",
+    "dry-run keep-order no-notice will-cite bar eta progress ungroup verbose xargs pipe line-buffer tag null quote",
+    "jobs arg-file colsep delay halt joblog results retries sshlogin timeout workdir max-args max-replace-args tmpdir "
+    "tempdir block rpl",
+)
+
+
 def _parallel(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """GNU parallel: words before ::: joined to shell text, its arguments unknown."""
-    found = scan(Wrapper("0kmtuvXq", "jNnILadSPC", "dry-run keep-order no-notice will-cite bar eta progress ungroup verbose xargs "
-                         "pipe line-buffer tag null quote", "jobs arg-file colsep delay halt joblog results retries sshlogin "
-                         "timeout workdir max-args max-replace-args tmpdir tempdir block rpl"), words)  # fmt: skip
+    found = scan(_PARALLEL, words)
     for start in dict.fromkeys((found.at, *found.doubtful)):
         rest = words[start:]
         cut = next((at for at, word in enumerate(rest) if (word.text or "").startswith(":::")), None)
@@ -692,10 +706,17 @@ def _coreutils(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     yield from _applet(words, None)
 
 
+_LD_SO = Wrapper(
+    "",
+    "",
+    "list verify inhibit-cache list-diagnostics list-tunables help version",
+    "library-path glibc-hwcaps-prepend glibc-hwcaps-mask inhibit-rpath audit preload argv0",
+)
+
+
 def _loader(words: tuple[Word, ...]) -> Iterator[Inner]:
     """The dynamic loader run by hand."""
-    found = scan(Wrapper("", "", "list verify inhibit-cache list-diagnostics list-tunables help version", "library-path "
-                         "glibc-hwcaps-prepend glibc-hwcaps-mask inhibit-rpath audit preload argv0"), words)  # fmt: skip
+    found = scan(_LD_SO, words)
     for start in dict.fromkeys((found.at, *found.doubtful)):
         if start < len(words):
             yield Inner(words[start:])
@@ -718,13 +739,19 @@ def _ip(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
                 yield Inner(rest)
 
 
+_PERF = Wrapper(
+    "aAdiIvqngRBTs",
+    "epotrCFcDGIjxl",
+    "all-cpus no-inherit verbose quiet call-graph detailed per-core null",
+    "event pid tid output repeat cpu freq count delay filter",
+)
+
+
 def _perf(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """perf stat, record, trace: behind their options."""
     if len(words) < 3 or words[1].text not in ("stat", "record", "trace", "mem", "kvm", "ftrace"):
         return
-    wrapper = Wrapper("aAdiIvqngRBTs", "epotrCFcDGIjxl", "all-cpus no-inherit verbose quiet call-graph detailed per-core null",
-                      "event pid tid output repeat cpu freq count delay filter")  # fmt: skip
-    found = scan(wrapper, words, 2)
+    found = scan(_PERF, words, 2)
     for start in dict.fromkeys((found.at, *found.doubtful)):
         if start < len(words):
             yield Inner(words[start:])
