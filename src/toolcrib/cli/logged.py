@@ -27,11 +27,10 @@ def _data(text: str | None) -> Any:
 
 def one(audit: Audit, call_id: str, as_json: bool) -> int:
     """Show a call in full."""
-    rows = audit.query(call_id=call_id, kind=None, limit=1000)
+    rows = audit.call(call_id)
     if not rows:
         show.error(f"no call {call_id} is in this workspace's record")
         return FAILED
-    rows.reverse()
     approvals = {row["seq"]: audit.approval(row) for row in rows}
     if as_json:
         found = [plain(row) for row in rows]

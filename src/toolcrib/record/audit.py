@@ -42,6 +42,7 @@ MAX_ERROR = 500
 MAX_WAITING = 50_000
 """Outcomes that wait while the file cannot be written; of more, the oldest are lost, and the record says so later."""
 _MAX_RUNNING = 1_000
+_CALL_ID, _ARGUMENTS = (chain.COLUMNS.index(name) - 1 for name in ("call_id", "arguments"))
 
 WITHHELD = "(withheld)"
 """Stands for a text that could not be redacted."""
@@ -91,10 +92,10 @@ class Audit:
         redact = self.redact
         text = _cut(request.text if redact is None else _redacted(redact, request.text))
         rule = grant.rule if redact is None or grant.rule is None else _redacted(redact, grant.rule)
-        row = (
-            "intent", time.time(), request.call_id, ctx.session_id, ctx.channel, request.tool.name,
-            str(request.tool.category), text, "allow", rule, grant.approver, grant.approval_id,
-            None, None, None, None, None, None,
+        tool = request.tool
+        row = (  # in the order of chain.COLUMNS
+            "intent", time.time(), request.call_id, tool.name, str(tool.category), "allow", ctx.session_id, ctx.channel,
+            text, rule, None, None, None, None, None, grant.approver, None, grant.approval_id,
         )  # fmt: skip
         if grant.approval_id is not None:
             return shared_threads.run(self._use_up, {"row": _writable(row), "approval_id": grant.approval_id})
@@ -123,7 +124,7 @@ class Audit:
         """So that the outcome can name its intent, and need not repeat the arguments."""
         if len(self._running) >= _MAX_RUNNING:
             self._running.pop(next(iter(self._running)), None)
-        self._running[row[2]] = (seq, row[7])
+        self._running[row[_CALL_ID]] = (seq, row[_ARGUMENTS])
 
     def _insist(self, row: chain.Row) -> None:
         deadline = time.monotonic() + LOCK_SECONDS
@@ -146,7 +147,7 @@ class Audit:
                     used = self._durable.execute(
                         "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved'"
                         " AND expires > ?3",
-                        [approval_id, row[2], time.time()],
+                        [approval_id, row[_CALL_ID], time.time()],
                     )
                     if used.rowcount != 1:
                         raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
@@ -174,11 +175,10 @@ class Audit:
             rule = _redacted(redact, rule)
         labels = getattr(event, "labels", None)
         self._rows.append((
-            "outcome", float(event.time), event.call_id, event.session_id, event.channel, event.tool,
-            str(event.category), arguments, event.verdict, rule, event.approver, None, intent, float(event.duration),
-            len(output.for_llm),
-            output.error_kind or ("tool" if output.is_error else "ok"), error,
-            None if labels is None else _labels(labels),
+            "outcome", float(event.time), event.call_id, event.tool, str(event.category), event.verdict,
+            event.session_id, event.channel, arguments, rule, float(event.duration), len(output.for_llm),
+            output.error_kind or ("tool" if output.is_error else "ok"), None if labels is None else _labels(labels),
+            intent, event.approver, error, None,
         ))  # fmt: skip
         if not self._wake.is_set():
             self._wake.set()
@@ -279,6 +279,15 @@ class Audit:
         """How often, and for how long: one row for each value of the column `by`, the most frequent first."""
         self.flush()
         return self._read(select(by=by, **filters))
+
+    def call(self, call_id: str) -> list[dict[str, Any]]:
+        """All rows of one call, oldest first. Its outcome is found at once; an intent without one is searched for."""
+        rows = self.query(call_id=call_id, limit=1000)
+        if not rows:
+            return self.query(call_id=call_id, kind=None, after=0, limit=1000)
+        for seq in {row["intent"] for row in rows} - {None}:
+            rows += self.query(kind="intent", after=seq - 1, upto=seq)
+        return sorted(rows, key=lambda row: row["seq"])
 
     def unfinished(self, older_than: float = 0.0) -> list[dict[str, Any]]:
         """Intents without an outcome: calls cut off by the end of a process, or running now."""

@@ -18,21 +18,21 @@ CREATE TABLE IF NOT EXISTS record (
     kind TEXT NOT NULL,              -- intent: about to run; outcome: has ended; or a note: retention, migration, lost
     time REAL NOT NULL,              -- Unix seconds: when the call came in; of an intent, when it was about to run
     call_id TEXT NOT NULL,
-    session_id TEXT,
-    channel TEXT,
     tool TEXT NOT NULL,
     category TEXT NOT NULL,
-    arguments TEXT,                  -- JSON as bound, cut at MAX_ARGUMENTS characters; NULL: those of the intent
     verdict TEXT NOT NULL,
+    session_id TEXT,
+    channel TEXT,
+    arguments TEXT,                  -- JSON as bound, cut at MAX_ARGUMENTS characters; NULL: those of the intent
     rule TEXT,
-    approver TEXT,
-    approval TEXT,                   -- the stored approval that an intent used up
-    intent INTEGER,                  -- seq of the outcome's intent
     duration REAL,                   -- seconds, outcome only
     size INTEGER,                    -- characters of the output, outcome only
     outcome TEXT,                    -- ok or an error kind, outcome only
-    error TEXT,                      -- the start of an error's text
     labels TEXT,                     -- information-flow labels, JSON; NULL where nobody set any
+    intent INTEGER,                  -- seq of the outcome's intent
+    approver TEXT,
+    error TEXT,                      -- the start of an error's text
+    approval TEXT,                   -- the stored approval that an intent used up
     hash BLOB NOT NULL
 );
 -- Outcomes only: an intent is written while its call waits, and each index would cost it a page.

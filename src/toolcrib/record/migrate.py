@@ -24,9 +24,11 @@ def migrate(connection: sqlite3.Connection, schema: str, version: int) -> None:
 
 def note(kind: str, said: dict[str, Any]) -> chain.Row:
     """A row that tells of the record itself, not of a call."""
-    text = json.dumps(said, separators=(",", ":"))
-    blank = (None,) * 9
-    return (kind, time.time(), "", None, None, "", "", text, "none", *blank)
+    given = {
+        "kind": kind, "time": time.time(), "call_id": "", "tool": "", "category": "", "verdict": "none",
+        "arguments": json.dumps(said, separators=(",", ":")),
+    }  # fmt: skip
+    return tuple(given.get(column) for column in chain.COLUMNS[1:])
 
 
 def _bring_up(connection: sqlite3.Connection, schema: str) -> None:
