@@ -24,6 +24,7 @@ COMMANDS = {
     "log": "Show what was called, and why it ran.",
     "undo": "Take back what a call changed in files.",
     "approvals": "Answer calls that wait for a yes.",
+    "rules": "Allow, ask or deny calls by rules.",
     "trust": "Accept a project's configuration.",
     "config": "Show the settings and where they come from.",
     "install": "Set up Claude Code, Cursor or VS Code.",

@@ -155,6 +155,20 @@ class RuleSet:
         rule = allowed(call, compiled.allow, self._may_touch, self._place)
         return _judgement(rule, "allow") if rule is not None else None
 
+    def speaking(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> list[tuple[Rule, bool]]:
+        """Every rule that speaks of a call, for people, and whether that is certain."""
+        compiled = self._of(tool)
+        call = Call(tool, arguments, ctx, self._around)
+        found: list[tuple[Rule, bool]] = []
+        for each in (*compiled.deny, *compiled.ask):
+            certainty = each.refuses(call)
+            if certainty == "no" and call.command is not None and (met := refused_by_effects(call, (each,))):
+                certainty = met[1]
+            if certainty != "no":
+                found.append((each.rule, certainty == "yes"))
+        rule = allowed(call, compiled.allow, self._may_touch, self._place)
+        return found if rule is None else [*found, (rule, True)]
+
     def hider(self, tool: Tool, below: str) -> Callable[[str], bool] | None:
         """Tells what a search by this tool beneath a directory leaves out: what rules deny or ask about. None: nothing.
 

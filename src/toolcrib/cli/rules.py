@@ -1,0 +1,217 @@
+"""`toolcrib rules`: which calls are allowed, asked about or denied; try them, add, remove, import and export them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from . import show
+from .arguments import read_arguments
+from .options import FAILED, OK, REFUSED, Options, Usage, command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..core.verdict import Verdict
+    from ..policy.rules.grammar import Rule
+
+HELP = {"help_option_names": ["-h", "--help"]}
+Written = Annotated[str, typer.Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
+User = Annotated[bool, typer.Option("--user", help="For all workspaces, not for this one alone.")]
+
+
+def listed(options: Options) -> int:
+    """List the rules that count here, the strictest first, and those that can never match."""
+    from ..policy.rules.grammar import VERDICTS
+
+    with options.open(options.settings(quiet=True)) as box:
+        rules = sorted(box.rules.rules, key=lambda rule: VERDICTS.index(rule.verdict))
+        warnings = box.rules.warnings(box.registry)
+        ignored = [str(item) for item in box.settings.ignored if _is_rule(item.key)]
+    if options.json:
+        show.out_json({"rules": [_as_json(rule) for rule in rules], "warnings": warnings, "ignored": ignored})
+        return OK
+    rows = [[rule.verdict, rule.text, rule.source.layer, rule.source.where] for rule in rules]
+    show.columns(rows, ("verdict", None, "dim", "dim"))
+    if not rules:
+        show.say("No rules: the mode and the judgement of each call decide. See `toolcrib rules add --help`.")
+    for warning in warnings:
+        show.warn(warning)
+    for item in ignored:
+        show.warn(f"does not count until the project is trusted: {item}")
+    return OK
+
+
+def tried(
+    options: Options,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool.")],
+    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
+    arguments: Annotated[str | None, typer.Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
+) -> int:
+    """Show which rules match a call, and what would happen to it. Nothing runs.
+
+    Exit code 0 for allow, 3 for ask and deny.
+    """
+    from pydantic_core import from_json
+
+    from ..core.errors import InvalidArguments
+    from .running import run
+
+    given = read_arguments(pairs or [], arguments)
+    with options.open(options.settings(quiet=True)) as box:
+        tool = box.registry.require(name)
+        try:
+            bound = from_json(tool.bind(given)[1])
+        except InvalidArguments as error:
+            raise Usage(str(error)) from None
+        speaking = box.rules.speaking(tool, bound, box.context)
+        found = run(box.check(name, bound))
+        if options.json:
+            matching = [{**_as_json(rule), "certain": sure} for rule, sure in speaking]
+            show.out_json({"verdict": found.verdict, "rule": found.rule, "reason": found.reason, "matching": matching})
+        else:
+            rows = [[rule.verdict, rule.text, "" if sure else "cannot be ruled out", rule.source.where or
+                     rule.source.layer] for rule, sure in speaking]  # fmt: skip
+            show.columns(rows, ("verdict", None, "yellow", "dim"))
+            if not rows:
+                show.say("No rule matches.", "dim")
+            show.columns([[found.verdict, found.reason]], ("verdict", None))
+    return OK if found.verdict == "allow" else REFUSED
+
+
+def added(
+    options: Options,
+    verdict: Annotated[str, typer.Argument(metavar="allow|ask|deny")],
+    rule: Written,
+    user: User = False,
+) -> int:
+    """Add a rule to your own, for this workspace or (--user) for all."""
+    from ..config.remembered import remember
+
+    path = remember(None if user else _workspace(options), _verdict(verdict), rule)
+    show.say(f"Wrote {verdict} {rule} to {path}.")
+    return OK
+
+
+def removed(options: Options, rule: Written, user: User = False) -> int:
+    """Remove a rule that was added, or that "always" wrote. Rules of other files are edited there."""
+    from ..config.remembered import forget
+
+    if forget(None if user else _workspace(options), rule):
+        show.say(f"Removed {rule}.")
+        return OK
+    others = [each for each in options.settings(quiet=True).all_rules if each.text == rule.strip()]
+    where = ", ".join(each.source.where or each.source.layer for each in others)
+    show.error(f"{rule} is not among your own rules here" + (f"; it stands in {where}" if where else ""))
+    return FAILED
+
+
+def imported(
+    options: Options,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A settings file of Claude Code.")],
+    user: User = False,
+) -> int:
+    """Show the rules of a Claude Code settings file, and add them to your own after a yes."""
+    from ..config.files import read_config_file
+    from ..config.remembered import remember
+    from ..config.rules import claude_rules
+    from ..policy.rules.grammar import Source, parse_rule
+    from ..policy.rules.match import why_never
+
+    rules = [
+        parse_rule(written, verdict, Source("claude", where))
+        for verdict, written, where in claude_rules(read_config_file(Path(file).expanduser()))
+    ]
+    useful = [rule for rule in rules if why_never(rule) is None]
+    for rule in rules:
+        if rule not in useful:
+            show.warn(f"{rule}: can never match: {why_never(rule)}")
+    show.columns([[rule.verdict, rule.text] for rule in useful], ("verdict", None))
+    if not useful:
+        show.say(f"{file} has no rules to add.")
+        return OK
+    if not options.yes and not show.confirm(f"Add {len(useful)} rules?"):
+        show.error("nothing was added (say yes at a terminal, or use --yes)")
+        return REFUSED
+    workspace = None if user else _workspace(options)
+    for rule in useful:
+        path = remember(workspace, rule.verdict, rule.text)
+        show.say(f"Wrote {rule.verdict} {rule.text} to {path}.", "dim")
+    return OK
+
+
+def exported(
+    options: Options,
+    claude: Annotated[bool, typer.Option("--claude", help="As the permissions of Claude Code's settings.")] = False,
+) -> int:
+    """Print the rules as JSON: with --claude those that Claude Code can say, in its words."""
+    from ..policy.rules.export import permissions
+
+    settings = options.settings(quiet=True)
+    if not claude:
+        show.out_json({"permissions": _by_verdict(settings.all_rules)})
+        return OK
+    found, left_out = permissions(settings.all_rules)
+    extra: dict[str, Any] = {"defaultMode": "plan" if settings.mode == "observer" else "default"}
+    if settings.sandbox.write_roots:
+        extra["additionalDirectories"] = [str(path) for path in settings.sandbox.write_roots]
+    show.out_json({"permissions": {**found, **extra}})
+    for rule in left_out:
+        show.warn(f"{rule}: Claude Code has no words for it")
+    return OK
+
+
+def _by_verdict(rules: Iterable[Rule]) -> dict[str, list[Any]]:
+    from ..policy.rules.grammar import written_form
+
+    found: dict[str, list[Any]] = {"allow": [], "ask": [], "deny": []}
+    for rule in rules:
+        found[rule.verdict].append(written_form(rule))
+    return found
+
+
+def _as_json(rule: Rule) -> dict[str, Any]:
+    from ..policy.rules.grammar import written_form
+
+    source = rule.source
+    return {
+        "verdict": rule.verdict, "rule": written_form(rule), "layer": source.layer, "where": source.where or None,
+        "reason": rule.reason or None,
+    }  # fmt: skip
+
+
+def _is_rule(key: str) -> bool:
+    return key.startswith(("rules.", "permissions."))
+
+
+def _workspace(options: Options) -> Path:
+    return options.settings(quiet=True).workspace
+
+
+def _verdict(text: str) -> Verdict:
+    from ..core.verdict import Verdict
+
+    for verdict in get_args(Verdict):
+        if text == verdict:
+            return verdict
+    raise Usage(f"{json.dumps(text)}: a rule can allow, ask or deny")
+
+
+app = typer.Typer(
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings=HELP,
+    help="Which calls are allowed, asked about or denied. Alone: list the rules.",
+    invoke_without_command=True,
+)
+app.callback()(command(listed, group=True))
+app.command("list", context_settings=HELP)(command(listed))
+app.command("test", context_settings=HELP)(command(tried))
+app.command("add", context_settings=HELP)(command(added, without=("json", "yes", "mode")))
+app.command("remove", context_settings=HELP)(command(removed, without=("json", "yes", "mode")))
+app.command("import", context_settings=HELP)(command(imported, without=("json", "mode")))
+app.command("export", context_settings=HELP)(command(exported, without=("json", "yes")))
