@@ -71,7 +71,7 @@ def mask(secret: str, *, whole: bool = False) -> str:
 
 @functools.cache
 def compiled(expression: str) -> re.Pattern[str]:
-    return re.compile(expression)
+    return re.compile(expression, re.ASCII)  # keys are; an é beside one ends it
 
 
 def _mixed(token: str) -> bool:
@@ -147,7 +147,7 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("npm token", ("npm_",), r"npm_[A-Za-z0-9]{30,}+"),
     Pattern("PyPI token", ("pypi-",), r"pypi-A[\w-]{40,}+"),
     Pattern("DigitalOcean token", ("dop_v1_", "doo_v1_", "dor_v1_"), r"do[oprt]_v1_[a-f0-9]{40,}+"),
-    Pattern("Hugging Face token", ("hf_", "api_org_"), r"(?:(?<![A-Za-z0-9])hf_|api_org_)[A-Za-z0-9]{30,}+", _mixed),
+    Pattern("Hugging Face token", ("hf_", "api_org_"), rf"(?:{_LEFT_OF_WORD}hf_|api_org_)[A-Za-z0-9]{{30,}}+", _mixed),
     Pattern("SendGrid key", ("SG.",), rf"{_LEFT_OF_WORD}SG\.[\w-]{{16,32}}\.[\w-]{{32,64}}"),
     Pattern("Twilio key", ("SK",), rf"{_LEFT_OF_WORD}SK[0-9a-f]{{32}}{_RIGHT}"),
     Pattern("Databricks token", ("dapi",), rf"{_LEFT_OF_WORD}dapi[a-f0-9]{{32}}(?:-\d)?{_RIGHT}"),
@@ -170,22 +170,22 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("NVIDIA key", ("nvapi-",), r"nvapi-[\w-]{40,}+"),
     Pattern("Figma token", ("figd_",), r"figd_[\w-]{30,}+"),
     Pattern("Linear key", ("lin_api_", "lin_oauth_"), r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}+"),
-    Pattern("Notion token", ("ntn_",), r"(?<![A-Za-z0-9])ntn_[A-Za-z0-9]{40,}+"),
+    Pattern("Notion token", ("ntn_",), rf"{_LEFT_OF_WORD}ntn_[A-Za-z0-9]{{40,}}+"),
     Pattern("Supabase key", ("sbp_", "sb_secret_"), r"(?:sbp_[a-f0-9]{40}|sb_secret_[\w-]{20,}+)"),
     Pattern("Sentry token", ("sntrys_", "sntryu_"), r"sntry[su]_[\w+/=-]{40,}+"),
     Pattern("PlanetScale secret", ("pscale_",), r"pscale_(?:tkn|oauth|pw)_[\w.=-]{30,}+"),
     Pattern("RubyGems key", ("rubygems_",), r"rubygems_[a-f0-9]{40,}+"),
     Pattern("Dynatrace token", ("dt0c01.", "dt0s0"), r"dt0[a-z]\d\d\.[A-Z0-9]{20,24}\.[A-Z0-9]{60,}+"),
     Pattern("Doppler token", ("dp.",),
-            r"(?<![A-Za-z0-9])dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]++\.)?[A-Za-z0-9]{40,}+"),
+            rf"{_LEFT_OF_WORD}dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]++\.)?[A-Za-z0-9]{{40,}}+"),
     Pattern("Pulumi token", ("pul-",), rf"{_LEFT_OF_WORD}pul-[a-f0-9]{{40}}"),
     Pattern("Atlassian token", ("ATATT3", "ATCTT3", "ATBB"), rf"{_LEFT_OF_WORD}AT(?:ATT3|CTT3|BB)[\w=-]{{28,}}+"),
     Pattern("Facebook token", ("EAA",), rf"{_LEFT_OF_WORD}EAA[MC][A-Za-z0-9]{{80,}}+{_RIGHT}"),
     Pattern("LangSmith key", ("lsv2_",), r"lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}"),
     Pattern("1Password token", ("ops_eyJ",), r"ops_eyJ[\w+/=-]{100,}+"),
     Pattern("Heroku key", ("HRKU-",), r"HRKU-[\w-]{36,}+"),
-    Pattern("Netlify token", ("nfp_",), r"(?<![A-Za-z0-9])nfp_[A-Za-z0-9]{36,}+"),
-    Pattern("Azure client secret", ("Q~",), r"(?<![\w~.-])[\w~.-]{3}[78]Q~[\w~.-]{31,34}(?![\w~.-])", scan=True),
+    Pattern("Netlify token", ("nfp_",), rf"{_LEFT_OF_WORD}nfp_[A-Za-z0-9]{{36,}}+"),
+    Pattern("Azure client secret", ("Q~",), rf"{_LEFT}[\w~.-]{{3}}[78]Q~[\w~.-]{{31,34}}(?![\w~.-])", scan=True),
     Pattern("JWT", ("eyJ",), rf"{_LEFT_OF_WORD}eyJ[\w-]{{10,}}+\.[\w-]{{8,}}+\.[\w-]*+(?:\.[\w-]++\.[\w-]++)?+",
             shown="eyJ***.***.***"),
     Pattern("Slack webhook", ("hooks.slack.com/",),

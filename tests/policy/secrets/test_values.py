@@ -1,0 +1,87 @@
+"""Granted values: in no form that encodes them."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import textwrap
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolcrib.core.errors import ConfigError
+from toolcrib.policy.secrets.redact import Redactor
+
+VALUE = 'correct/horse "battery" & ståple+1'
+FORMS = {
+    "plain": VALUE,
+    "url": quote(VALUE),
+    "url, all": quote(VALUE, safe=""),
+    "form": quote_plus(VALUE),
+    "json": json.dumps(VALUE),
+    "json, raw": json.dumps(VALUE, ensure_ascii=False),
+    "json in json": json.dumps(json.dumps(VALUE)),
+    "html": html.escape(VALUE),
+    "repr": repr(VALUE),
+    "hex": VALUE.encode().hex(),
+    "HEX": VALUE.encode().hex().upper(),
+}
+
+
+def redactor(value: str = VALUE) -> Redactor:
+    made = Redactor()
+    made.grant("NAME", value)
+    return made
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_value_is_masked_in_each_form(form: str) -> None:
+    clean = redactor().redact(f"before {FORMS[form]} after")
+    assert "[secret:NAME]" in clean and "battery" not in clean and VALUE.encode().hex()[8:-8] not in clean.lower()
+
+
+@given(st.binary(max_size=9), st.binary(max_size=9), st.booleans())
+@settings(max_examples=100)
+def test_base64_at_any_alignment(before: bytes, after: bytes, url: bool) -> None:
+    encode = base64.urlsafe_b64encode if url else base64.b64encode
+    clean = redactor().redact(encode(before + VALUE.encode() + after).decode())
+    assert "[secret:NAME]" in clean
+    assert len(clean.replace("[secret:NAME]", "")) <= (len(before) + len(after)) * 4 / 3 + 10
+
+
+@pytest.mark.parametrize("width", [7, 20, 60, 76])
+def test_wrapped_lines_hide_nothing(width: int) -> None:
+    long = "correct-horse-battery-staple-" * 4
+    for text in (long, base64.b64encode(long.encode()).decode(), long.encode().hex()):
+        wrapped = "\n".join(textwrap.wrap(text, width, break_on_hyphens=False))
+        assert redactor(long).redact(f"x\n{wrapped}\ny").count("[secret:NAME]") == 1
+
+
+def test_lines_of_a_long_value() -> None:
+    lines = ["first line of it", "A" * 10 + "bcdefghijklmnop", "end"]
+    assert lines[1] not in redactor("\n".join(lines)).redact(f"only {lines[1]} here")
+
+
+def test_short_values_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"secrets\.PIN: the value has 4 characters"):
+        Redactor().grant("PIN", "1234")
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=8, max_size=40),
+    st.text(max_size=60),
+    st.text(max_size=60),
+)
+@settings(max_examples=200)
+def test_no_value_survives(value: str, before: str, after: str) -> None:
+    made = redactor(value)
+    clean = made.redact(before + value + after)
+    assert value not in clean.replace("[secret:NAME]", "\0")
+
+
+def test_texts_without_it_are_the_same_object() -> None:
+    text = "nothing of that kind\nin here"
+    assert redactor().redact(text) is text
