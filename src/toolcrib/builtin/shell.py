@@ -370,14 +370,38 @@ class ShellTools:
         how = "\n(in the background)" if args.get("background") else ""
         names = self._secrets.names_for("exec") if self._secrets is not None else []
         gets = f"\n(gets: {', '.join(names)})" if names else ""
-        return f"{args.get('command', '')}{where}{how}{gets}"
+        command = str(args.get("command", ""))
+        does = _what_it_does(command, str(self.workspace.root / str(args.get("working_dir") or "")))
+        return f"{_shown(command)}{where}{how}{gets}{does}"
 
     def _preview_session(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         text = f"{args.get('action')} {args.get('session_id') or ''}".strip()
+        typed, does = str(args.get("input") or ""), ""
         for session in self.sessions.of(ctx.session_id):
             if session.id == args.get("session_id"):
-                text += f" ({_short(session.command)})"
-        return f"{text}\n{args['input']}" if args.get("input") else text
+                text += f", to what runs: {_shown(session.command, 600)}"
+                if typed and runs_a_shell(session.command):
+                    does = _what_it_does(typed, str(self.workspace.root))
+        return f"{text}\n{_shown(typed)}{does}" if typed else text
+
+
+def _what_it_does(command: str, cwd: str) -> str:
+    """A line for each part of a command line, for a preview; none where the command says it all."""
+    from ..policy.shell.summary import summary
+
+    try:
+        lines = summary(command, os.path.normpath(cwd), os.path.expanduser("~"))
+    except Exception as error:
+        log.debug("no summary of a command", exc_info=True)
+        lines = [f"(its parts cannot be told: {error})"]
+    return "\nwhat it would do:" + "".join(f"\n  {line}" for line in lines) if lines else ""
+
+
+def _shown(command: str, limit: int = 2_500) -> str:
+    """A command in a preview: both its ends, and room for the line of each of its parts."""
+    from ..policy.preview import fit, visible
+
+    return fit(visible(command), limit)
 
 
 _MOST_WAIT = 30.0
