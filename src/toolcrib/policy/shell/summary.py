@@ -1,0 +1,96 @@
+"""What the parts of a command line would do, a line each, for a person who is asked about it: the worst comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..plain import one_line
+from .effects import Effect, effects_of
+from .judge import shown
+from .kinds import KINDS, PATH_KINDS
+from .parts import Command, Word
+from .reading import read_script
+
+MOST_LINES = 25
+MOST_PHRASES = 6
+_TARGET = 80
+
+_VERBS = {
+    "read": "reads", "list": "lists", "write": "writes", "create": "makes", "delete": "deletes", "move": "moves",
+    "modify": "changes", "link": "links",
+}  # fmt: skip
+_SEEN = frozenset({"read", "list"})
+
+
+def summary(command: str, cwd: str, home: str) -> list[str]:
+    """A line for each part of a command line that would run in `cwd`, most dangerous first. Judges no paths."""
+    script = read_script(command, cwd, home)
+    parts: dict[tuple[str, str], tuple[int, list[str]]] = {}
+    wrappers = {name for part in script.commands for name in part.via}
+    for part in script.commands:
+        rank, said = _said(part, wrappers)
+        folders = parts.setdefault((one_line(shown(part)), said), (rank, []))[1]
+        folder = _folder(part.cwd, cwd)
+        if folder not in folders:
+            folders.append(folder)
+    lines = [f"! {one_line(problem.reason)}" for problem in script.problems]
+    for (source, said), (_, folders) in sorted(parts.items(), key=lambda item: item[1][0]):
+        where = "" if folders == [""] else f" (in {' or '.join(each or 'the same folder' for each in folders)})"
+        lines.append(f"`{source}`{where}: {said}")
+    if len(lines) > MOST_LINES:
+        lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more parts that do less"]
+    return lines
+
+
+def _said(part: Command, wrappers: set[str]) -> tuple[int, str]:
+    effects = sorted(effects_of(part), key=_rank)
+    phrases = list(dict.fromkeys(map(_phrase, effects)))
+    if len(phrases) > MOST_PHRASES:
+        phrases = [*phrases[:MOST_PHRASES], f"and {len(phrases) - MOST_PHRASES} things more"]
+    nothing = "runs what follows it" if part.name in wrappers else "prints, or only looks"
+    return min(map(_rank, effects), default=_LEAST), ", ".join(phrases) or nothing
+
+
+def _folder(at: str | None, cwd: str) -> str:
+    if at == cwd:
+        return ""
+    if at is None:
+        return "a folder known only then"
+    return _cut(at[len(cwd) + 1 :] if at.startswith(f"{cwd}/") else at)
+
+
+_LEAST = 5
+
+
+def _rank(effect: Effect) -> int:
+    """0 known harm, 1 a person is asked anyway, 2 it changes files, 3 it cannot be known, 4 it only looks."""
+    if effect.kind in PATH_KINDS:
+        return 4 if effect.kind in _SEEN else 2
+    kind = KINDS.get(effect.kind)
+    if kind is None:
+        return 3
+    return 0 if kind.verdict == "deny" else 3 if kind.unknown else 1
+
+
+def _phrase(effect: Effect) -> str:
+    target = _text(effect.target)
+    if effect.kind in PATH_KINDS:
+        return f"{_VERBS.get(effect.kind, effect.kind)} {target or 'a path known only then'}"
+    kind = KINDS.get(effect.kind)
+    said = effect.reason or (kind.phrase if kind is not None else "runs a command from inside another program")
+    return f"{one_line(said)}{f': {target}' if target and target not in said else ''}"
+
+
+def _text(target: Word | str | None) -> str:
+    if target is None:
+        return ""
+    return _cut(target if isinstance(target, str) else target.source or target.text or "".join(_known(target.parts)))
+
+
+def _known(parts: Iterable[str | None]) -> Iterable[str]:
+    return (part if part is not None else "…" for part in parts)
+
+
+def _cut(text: str) -> str:
+    line = one_line(text)
+    return line if len(line) <= _TARGET else f"{line[: _TARGET // 2]}…{line[-_TARGET // 2 + 1 :]}"
