@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Parts = list[tuple[str, Judgement]]
 
-AT_ONCE = 64  # rows whose names are being looked up
+AT_ONCE = 256  # rows whose names are being looked up
 MAX_LINE = 16 * 2**20
 LONGEST_REASON = 2_000  # characters
 MANY_BYTES = 2**25  # of rows whose answers wait for their turn

@@ -64,7 +64,8 @@ def test_ipv6(address: IPv6Address, exploded: bool) -> None:
         ("ｅxample．com", "example.com"),
         ("a_b.example.com", "a_b.example.com"), ("loc\u00adalhost", "localhost"), ("ℓocalhost", "localhost"),
         ("0x7f.example", "0x7f.example"), ("127.0.0.1.example.com", "127.0.0.1.example.com"),
-        ("xn--i-7iq.ws", "xn--i-7iq.ws"), ("faß.de", "xn--fa-hia.de"), ("1.2.3.com", "1.2.3.com"),
+        ("xn--i-7iq.ws", "xn--i-7iq.ws"), ("faß.de", "xn--fa-hia.de"), ("i❤.ws", "xn--i-7iq.ws"),
+        ("1.2.3.com", "1.2.3.com"),
     ],
 )  # fmt: skip
 def test_names(text: str, expected: str) -> None:

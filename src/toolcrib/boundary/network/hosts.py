@@ -90,10 +90,19 @@ def _ascii(text: str) -> str:
         raise AddressRefused(f"a host of {len(text):,} characters is too long", RULE_MALFORMED)
     try:
         mapped = idna.uts46_remap(unicodedata.normalize("NFKC", text), std3_rules=False, transitional=False)
-        labels = mapped.lower().split(".")
-        return ".".join(label if label.isascii() else idna.alabel(label).decode("ascii") for label in labels)
+        return ".".join(label if label.isascii() else _alabel(label) for label in mapped.lower().split("."))
     except (idna.IDNAError, UnicodeError) as error:
         raise AddressRefused(f"{_shown(text)} is no international host name: {error}", RULE_MALFORMED) from None
+
+
+def _alabel(label: str) -> str:
+    """A label as DNS has it. Symbols (`i❤.ws`) are in use as browsers write them, though IDNA 2008 knows them not."""
+    import idna
+
+    try:
+        return idna.alabel(label).decode("ascii")
+    except idna.InvalidCodepoint:
+        return f"xn--{label.encode('punycode').decode('ascii')}"
 
 
 # --- IPv4 in all its spellings

@@ -18,8 +18,8 @@ Lookup = Callable[[str, float], Awaitable[tuple[Address, ...]]]
 """`await lookup(name, seconds)`: all addresses, at least one. Raises AddressRefused where there is none in time."""
 
 # getaddrinfo blocks for as long as the system's resolver likes, so it gets threads of its own: hung lookups must not
-# take those that tools run on. 64 may run and 256 hang; then lookups are refused until one ends.
-_threads = ToolThreads(limit=64, max_stuck=256)
+# take those that tools run on. 256 may run and 512 hang; then lookups are refused until one ends.
+_threads = ToolThreads(limit=256, max_stuck=512)
 
 
 async def look_up(name: str, seconds: float = DIAL_SECONDS) -> tuple[Address, ...]:
