@@ -401,7 +401,7 @@ def _shown(command: str, limit: int = 2_500) -> str:
     """A command in a preview: both its ends, and room for the line of each of its parts."""
     from ..policy.preview import fit, visible
 
-    return fit(visible(command), limit)
+    return fit(visible(command), limit, "`toolcrib approvals show` has it whole")
 
 
 _MOST_WAIT = 30.0
