@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import types
-from collections.abc import Coroutine, Generator
-from typing import Any, cast
+from collections.abc import Coroutine, Generator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from .context import Ask
 
 log = logging.getLogger("toolcrib.pipeline")
+
+ASK_SECONDS = 600.0
+"""How long a question to a person may hold up the end of its call's time."""
 
 GRACE = 2.0
 """Seconds a timed-out coroutine gets to clean up before it is closed."""
@@ -28,13 +34,14 @@ class _Clock:
     22 ms with this).
     """
 
-    __slots__ = ("_before", "_handle", "_loop", "_task", "cancels")
+    __slots__ = ("_before", "_handle", "_left", "_loop", "_task", "cancels")
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._before = self._task.cancelling()
         self.cancels = 0
+        self._left = seconds
         self._handle = self._loop.call_later(seconds, self._over)
 
     def _over(self) -> None:
@@ -42,6 +49,19 @@ class _Clock:
         if self.cancels == 1:
             self._handle = self._loop.call_later(GRACE, self._over)
         self._task.cancel()
+
+    def pause(self) -> None:
+        """A person is asked: that time does not count, but neither is it without end."""
+        self._left = max(0.0, self._handle.when() - self._loop.time())
+        if not self.cancels:
+            self._handle.cancel()
+            self._handle = self._loop.call_later(self._left + ASK_SECONDS, self._over)
+
+    def go_on(self) -> None:
+        """They answered: what was left of the time is left again."""
+        if not self.cancels:
+            self._handle.cancel()
+            self._handle = self._loop.call_later(self._left, self._over)
 
     def stop(self) -> None:
         self._handle.cancel()
@@ -53,14 +73,46 @@ class _Clock:
         return self._task.cancelling() > self._before
 
 
+class Asking:
+    """Stops the clock of one call while its tool asks a person something (`ToolContext.ask`)."""
+
+    __slots__ = ("_ask", "_clock", "_questions")
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._questions = 0
+        self._clock: _Clock | None = None
+
+    async def __call__(self, question: str, options: Sequence[str] = ()) -> str:
+        self._questions += 1
+        if self._questions == 1 and self._clock is not None:
+            self._clock.pause()
+        try:
+            return await self._ask(question, options)
+        finally:
+            self._questions -= 1
+            if self._questions == 0 and self._clock is not None:
+                self._clock.go_on()
+
+    def started(self, clock: _Clock | None) -> None:
+        """The clock runs from now on; a question may have been put before it did. None: it runs no longer."""
+        self._clock = clock
+        if clock is not None and self._questions:
+            clock.pause()
+
+
 @types.coroutine
-def drive(work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) -> Generator[Any, Any, Any]:
+def drive(
+    work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None, asking: Asking | None = None
+) -> Generator[Any, Any, Any]:
     """Drive a coroutine that was started by hand on, in this same task, until it ends or its time is over.
 
     A tool that ends by itself within GRACE seconds of its cancellation keeps its result; any error it raises then
     is the timeout's. One that ignores the cancellation is closed and never resumed.
     """
     clock = None if timeout is None else _Clock(timeout)
+    if asking is not None:
+        asking.started(clock)
     closing = False
     try:
         if pending is NOT_STARTED:
@@ -94,6 +146,8 @@ def drive(work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None) -
             raise asyncio.CancelledError from error
         raise TimedOut from error
     finally:
+        if asking is not None:
+            asking.started(None)
         if clock is not None:
             clock.stop()
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from .authorize import Authorizer, CallRequest, Grant
 from .bound import Redact, Spill, bound, map_texts, safe
 from .context import EMPTY_CONTEXT, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
-from .drive import NOT_STARTED, TimedOut, drive
+from .drive import NOT_STARTED, Asking, TimedOut, drive
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
 from .events import CallFinished, CallProgress, CallStarted, EventStream
 from .gate import Gate
@@ -477,6 +477,9 @@ class Pipeline:
             self._report_progress(own, tool)
         if self.secrets is not None or own.secret_of is not None:
             own.__dict__["secret_of"] = None if self.secrets is None else functools.partial(self.secrets, tool)
+        asking = None
+        if own.ask is not None:  # a person's time is not the tool's
+            asking = own.__dict__["ask"] = Asking(own.ask)
         token = _current.set(own)
         watched = self.watchers
         if watched:
@@ -496,9 +499,9 @@ class Pipeline:
                 except GeneratorExit as error:
                     raise RuntimeError("the tool raised GeneratorExit") from error
                 else:
-                    result = await drive(work, pending, timeout)
+                    result = await drive(work, pending, timeout, asking)
             else:
-                result = await drive(_await(work), NOT_STARTED, timeout) if _awaitable(work) else work
+                result = await drive(_await(work), NOT_STARTED, timeout, asking) if _awaitable(work) else work
             if type(result) is str:
                 if (
                     tool.output_schema is None
