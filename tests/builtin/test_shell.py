@@ -331,7 +331,7 @@ def test_judgement_and_preview(boxed: Bench) -> None:
     assert harmless is not None
     assert harmless.verdict == "allow"
     (boxed.root / "sub").mkdir()
-    for command, verdict in (("cat ../x", "allow"), ("cat ../../x", "ask"), ("rm -rf ../..", "deny")):
+    for command, verdict in (("cat ../x", "allow"), ("cat ../../../../../../../etc/hosts", "ask"), ("rm -rf ../..", "deny")):
         found = tool.judge({"command": command, "working_dir": "sub"}, CALLER)
         assert found is not None
         assert found.verdict == verdict, command

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from .effects import Effect, literal
 from .parts import Word
-from .table.codepatterns import FETCH, HIDES, PATTERNS, PYTHON_CALLS, REVERSE, SHELL_ONLY
+from .table.codepatterns import FETCH, HIDES, PATH_METHODS, PATTERNS, PYTHON_CALLS, REVERSE, SHELL_ONLY
 
 LONGEST = 64 * 1024
 
@@ -62,7 +62,9 @@ def _python(text: str) -> Iterator[Effect]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 modules.add(alias.name)
-                names[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
+                names[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom):
             modules.add(node.module or "")
             for alias in node.names:
@@ -86,7 +88,19 @@ def _shape(text: str, modules: set[str]) -> Iterator[Effect]:
             yield Effect("remote-code")
         elif HIDES.search(text):
             yield Effect("hidden-code")
-    if modules & {"socket", "urllib", "requests", "httpx", "http", "ftplib", "smtplib", "telnetlib", "aiohttp", "paramiko", "xmlrpc"}:
+    if modules & {
+        "socket",
+        "urllib",
+        "requests",
+        "httpx",
+        "http",
+        "ftplib",
+        "smtplib",
+        "telnetlib",
+        "aiohttp",
+        "paramiko",
+        "xmlrpc",
+    }:
         yield Effect("network")
     for url in re.findall(r"https?://[^\s'\"]+", text):
         yield Effect("network", url)
@@ -102,6 +116,8 @@ class _Python:
         for call in calls:
             name = self.dotted(call.func)
             if name is None:
+                if isinstance(call.func, ast.Attribute):
+                    yield from self._method(call, call.func)
                 continue
             if name in ("open", "io.open", "os.open", "codecs.open"):
                 yield from self._open(call)
@@ -160,6 +176,11 @@ class _Python:
             return text.replace("$HOME", "~", 1) if text else None
         if name in ("pathlib.Path.home", "Path.home"):
             return "~"
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "joinpath":
+            base = self.text_of(node.func.value, depth + 1)
+            return (
+                None if base is None else "/".join([base, *(self.text_of(arg, depth + 1) or "\0" for arg in node.args)])
+            )
         if isinstance(node.func, ast.Attribute) and node.func.attr in ("expanduser", "resolve", "absolute"):
             return self.text_of(node.func.value, depth + 1)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "join" and node.args:
@@ -178,7 +199,11 @@ class _Python:
         return self.text_of(node)
 
     def _known_call(self, call: ast.Call, role: str) -> Iterator[Effect]:
-        first = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg in ("args", "path", "cmd")), None)
+        first = (
+            call.args[0]
+            if call.args
+            else next((k.value for k in call.keywords if k.arg in ("args", "path", "cmd")), None)
+        )
         if role == "shell":
             text = self.command_of(first) if first is not None else None
             if text is not None:
@@ -227,9 +252,7 @@ class _Python:
 
     def _method(self, call: ast.Call, func: ast.Attribute) -> Iterator[Effect]:
         """Methods of paths, by their names: what they are called on must be a path that is known."""
-        kinds = {"unlink": "delete", "rmdir": "delete", "write_text": "write", "write_bytes": "write", "read_text": "read",
-                 "read_bytes": "read", "touch": "create", "mkdir": "create", "rename": "move", "chmod": "modify", "replace": "move"}  # fmt: skip
-        kind = kinds.get(func.attr)
+        kind = PATH_METHODS.get(func.attr)
         if kind is None or (func.attr == "replace" and not isinstance(func.value, ast.Call)):
             return
         text = self.text_of(func.value)
@@ -240,7 +263,26 @@ class _Python:
 # --- other languages
 
 
+def _awk(text: str) -> Iterator[Effect]:
+    """Redirections and pipes of print, which look like comparisons: those inside brackets are."""
+    plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
+    plain = re.sub(r"(?<=[~(,!&|{;\s])/(?:[^/\\\n]|\\.)*/", "//", f" {plain}")
+    if re.search(r"\bgetline\b[^;}\n]*<", plain) or re.search(r"\bARG[VC]\b", plain):
+        yield Effect("unknown", None, "chooses files to read from inside awk", "shell:unknown-path")
+    before = None
+    while before != plain:
+        before, plain = plain, re.sub(r"\([^()]*\)", "", plain)
+    if re.search(r"\bprintf?\b[^;}\n]*>", plain):
+        yield Effect("change", None, "writes to files from awk", "shell:write")
+    if re.search(r"(?<!\|)\|&?(?!\|)", plain):
+        yield Effect("execute", None, "runs commands from awk", "shell:unknown-code")
+    if re.search(r"\bsystem\b|@\s*\w+", plain):
+        yield Effect("execute", None, "runs commands from awk", "shell:unknown-code")
+
+
 def _by_pattern(language: str, text: str) -> Iterator[Effect]:
+    if language == "awk":
+        yield from _awk(text)
     for pattern, role in PATTERNS.get(language, ()):
         for match in pattern.finditer(text):
             target = next((group for group in match.groups()[::-1] if group), "") if match.groups() else ""

@@ -11,11 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ...boundary.sensitive import sensitive_by
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Redirect, Word
 from .table.spec import Option, Program, is_risky, parse_operands, parse_options
 
-SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/usr/local/sbin/", "/opt/homebrew/bin/")
+SYSTEM_FOLDERS = (
+    "/bin/",
+    "/usr/bin/",
+    "/usr/local/bin/",
+    "/sbin/",
+    "/usr/sbin/",
+    "/usr/local/sbin/",
+    "/opt/homebrew/bin/",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +266,9 @@ def _of_program(command: Command) -> Iterable[Effect]:
 _HELP = ("--help", "--version", "-help", "-version", "--usage")
 
 
-def of_words(name: str, known: Program, words: Sequence[Word], command: Command, above: Call | None = None) -> Iterable[Effect]:
+def of_words(
+    name: str, known: Program, words: Sequence[Word], command: Command, above: Call | None = None
+) -> Iterable[Effect]:
     """The effects of a program with these words; sub-commands are followed."""
     if len(words) == 1 and words[0].text in _HELP and not known.wrapper:
         return []
@@ -274,7 +285,10 @@ def of_words(name: str, known: Program, words: Sequence[Word], command: Command,
     if below is None:
         below, rest = known.subs.get("*"), call.operands
     if below is None:
-        return [*found, Effect("unknown", call.operands[0], f"is a use of {name} that is not known here", "shell:unknown-use")]
+        return [
+            *found,
+            Effect("unknown", call.operands[0], f"is a use of {name} that is not known here", "shell:unknown-use"),
+        ]
     return [*found, *of_words(f"{name} {text}", below, rest, command, call)]
 
 
@@ -289,7 +303,9 @@ def plain(call: Call, operands: str | None = None) -> list[Effect]:
     found = list(of_options(call))
     program = call.program
     if call.unsure and is_risky(program.options):
-        found.append(Effect("unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option"))
+        found.append(
+            Effect("unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option")
+        )
     found += [Effect(kind) for kind in program.does]
     found += of_operands(call.operands, operands or _operand_roles(call))
     return found
@@ -315,7 +331,9 @@ def of_options(call: Call) -> Iterator[Effect]:
     """What the options that were given say by their roles."""
     for given in call.options:
         if given.option.effect:
-            yield Effect(given.option.effect, given.value, "" if given.option.effect != "unknown" else f"uses {given.name}")
+            yield Effect(
+                given.option.effect, given.value, "" if given.option.effect != "unknown" else f"uses {given.name}"
+            )
         if given.value is not None and given.option.role != "text":
             yield from of_role(given.option.role, given.value)
     if call.program.closed:
@@ -345,6 +363,22 @@ def of_operands(words: Sequence[Word], roles: str) -> Iterator[Effect]:
             yield from of_role(last[-1], word)
 
 
+def _maybe(word: Word) -> Iterator[Effect]:
+    """A word that is a path only by its looks: one that leads out, or the name of a secret (`HEAD:.env`)."""
+    if _PATHISH.match(word.start):
+        yield Effect("read", word)
+        return
+    text = word.text
+    if text is None:
+        if word.glob:
+            yield Effect("read", word)
+        return
+    for name in (text, text.partition(":")[2]):
+        if name and sensitive_by(name) is not None:
+            yield Effect("read", literal(name))
+            return
+
+
 _PATHISH = re.compile(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
 _REMOTE = re.compile(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
 HARMLESS_PROGRAM = re.compile(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: -\w+)*")
@@ -357,8 +391,7 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
             role = "list"
         yield Effect(role, word)
     elif role == "maybe":
-        if _PATHISH.match(word.start):
-            yield Effect("read", word)
+        yield from _maybe(word)
     elif role == "maybelist":
         if _PATHISH.match(word.start):
             yield Effect("list", word)
@@ -385,7 +418,9 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
 
         yield from setting(word)
     elif role == "aptsetting":
-        if re.search(r"invoke|dir::bin|::run\b|proxy-auto-detect", "".join(part or "" for part in word.parts), re.IGNORECASE):
+        if re.search(
+            r"invoke|dir::bin|::run\b|proxy-auto-detect", "".join(part or "" for part in word.parts), re.IGNORECASE
+        ):
             yield Effect("hijack", word, "makes apt run a program")
     elif role == "data":  # curl's -d: `@file` is read
         at = word.start.find("@")

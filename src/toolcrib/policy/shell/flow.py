@@ -7,17 +7,28 @@ from collections.abc import Iterator
 
 from .effects import program_name
 from .parts import Command, Script, Word
+from .table.names import words
 
-SHELLS = frozenset("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh".split())
-INTERPRETERS = SHELLS | frozenset(
-    "python python2 python3 pypy pypy3 node nodejs perl ruby php lua luajit deno bun osascript R Rscript julia tclsh xargs parallel "
-    "ed ex vi vim nvim at batch crontab psql mysql sqlite3 make gawk awk".split()
+SHELLS = words("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh")
+INTERPRETERS = SHELLS | words(
+    """
+    python python2 python3 pypy pypy3 node nodejs perl ruby php lua luajit deno bun osascript R Rscript julia
+    tclsh xargs parallel ed ex vi vim nvim at batch crontab psql mysql sqlite3 make gawk awk
+    """
 )
-FETCHERS = frozenset(
-    "curl wget wget2 fetch aria2c axel http https xh nc ncat netcat socat telnet ftp lftp lynx w3m links scp ssh rsync dig nslookup host".split()
+FETCHERS = words(
+    """
+    curl wget wget2 fetch aria2c axel http https xh nc ncat netcat socat telnet ftp lftp lynx w3m links scp ssh
+    rsync dig nslookup host
+    """
 )
-DECODERS = frozenset("base64 base32 basenc xxd uudecode openssl gunzip zcat gzcat bzcat xzcat rev tr gpg iconv bunzip2 unxz hex ascii2uni".split())
-_PACKERS = frozenset("gzip bzip2 xz zstd lz4".split())
+DECODERS = words(
+    """
+    base64 base32 basenc xxd uudecode openssl gunzip zcat gzcat bzcat xzcat rev tr gpg iconv bunzip2 unxz hex
+    ascii2uni
+    """
+)
+_PACKERS = words("gzip bzip2 xz zstd lz4")
 _DECODES = re.compile(r"-(?:-?d(?:ecode|ecompress)?|D|r|\w*d\w*|\w*r\w*)\Z")
 _ESCAPES = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{2,3}|u[0-9a-fA-F]{4})")
 
@@ -42,10 +53,49 @@ def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
             yield command, kind, ""
 
 
+_SWEEPERS = words("rm rmdir unlink shred mv chmod chown chgrp truncate tee dd cp ln chattr")
+
+
+def swept(script: Script) -> Iterator[tuple[Command, tuple[Word, ...]]]:
+    """Commands that xargs runs on what `find` or `ls` found: (command that changes it, where that was looked for)."""
+    commands = script.commands
+    for command in commands:
+        if program_name(command) not in ("xargs", "gxargs", "parallel") or command.stdin is None:
+            continue
+        roots = [root for feeder in _feeders(command) for root in _roots(feeder)]
+        for inner in commands if roots else ():
+            if inner.via and inner.via[-1] == command.name and program_name(inner) in _SWEEPERS:
+                yield inner, tuple(roots)
+
+
+def _roots(command: Command) -> list[Word]:
+    if program_name(command) not in ("find", "gfind", "ls", "fd", "fdfind", "locate"):
+        return []
+    roots: list[Word] = []
+    for word in command.args:
+        if word.start.startswith("-") and program_name(command) in ("find", "gfind"):
+            break
+        if not word.start.startswith("-"):
+            roots.append(word)
+    return roots
+
+
+def _feeders(command: Command) -> Iterator[Command]:
+    """Everything that feeds a command's input, through any number of pipes."""
+    waiting = list(command.stdin.feeders) if command.stdin is not None else []
+    for _ in range(50):
+        if not waiting:
+            return
+        feeder = waiting.pop()
+        yield feeder
+        if feeder.stdin is not None:
+            waiting += feeder.stdin.feeders
+
+
 def _origin(command: Command) -> str | None:
     """Whether what a command prints or saves comes from the network or out of an encoding."""
     name = program_name(command)
-    if name in FETCHERS:
+    if name in FETCHERS or (name == "openssl" and any(word.text == "s_client" for word in command.args)):
         return "remote-code"
     if name in DECODERS:
         words = [word.text or "" for word in command.args]
@@ -53,8 +103,14 @@ def _origin(command: Command) -> str | None:
             return "hidden-code" if name == "uudecode" or any(_DECODES.match(word) for word in words) else None
         return "hidden-code"
     if name in _PACKERS:
-        return "hidden-code" if any(re.match(r"-\w*d|--(?:decompress|uncompress)", word.text or "") for word in command.args) else None
-    if name in ("printf", "echo") and any(_ESCAPES.search("".join(p or "" for p in word.parts)) for word in command.args):
+        return (
+            "hidden-code"
+            if any(re.match(r"-\w*d|--(?:decompress|uncompress)", word.text or "") for word in command.args)
+            else None
+        )
+    if name in ("printf", "echo") and any(
+        _ESCAPES.search("".join(p or "" for p in word.parts)) for word in command.args
+    ):
         return "hidden-code"
     return None
 
@@ -87,17 +143,7 @@ def _through_pipe(command: Command) -> str | None:
 
 
 def _from_feeders(command: Command) -> str | None:
-    waiting = list(command.stdin.feeders) if command.stdin is not None else []
-    seen = 0
-    while waiting and seen < 50:
-        feeder = waiting.pop()
-        seen += 1
-        kind = _origin(feeder)
-        if kind is not None:
-            return kind
-        if feeder.stdin is not None:
-            waiting += feeder.stdin.feeders
-    return None
+    return next((kind for feeder in _feeders(command) if (kind := _origin(feeder)) is not None), None)
 
 
 def _saved(command: Command) -> Iterator[str]:
@@ -112,7 +158,12 @@ def _saved(command: Command) -> Iterator[str]:
             yield words[index + 1]
         elif word.startswith(("--output=", "--output-document=")):
             yield word.partition("=")[2]
-        elif re.match(r"-\w*[oO]\Z", word) and not word.startswith("--") and index + 1 < len(words) and "://" not in words[index + 1]:
+        elif (
+            re.match(r"-\w*[oO]\Z", word)
+            and not word.startswith("--")
+            and index + 1 < len(words)
+            and "://" not in words[index + 1]
+        ):
             yield words[index + 1]
         elif "://" in word or (name in ("wget", "wget2", "aria2c") and "/" in word and not word.startswith("-")):
             yield re.split(r"[?#]", word)[0].rpartition("/")[2] or "index.html"
@@ -144,10 +195,23 @@ def _fed(
     words += [r.target for r in command.redirects if r.op == "<" and r.target is not None]
     for word in words:
         kind = _in_word(word, sources, names)
-        if kind is not None and program_name(command) not in ("awk", "gawk", "xargs", "parallel", "psql", "mysql", "sqlite3"):
+        if kind is not None and program_name(command) not in (
+            "awk",
+            "gawk",
+            "xargs",
+            "parallel",
+            "psql",
+            "mysql",
+            "sqlite3",
+        ):
             return kind
         text = word.text
-        if text is not None and files and text.rpartition("/")[2] in files and program_name(command) not in ("xargs", "parallel"):
+        if (
+            text is not None
+            and files
+            and text.rpartition("/")[2] in files
+            and program_name(command) not in ("xargs", "parallel")
+        ):
             return files[text.rpartition("/")[2]]
     return None
 
@@ -164,5 +228,11 @@ def _reads_code(command: Command) -> bool:
         return False
     texts = [word.text for word in command.args]
     if name in SHELLS:
-        return "-c" not in texts and ("-s" in texts or not any(t is None or not t.startswith(("-", "/dev/stdin")) for t in texts))
-    return not any(t is None or not t.startswith("-") or t in ("-c", "-e", "-m", "-r", "-E", "--eval", "-ne", "-pe") for t in texts if t != "-")
+        return "-c" not in texts and (
+            "-s" in texts or not any(t is None or not t.startswith(("-", "/dev/stdin")) for t in texts)
+        )
+    return not any(
+        t is None or not t.startswith("-") or t in ("-c", "-e", "-m", "-r", "-E", "--eval", "-ne", "-pe")
+        for t in texts
+        if t != "-"
+    )

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-METADATA_NAMES = frozenset(
-    "metadata.google.internal metadata metadata.goog instance-data instance-data.ec2.internal "
-    "metadata.azure.internal metadata.tencentyun.com".split()
+from .table.names import words
+
+METADATA_NAMES = words(
+    """
+    metadata.google.internal metadata metadata.goog instance-data instance-data.ec2.internal
+    metadata.azure.internal metadata.tencentyun.com
+    """
 )
-METADATA_ADDRESSES = frozenset("169.254.169.254 169.254.170.2 169.254.169.253 169.254.0.23 100.100.100.200 192.0.0.192".split())
+METADATA_ADDRESSES = words("169.254.169.254 169.254.170.2 169.254.169.253 169.254.0.23 100.100.100.200 192.0.0.192")
 _METADATA_6 = ("fd00:ec2::254", "fd20:ce::254")
 _WILDCARD_DNS = re.compile(r"(?:^|[.-])(169[.-]254[.-]169[.-]254|100[.-]100[.-]100[.-]200)(?:[.-]|$)")
 
@@ -28,7 +32,9 @@ def is_metadata(text: str) -> bool:
 def host_of(text: str) -> str:
     """The host part of a URL or of `user@host:port/path`, lower case and without brackets."""
     rest = text.strip().lower()
-    rest = re.sub(r"\A[a-z][a-z0-9+.-]*:/*", "", rest) if "://" in rest or rest.startswith(("http:", "https:")) else rest
+    rest = (
+        re.sub(r"\A[a-z][a-z0-9+.-]*:/*", "", rest) if "://" in rest or rest.startswith(("http:", "https:")) else rest
+    )
     rest = re.split(r"[/?#\\]", rest, maxsplit=1)[0].rsplit("@", 1)[-1]
     if rest.startswith("["):
         return rest[1:].partition("]")[0]

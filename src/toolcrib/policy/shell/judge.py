@@ -8,12 +8,13 @@ from dataclasses import replace
 
 from ...core.verdict import Judgement
 from .effects import Effect, effects_of, program_name
-from .flow import tainted
+from .flow import swept, tainted
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Place, Script, Word
 from .paths import Finding
 from .paths import find as find_path
 from .paths import judge as judge_path
+from .table.codepatterns import SHELL_ONLY
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,9 @@ def _judge_text(command: str, place: Place, depth: int) -> Judgement:
         return Judgement("deny", "the command is nested too deeply to be judged", "shell:too-deep")
     except Exception as error:
         log.exception("a command could not be judged")
-        return Judgement("deny", f"the judgement of this command failed: {type(error).__name__}: {error}", "shell:failed")
+        return Judgement(
+            "deny", f"the judgement of this command failed: {type(error).__name__}: {error}", "shell:failed"
+        )
 
 
 def judge_script(script: Script, place: Place) -> Judgement:
@@ -67,6 +70,11 @@ def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]
     wrapped = {name for command in script.commands for name in command.via}
     for command in script.commands:
         yield from _of_command(command, place, wrapped, depth)
+    for command, roots in swept(script):
+        for root in roots:
+            finding = judge_path("delete", root, command.cwd, place)
+            if finding is not None and finding.verdict == "deny" and finding.rule != "shell:delete-workspace":
+                yield _say(command, finding)
     for command, kind, reason in tainted(script):
         yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))
 
@@ -147,6 +155,8 @@ def _of_nested(command: Command, effect: Effect, place: Place, depth: int) -> It
     target = effect.target
     text = target.text if isinstance(target, Word) else target
     phrase = effect.reason or "runs a command from inside another program"
+    if text is not None and SHELL_ONLY.fullmatch(text.strip()):
+        yield _say(command, Finding("deny", "shell:spawn-shell", "starts a shell from inside another program"))
     if text is not None and depth < MOST_DEEP:
         inner = replace(place, cwd=effect.cwd or command.cwd or place.cwd)
         found = _judge_text(text, inner, depth + 1)

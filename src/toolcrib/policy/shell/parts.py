@@ -28,9 +28,12 @@ class Word:
     @property
     def text(self) -> str | None:
         """The exact argument, or None where it cannot be known (a pattern is not known either)."""
-        if self.glob or self.many or None in self.parts:
+        parts = self.parts
+        if self.glob or self.many or None in parts:
             return None
-        return "".join(part for part in self.parts if part is not None)
+        if len(parts) == 1:
+            return parts[0]
+        return "".join(part for part in parts if part is not None)
 
     @property
     def start(self) -> str:

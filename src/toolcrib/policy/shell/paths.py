@@ -42,9 +42,7 @@ class Finding(NamedTuple):
 
 _FD = re.compile(r"/dev/fd/\d+|/proc/self/fd/[012]")
 _SECRET = re.compile("|".join(f"(?:{pattern})" for pattern in places.SECRET_PATHS), re.IGNORECASE | re.DOTALL)
-_SECRET_DIRECTORY = re.compile(
-    "/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE
-)
+_SECRET_DIRECTORY = re.compile("/(?:" + "|".join(map(re.escape, places.SECRET_DIRECTORIES)) + ")(?:/|$)", re.IGNORECASE)
 _SOCKET = re.compile(places.SOCKETS)
 _UNESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _WILD = re.compile(r"(?<!\\)[*?\[]")
@@ -142,7 +140,7 @@ def _where(path: str, place: Place) -> Where:
         return "granted"
     if any(is_below(path, root) for root in place.readable):
         return "readable"
-    if any(is_below(path, root) and path != root for root in place.scratch):
+    if any(is_below(path, root) and path != root for root in place.scratch) and not is_below(place.workspace, path):
         return "scratch"
     return "outside"
 
@@ -173,6 +171,14 @@ def _real(path: str, plain: str, root: str) -> str:
 def judge(kind: str, word: Word, cwd: str | None, place: Place, *, found: bool = False) -> Finding | None:
     """What speaks against doing this at the place a word points to; None where nothing does."""
     spot = find(word, cwd, place, found=found)
+    if (
+        kind == "delete"
+        and cwd is None
+        and not found
+        and spot == ("unknown", "", False, "")
+        and word.start[:1] not in ("/", "~", "")
+    ):
+        return Finding("deny", "shell:delete-unknown", "deletes files in a directory that cannot be known beforehand")
     if kind == "list":
         return _judge_list(spot)
     if kind == "read":
@@ -198,6 +204,8 @@ def _judge_read(spot: Spot, place: Place) -> Finding | None:
         return Finding("deny", "shell:device", f"reads the device {spot.path}")
     if spot.where == "unknown":
         return Finding("ask", "shell:unknown-path", "reads a path that cannot be known beforehand", True)
+    if spot.pattern.rpartition("/")[2][:1] == "." and spot.where != "outside":
+        return Finding("ask", "shell:read-hidden", f"reads {_shown(spot)}, which can take in files with secrets")
     if spot.where == "outside":
         if _holds_secrets(spot, place):
             return Finding("ask", "shell:read-outside", f"reads {_shown(spot)}, where secrets may lie")

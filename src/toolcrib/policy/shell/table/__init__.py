@@ -1,4 +1,4 @@
-"""The table of programs: what each reads, writes, executes and reaches. Data, by family, loaded at the first look-up."""
+"""The table of programs: what each reads, writes, executes and reaches. Data by family, loaded when first asked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _table() -> dict[str, Program]:
 def lookup(name: str) -> Program | None:
     """What is known of a program by its plain name."""
     found = _table().get(name)
-    if found is None and name[-1:].isdigit() or "." in name:
+    if (found is None and name[-1:].isdigit()) or "." in name:
         return _versioned(name)
     return found
 

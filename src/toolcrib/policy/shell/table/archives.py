@@ -7,18 +7,21 @@ from dataclasses import replace
 
 from ..effects import Call, Effect, cut, literal, of_operands, of_options, of_program_word, plain, sort_words
 from ..parts import Word
+from .names import words
 from .spec import Program, program
 
 _TAR = """
--f= --file= -C= --directory= -t --list -x --extract --get -c --create -r --append -u --update -d --diff --compare -A --catenate
---concatenate --delete -v -z -j -J -Z -a -p -P --absolute-names -k -m -O --to-stdout -h -l -o -S -w -W -G -n -i -B -M
--I=program --use-compress-program=program --checkpoint= --checkpoint-action= --to-command= --rsh-command= --rmt-command= -F= --info-script=
---new-volume-script= -T=read --files-from=read -X=read --exclude-from=read --exclude= -g=write --listed-incremental=write -b= -H= --format= -K= -L= -N= -V=
---transform= --xform= --strip-components= --strip= --owner= --group= --mode= --mtime= --remove-files --index-file=write --warning=
---one-top-level --overwrite --wildcards --anchored --zstd --gzip --bzip2 --xz --lzma --lzip --lz4 --no-same-owner --numeric-owner
---keep-old-files --skip-old-files --unlink-first --recursive-unlink --verbose --sort= --totals --auto-compress -s= --include=
+-f= --file= -C= --directory= -t --list -x --extract --get -c --create -r --append -u --update -d --diff
+--compare -A --catenate --concatenate --delete -v -z -j -J -Z -a -p -P --absolute-names -k -m -O --to-stdout
+-h -l -o -S -w -W -G -n -i -B -M -I=program --use-compress-program=program --checkpoint= --checkpoint-action=
+--to-command= --rsh-command= --rmt-command= -F= --info-script= --new-volume-script= -T=read --files-from=read
+-X=read --exclude-from=read --exclude= -g=write --listed-incremental=write -b= -H= --format= -K= -L= -N= -V=
+--transform= --xform= --strip-components= --strip= --owner= --group= --mode= --mtime= --remove-files
+--index-file=write --warning= --one-top-level --overwrite --wildcards --anchored --zstd --gzip --bzip2 --xz
+--lzma --lzip --lz4 --no-same-owner --numeric-owner --keep-old-files --skip-old-files --unlink-first
+--recursive-unlink --verbose --sort= --totals --auto-compress -s= --include=
 """
-_COMPRESSORS = frozenset("gzip bzip2 xz zstd lz4 lzma lzip pigz pbzip2 pixz lzop compress".split())
+_COMPRESSORS = words("gzip bzip2 xz zstd lz4 lzma lzip pigz pbzip2 pixz lzop compress")
 _RUN_BY_TAR = ("--to-command", "--rsh-command", "--rmt-command", "-F", "--info-script", "--new-volume-script")
 
 
@@ -26,7 +29,9 @@ def _tar(call: Call) -> Iterator[Effect]:
     call = _dashed(call)
     for word in call.values("--checkpoint-action"):
         if word.text is None or word.text.startswith("exec"):
-            yield from _run_by_tar(replace(word, parts=(cut(word, 5).parts if word.start.startswith("exec=") else word.parts)))
+            yield from _run_by_tar(
+                replace(word, parts=(cut(word, 5).parts if word.start.startswith("exec=") else word.parts))
+            )
     for word in call.values(*_RUN_BY_TAR):
         yield from _run_by_tar(word)
     for word in call.values("-I", "--use-compress-program"):
@@ -45,13 +50,17 @@ def _tar(call: Call) -> Iterator[Effect]:
             yield from _extract(call, folders)
     elif call.has("-d", "--diff", "--compare"):
         yield from _archive(call, "read")
-    elif call.has("-c", "--create", "-r", "--append", "-u", "--update", "-A", "--catenate", "--concatenate", "--delete"):
+    elif call.has(
+        "-c", "--create", "-r", "--append", "-u", "--update", "-A", "--catenate", "--concatenate", "--delete"
+    ):
         yield from _archive(call, "write")
         yield from _packed(call, folders)
     elif not call.unsure:
         yield Effect("unknown", None, "does not say what to do with an archive", "shell:unknown-use")
     if call.unsure:
-        yield Effect("unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option")
+        yield Effect(
+            "unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option"
+        )
 
 
 def _dashed(call: Call) -> Call:
@@ -123,7 +132,7 @@ def _compress(call: Call) -> Iterator[Effect]:
 
 def _seven(call: Call) -> Iterator[Effect]:
     """7z's first operand says what to do."""
-    words = [word for word in call.operands]
+    words = list(call.operands)
     todo = words[0].text if words else ""
     if todo in ("l", "t", "i", "h", "b"):
         yield from of_operands(words[1:], "read*")
@@ -147,17 +156,24 @@ PROGRAMS = {
     "zipinfo  lsar": program("read text*"),
     "funzip": _ZCAT,
     "zip": program(
-        "write read*", "-T -TT=program --unzip-command=program -m!discard --move!discard -x= -i= -b=write -t= -tt= -n= -P= -O=write --out=write -r -q -j -@ -s= -9"
+        "write read*",
+        "-T -TT=program --unzip-command=program -m!discard --move!discard -x= -i= -b=write -t= -tt= -n= "
+        "-P= -O=write --out=write -r -q -j -@ -s= -9",
     ),
     "zipcloak zipnote zipsplit": program("write*"),
-    "gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 unlz4 lzip lzop compress uncompress pigz unpigz brotli": program(
-        "write*", _PACKED, handler=_compress
-    ),
+    "gzip gunzip bzip2 bunzip2 xz unxz lzma unlzma zstd unzstd lz4 unlz4 lzip lzop compress "
+    "uncompress pigz unpigz brotli": program("write*", _PACKED, handler=_compress),
     "zcat gzcat bzcat xzcat lzcat zstdcat lz4cat zless zmore bzless xzless zdiff zcmp bzdiff xzdiff": _ZCAT,
     "7z 7za 7zr 7zz": program("text*", "-p= -m=", handler=_seven, single=True),
     "unrar rar": program("text*", "", handler=_seven),
-    "cpio": program("unknown*", "-F=write -O=write -I=read --rsh-command=program -D=write -R= -H= -i!change -o -p!change -t", "unknown"),
+    "cpio": program(
+        "unknown*",
+        "-F=write -O=write -I=read --rsh-command=program -D=write -R= -H= -i!change -o -p!change -t",
+        "unknown",
+    ),
     "ar ranlib": program("text write read*", "", "change"),
     "pax shar": program("unknown*", "", "unknown"),
-    "genisoimage mkisofs xorriso mksquashfs unsquashfs": program("unknown*", "-o=write -d=write", "unknown", single=True),
-}  # fmt: skip
+    "genisoimage mkisofs xorriso mksquashfs unsquashfs": program(
+        "unknown*", "-o=write -d=write", "unknown", single=True
+    ),
+}

@@ -8,10 +8,13 @@ import re
 PYTHON_CALLS: dict[str, str] = {
     name: role
     for names, role in {
-        "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output subprocess.Popen "
-        "subprocess.getoutput subprocess.getstatusoutput commands.getoutput asyncio.create_subprocess_shell platform.popen": "shell",
+        "os.system os.popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output "
+        "subprocess.Popen "
+        "subprocess.getoutput subprocess.getstatusoutput commands.getoutput "
+        "asyncio.create_subprocess_shell platform.popen": "shell",
         "pty.spawn": "spawn-shell",
-        "os.execl os.execle os.execlp os.execv os.execve os.execvp os.execvpe os.posix_spawn os.spawnl os.spawnv os.spawnlp os.spawnvp": "exec",
+        "os.execl os.execle os.execlp os.execv os.execve os.execvp os.execvpe os.posix_spawn os.spawnl "
+        "os.spawnv os.spawnlp os.spawnvp": "exec",
         "os.remove os.unlink os.rmdir os.removedirs shutil.rmtree os.truncate": "delete",
         "os.mkdir os.makedirs os.mknod os.mkfifo": "create",
         "os.rename os.renames os.replace shutil.move": "both",
@@ -23,15 +26,36 @@ PYTHON_CALLS: dict[str, str] = {
         "os.setuid os.setgid os.seteuid os.setreuid os.setresuid": "setuid",
     }.items()
     for name in names.split()
-}  # fmt: skip
+}
+
+# Methods of pathlib's paths.
+PATH_METHODS = {
+    "unlink": "delete",
+    "rmdir": "delete",
+    "write_text": "write",
+    "write_bytes": "write",
+    "read_text": "read",
+    "read_bytes": "read",
+    "touch": "create",
+    "mkdir": "create",
+    "rename": "move",
+    "replace": "move",
+    "chmod": "modify",
+}
 
 SHELL_ONLY = re.compile(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")
-FETCH = re.compile(r"urlopen|requests\.get|urllib|https?://|fetch\s*\(|Net::HTTP|LWP|file_get_contents\s*\(\s*['\"]http|socket", re.IGNORECASE)
+FETCH = re.compile(
+    r"urlopen|requests\.get|urllib|https?://|fetch\s*\(|Net::HTTP|LWP|file_get_contents\s*\(\s*['\"]http|socket",
+    re.IGNORECASE,
+)
 HIDES = re.compile(
     r"b64decode|b32decode|b16decode|fromhex|unhexlify|decompress|marshal|rot.?13|a85decode|b85decode|bytes\(\s*\[|chr\(|fromCharCode|atob|"
     r"base64|unpack\b|\[::-1\]|reverse|gzinflate|str_rot13|codecs\.decode|hex2bin|Buffer\.from|MIME::Base64|Base64\.decode",
 )
-REVERSE = re.compile(r"IO::Socket|Socket\b.*connect|TCPSocket|fsockopen|net\.(?:connect|Socket|createConnection)|socket\.tcp|sockaddr_in|/inet/", re.DOTALL)
+REVERSE = re.compile(
+    r"IO::Socket|Socket\b.*connect|TCPSocket|fsockopen|net\.(?:connect|Socket|createConnection)|socket\.tcp|sockaddr_in|/inet/",
+    re.DOTALL,
+)
 
 _S = r"\s*\(?\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)"
 
@@ -43,12 +67,27 @@ def _compiled(*rows: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]
 # (a pattern whose last group is the path or command, a role or kind)
 PATTERNS: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     "node": _compiled(
-        (r"\b(?:rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync|truncate|truncateSync|remove|removeSync|emptyDirSync|rimraf(?:\.sync)?)\s*\(\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)", "delete"),
-        (r"\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|copyFileSync|openSync)\s*\(\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)", "write"),
-        (r"\b(?:readFile|readFileSync|createReadStream|readlinkSync)\s*\(\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)", "read"),
+        (
+            r"\b(?:rm|rmSync|rmdir|rmdirSync|unlink|unlinkSync|truncate|truncateSync|remove|removeSync|emptyDirSync|rimraf(?:\.sync)?)\s*\(\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)",
+            "delete",
+        ),
+        (
+            r"\b(?:writeFile|writeFileSync|appendFile|appendFileSync|createWriteStream|copyFileSync|openSync)\s*\(\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)",
+            "write",
+        ),
+        (
+            r"\b(?:readFile|readFileSync|createReadStream|readlinkSync)\s*\(\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)",
+            "read",
+        ),
         (r"\b(?:chmod|chmodSync|chown|chownSync)\s*\(\s*['\"]([^'\"\n]*)['\"]", "modify"),
-        (r"\b(?:exec|execSync|spawn|spawnSync|execFile|execFileSync|fork)\s*\(\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)", "shell"),
-        (r"\b(?:spawn|spawnSync|execFile|execFileSync)\s*\(\s*['\"](?:/usr)?(?:/bin/)?(?:ba|da|z)?sh['\"]", "spawn-shell"),
+        (
+            r"\b(?:exec|execSync|spawn|spawnSync|execFile|execFileSync|fork)\s*\(\s*(?:['\"]([^'\"\n]*)['\"]|`([^`\n]*)`)",
+            "shell",
+        ),
+        (
+            r"\b(?:spawn|spawnSync|execFile|execFileSync)\s*\(\s*['\"](?:/usr)?(?:/bin/)?(?:ba|da|z)?sh['\"]",
+            "spawn-shell",
+        ),
         (r"\bprocess\.kill\s*\(\s*-?[01]\b", "kill-all"),
         (r"\b(?:https?|net|dgram|dns)['\"]\)|\bfetch\s*\(", "network"),
     ),
@@ -107,17 +146,12 @@ PATTERNS: dict[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     ),
     "awk": _compiled(
         (r"\bsystem\s*\(\s*\"((?:[^\"\\]|\\.)*)\"", "shell"),
-        (r"\bsystem\s*\(", "execute"),
         (r"\"((?:[^\"\\]|\\.)+)\"\s*\|\s*getline", "shell"),
-        (r"\|&?\s*getline", "execute"),
         (r"\|&?\s*\"((?:[^\"\\]|\\.)+)\"", "shell"),
-        (r"\bprintf?\b[^;}\n|]*(?<!\|)\|&?(?!\|)\s*[A-Za-z_(\"]", "execute"),
         (r"\bprintf?\b[^;}\n>]*>>?\s*\"((?:[^\"\\]|\\.)+)\"", "write"),
-        (r"\bprintf?\b[^;}\n>(]*>>?\s*[A-Za-z_$(]", "change"),
         (r"\bgetline\s*(?:[A-Za-z_]\w*\s*)?<\s*\"((?:[^\"\\]|\\.)+)\"", "read"),
-        (r"\bgetline\s*(?:[A-Za-z_]\w*\s*)?<\s*[A-Za-z_$(]", "unknown"),
         (r"/inet\d?/(?:tcp|udp)/", "reverse-shell"),
         (r"@(?:load|include)\b", "execute"),
         (r"\bENVIRON\b", "unknown"),
     ),
-}  # fmt: skip
+}

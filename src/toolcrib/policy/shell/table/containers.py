@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, cut, of_options
+from ..effects import Call, Effect, of_options
 from ..parts import Word
 from .spec import program
 
 _RUN = """
--v=volume --volume=volume --mount=mount-option --privileged!escape --cap-add=!escape --device=!escape --device-cgroup-rule=!escape --pid=hostspace --ipc=hostspace
---userns=hostspace --uts=hostspace --cgroupns=hostspace --network=hostnet --net=hostnet --security-opt=security --volumes-from= --env-file=read --name= -e= --env= -w= --workdir= -u= --user= -p=
---publish= --entrypoint= -h= --hostname= -l= --label= -m= --memory= --cpus= --restart= --rm -it -i -t -d --link= --tmpfs= --ulimit= --gpus= --platform=
---pull= --cidfile=write --log-driver= --log-opt= --dns= --add-host= --shm-size= --init -P --read-only --cap-drop= --group-add= --runtime= --cgroup-parent=
---annotation= --health-cmd= --stop-signal= --stop-timeout= --ip= --mac-address= --expose= --detach-keys= --attach= -a= --sysctl=!escape
+-v=volume --volume=volume --mount=mount-option --privileged!escape --cap-add=!escape --device=!escape
+--device-cgroup-rule=!escape --pid=hostspace --ipc=hostspace --userns=hostspace --uts=hostspace
+--cgroupns=hostspace --network=hostnet --net=hostnet --security-opt=security --volumes-from= --env-file=read
+--name= -e= --env= -w= --workdir= -u= --user= -p= --publish= --entrypoint= -h= --hostname= -l= --label= -m=
+--memory= --cpus= --restart= --rm -it -i -t -d --link= --tmpfs= --ulimit= --gpus= --platform= --pull=
+--cidfile=write --log-driver= --log-opt= --dns= --add-host= --shm-size= --init -P --read-only --cap-drop=
+--group-add= --runtime= --cgroup-parent= --annotation= --health-cmd= --stop-signal= --stop-timeout= --ip=
+--mac-address= --expose= --detach-keys= --attach= -a= --sysctl=!escape
 """
 
 
@@ -45,7 +48,9 @@ def _run(call: Call) -> Iterator[Effect]:
             if isinstance(effect.target, Word) and effect.target.text == "host":
                 yield Effect("escape", effect.target, "gives a container the host's own processes or users")
         elif effect.kind == "security":
-            if isinstance(effect.target, Word) and "unconfined" in effect.target.start + "x" or "disable" in str(effect.target):
+            if (isinstance(effect.target, Word) and "unconfined" in effect.target.start + "x") or "disable" in str(
+                effect.target
+            ):
                 yield Effect("escape", effect.target, "takes a container's walls away")
         elif effect.kind == "hostnet":
             continue
@@ -63,7 +68,12 @@ def _cp(call: Call) -> Iterator[Effect]:
 
 _ASK = program("text*", "", "container")
 _DISCARD = program("text*", "", "discard container")
-_BUILD = program("read", "-t= -f=exec --file=exec --build-arg= --secret=read --ssh=read --allow=!escape -o=write --output=write --iidfile=write --network=hostnet --security-opt=security", handler=_run)
+_BUILD = program(
+    "read",
+    "-t= -f=exec --file=exec --build-arg= --secret=read --ssh=read --allow=!escape -o=write "
+    "--output=write --iidfile=write --network=hostnet --security-opt=security",
+    handler=_run,
+)
 _START = program("text*", _RUN, handler=_run)
 
 DOCKER = {
@@ -81,7 +91,13 @@ DOCKER = {
 }
 
 PROGRAMS = {
-    "docker podman ": program("text*", "-H=network --host=network -c= --context= --config=read -l= --log-level= -D -v --root=write --storage-opt=", subs=DOCKER),
-    "docker-compose podman-compose": program("text*", "-f=exec --file=exec -p= --project-name= --env-file=read --project-directory=list", "container"),
+    "docker podman ": program(
+        "text*",
+        "-H=network --host=network -c= --context= --config=read -l= --log-level= -D -v --root=write --storage-opt=",
+        subs=DOCKER,
+    ),
+    "docker-compose podman-compose": program(
+        "text*", "-f=exec --file=exec -p= --project-name= --env-file=read --project-directory=list", "container"
+    ),
     "buildah skopeo dive trivy": _ASK,
-}  # fmt: skip
+}

@@ -11,13 +11,14 @@ from ..parts import Word
 from .spec import parse_options, program
 
 FIND_TESTS = """
--name= -iname= -path= -ipath= -wholename= -iwholename= -regex= -iregex= -lname= -ilname= -type= -xtype= -size= -perm= -user=
--group= -uid= -gid= -mtime= -mmin= -atime= -amin= -ctime= -cmin= -newer=list -anewer=list -cnewer=list -newermt= -newerat=
--newerct= -newerBt= -newermm=list -newerma=list -newermc=list -newerm=list -maxdepth= -mindepth= -links= -inum= -samefile=list -used=
--fstype= -regextype= -context= -printf= -empty -readable -writable -executable -nouser -nogroup -true -false -not -a -o -and -or
--print -print0 -ls -prune -quit -depth -d -daystart -follow -mount -xdev -noleaf -warn -nowarn -ignore_readdir_race
--noignore_readdir_race -H -L -P -E -X -s -x -f= -O1 -O2 -O3 -O0 -D= -help --help -version --version -flags= -acl
--files0-from=read -fprint=write -fprint0=write -fls=write -delete -exec -execdir -ok -okdir
+-name= -iname= -path= -ipath= -wholename= -iwholename= -regex= -iregex= -lname= -ilname= -type= -xtype= -size=
+-perm= -user= -group= -uid= -gid= -mtime= -mmin= -atime= -amin= -ctime= -cmin= -newer=list -anewer=list
+-cnewer=list -newermt= -newerat= -newerct= -newerBt= -newermm=list -newerma=list -newermc=list -newerm=list
+-maxdepth= -mindepth= -links= -inum= -samefile=list -used= -fstype= -regextype= -context= -printf= -empty
+-readable -writable -executable -nouser -nogroup -true -false -not -a -o -and -or -print -print0 -ls -prune
+-quit -depth -d -daystart -follow -mount -xdev -noleaf -warn -nowarn -ignore_readdir_race
+-noignore_readdir_race -H -L -P -E -X -s -x -f= -O1 -O2 -O3 -O0 -D= -help --help -version --version -flags=
+-acl -files0-from=read -fprint=write -fprint0=write -fls=write -delete -exec -execdir -ok -okdir
 """
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
@@ -42,12 +43,16 @@ def _find(call: Call) -> Iterator[Effect]:
             continue
         option = table.get(text or "")
         if option is None:
-            yield Effect("unknown", word, f"has a test that is not known here ({text or word.source})", "shell:unknown-option")
+            yield Effect(
+                "unknown", word, f"has a test that is not known here ({text or word.source})", "shell:unknown-option"
+            )
             continue
         deletes = deletes or text == "-delete"
         if option.takes and index < len(actions):
             if runs and text in ("-name", "-iname", "-path", "-ipath", "-wholename"):
-                yield Effect("read", replace(actions[index], glob=True))  # the names that it looks for, to run something on
+                yield Effect(
+                    "read", replace(actions[index], glob=True)
+                )  # the names that it looks for, to run something on
             yield from of_role(option.role, actions[index])
             index += 1
     for start in starts or [literal(".")]:
@@ -134,29 +139,49 @@ def _dd(call: Call) -> Iterator[Effect]:
             yield Effect("unknown", word, "has words known only when it runs", "shell:unknown-option")
 
 
-_COPY = "-t=write --target-directory=write -S= --suffix= --backup -b --no-preserve= --preserve --reflink --sparse= -Z --context --strip-trailing-slashes -r -R -a"
+_COPY = (
+    "-t=write --target-directory=write -S= --suffix= --backup -b --no-preserve= --preserve --reflink "
+    "--sparse= -Z --context --strip-trailing-slashes -r -R -a"
+)
 
 PROGRAMS = {
     # look
     "ls dir vdir exa eza lsd": program(
-        "list*", "-I= --ignore= --hide= -w= --width= -T= --tabsize= --time-style= --block-size= --sort= --time= --format= "
-        "--quoting-style= --indicator-style= --color --hyperlink"
+        "list*",
+        "-I= --ignore= --hide= -w= --width= -T= --tabsize= --time-style= --block-size= --sort= --time= "
+        "--format= "
+        "--quoting-style= --indicator-style= --color --hyperlink",
     ),
-    "tree": program("list*", "-L= -P= -I= -o=write --filelimit= --charset= --timefmt= --sort= --fromfile --gitfile=read --infofile=read -H= -T= --filesfirst"),
+    "tree": program(
+        "list*",
+        "-L= -P= -I= -o=write --filelimit= --charset= --timefmt= --sort= --fromfile --gitfile=read "
+        "--infofile=read -H= -T= --filesfirst",
+    ),
     "stat": program("list*", "-c= --format= --printf= -f -t= --cached="),
-    "file": program("read*", "-m=read --magic-file=read -f=read --files-from=read -C!change --compile!change -F= --separator= -P= --parameter= -e= --exclude= -z -Z"),
-    "du": program("list*", "-d= --max-depth= -t= --threshold= --exclude= -X=read --exclude-from=read --files0-from=read -B= --block-size= --time --time-style="),
+    "file": program(
+        "read*",
+        "-m=read --magic-file=read -f=read --files-from=read -C!change --compile!change -F= --separator= "
+        "-P= --parameter= -e= --exclude= -z -Z",
+    ),
+    "du": program(
+        "list*",
+        "-d= --max-depth= -t= --threshold= --exclude= -X=read --exclude-from=read --files0-from=read -B= "
+        "--block-size= --time --time-style=",
+    ),
     "df": program("text*", "-t= --type= -x= --exclude-type= -B= --block-size= --output"),
     "readlink realpath": program("list*", "--relative-to=list --relative-base=list"),
     "basename": program("text*", "-s= --suffix="),
     "dirname": program("text*"),
     "pathchk mountpoint": program("text*"),
     "namei lsattr getfacl getfattr": program("list*"),
-    "locate plocate mlocate": program("text*", "-d=read --database=read -l= -n="),
+    "locate plocate mlocate": program("text*", "-d=read --database=read -l= -n=", "unknown"),
     "find gfind": program("list*", handler=_find, single=True),
     "fd fdfind": program(
-        "text list*", "-x!execute --exec!execute -X!execute --exec-batch!execute -t= --type= -e= --extension= -d= --max-depth= --min-depth= "
-        "--exact-depth= -E= --exclude= -S= --size= --changed-within= --changed-before= --search-path=list --base-directory=list -c= --color= "
+        "text list*",
+        "-x!execute --exec!execute -X!execute --exec-batch!execute -t= --type= -e= --extension= -d= "
+        "--max-depth= --min-depth= "
+        "--exact-depth= -E= --exclude= -S= --size= --changed-within= --changed-before= --search-path=list "
+        "--base-directory=list -c= --color= "
         "-j= --threads= --max-results= --format= -o= --owner= --ignore-file=read",
     ),
     "lsof": program("text*", "-p= -i? -u= -c= -d= -a -t", "unknown"),
@@ -167,18 +192,36 @@ PROGRAMS = {
     "mknod": program("create text*", "-m= --mode=", "device"),
     "mktemp": program("text*", "-p=create --tmpdir --suffix= -t -u --dry-run", "change"),
     "cp gcp": program("read* write", _COPY),
-    "install ginstall": program("read* write", _COPY + " -m= --mode= -o= --owner= -g= --group= -d@create --directory@create --strip-program=program -D -C -s"),
+    "install ginstall": program(
+        "read* write",
+        _COPY + "-m= --mode= -o= --owner= -g= --group= -d@create --directory@create --strip-program=program -D -C -s",
+    ),
     "mv": program("move* write", "-t=write --target-directory=write -S= --suffix= --backup -b --no-copy --exchange -Z"),
     "rename prename file-rename": program("shell write*", "-n -v -f", "execute"),
-    "ln link": program("text*", "-t=create --target-directory=create -S= --suffix= --backup -s -f --symbolic", handler=_ln),
+    "ln link": program(
+        "text*", "-t=create --target-directory=create -S= --suffix= --backup -s -f --symbolic", handler=_ln
+    ),
     "dd": program("text*", handler=_dd),
     "tee": program("write*", "--output-error"),
     "sponge": program("write*"),
-    "split csplit": program("read text*", "-n= -l= -b= -C= -a= --suffix-length= --lines= --bytes= --number= -d -x --additional-suffix= --filter=shell -t= -f= --prefix= -k -s -z", "change"),
-    "patch": program("write read", "-i=read --input=read -o=write --output=write -r=write --reject-file=write -d=write --directory=write -p= --strip= -B= -D= --dry-run", "change"),
+    "split csplit": program(
+        "read text*",
+        "-n= -l= -b= -C= -a= --suffix-length= --lines= --bytes= --number= -d -x --additional-suffix= "
+        "--filter=shell -t= -f= --prefix= -k -s -z",
+        "change",
+    ),
+    "patch": program(
+        "write read",
+        "-i=read --input=read -o=write --output=write -r=write --reject-file=write -d=write "
+        "--directory=write -p= --strip= -B= -D= --dry-run",
+        "change",
+    ),
     "fallocate": program("write*", "-l= --length= -o= --offset= -d -p -z -c -i"),
     # delete
-    "rm": program("delete*", "-r -R -f -i -v -d --recursive --force --interactive --no-preserve-root --preserve-root --one-file-system"),
+    "rm": program(
+        "delete*",
+        "-r -R -f -i -v -d --recursive --force --interactive --no-preserve-root --preserve-root --one-file-system",
+    ),
     "rmdir": program("delete*", "-p --parents --ignore-fail-on-non-empty"),
     "unlink": program("delete*"),
     "shred wipe srm": program("delete*", "-n= --iterations= -s= --size= -u -z --remove --random-source=read"),
@@ -188,7 +231,12 @@ PROGRAMS = {
     # rights
     "chmod": program("text modify*", "-R --recursive --reference=list -v -c -f", handler=_chmod),
     "chown chgrp": program("text modify*", "-R -h -H -L -P -v -c -f --reference=list@modify --from= --recursive"),
-    "chattr chcon setfacl setfattr": program("modify*", "-m= -x= -R -b -k -M=read -X=read -t= -u= -r= -l= -n= -v= --modify= --remove= --set= --restore=read --reference=list", "protected"),
+    "chattr chcon setfacl setfattr": program(
+        "modify*",
+        "-m= -x= -R -b -k -M=read -X=read -t= -u= -r= -l= -n= -v= --modify= --remove= --set= "
+        "--restore=read --reference=list",
+        "protected",
+    ),
     "setcap": program("text*", "", "setuid"),
     "getcap": program("list*", "-r"),
-}  # fmt: skip
+}

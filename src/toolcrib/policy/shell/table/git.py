@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..effects import Call, Effect, cut, literal, of_options, of_program_word, plain
 from ..parts import Word
+from .names import words
 from .spec import program
 
 # Settings whose value is, or names, something that git runs or loads.
@@ -24,7 +24,7 @@ RUNS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_SSH = frozenset("git-upload-pack git-receive-pack git-upload-archive".split())
+_SSH = words("git-upload-pack git-receive-pack git-upload-archive")
 _FORMAT = re.compile(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
 
 
@@ -42,7 +42,11 @@ def _value(name: str, value: str) -> Iterator[Effect]:
     lower = name.lower()
     if lower.startswith("alias.") and not value.lstrip().startswith("!"):
         yield Effect("unknown", None, f"names another git command ({name})", "shell:unknown-use")
-    elif re.match(r"core\.(?:symlinks|excludesfile|worktree)|http|rebase|safe", lower) or value.lower() in ("true", "false", "never"):
+    elif re.match(r"core\.(?:symlinks|excludesfile|worktree)|http|rebase|safe", lower) or value.lower() in (
+        "true",
+        "false",
+        "never",
+    ):
         yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
     elif list(of_program_word(literal(value))):
         if value:
@@ -50,24 +54,45 @@ def _value(name: str, value: str) -> Iterator[Effect]:
         yield Effect("hijack", literal(value), f"makes git run {value or 'something'} ({name})", "shell:hijack-git")
 
 
-def _git(call: Call) -> Iterator[Effect]:
-    """What stands before the sub-command."""
-    yield from of_options(call)
+_LISTS_BRANCHES = words(
+    """
+    --list -l -a -r -v --all --remotes --verbose --show-current --contains --no-contains --merged --no-merged
+    --points-at --format --sort
+    """
+)
+
+
+_ACTS_ON_BRANCHES = words(
+    """
+    -d -D --delete -m -M --move -c -C --copy -u --set-upstream-to --unset-upstream --edit-description -f --force
+    -t --track
+    """
+)
 
 
 def _branch(call: Call) -> Iterator[Effect]:
     yield from of_options(call)
-    listing = call.has("--list", "-l", "-a", "-r", "-v", "--all", "--remotes", "--verbose", "--show-current", "--contains", "--no-contains",
-                       "--merged", "--no-merged", "--points-at", "--format", "--sort")  # fmt: skip
-    acting = call.has("-d", "-D", "--delete", "-m", "-M", "--move", "-c", "-C", "--copy", "-u", "--set-upstream-to", "--unset-upstream",
-                      "--edit-description", "-f", "--force", "-t", "--track")  # fmt: skip
+    listing = call.has(*_LISTS_BRANCHES)
+    acting = call.has(*_ACTS_ON_BRANCHES)
     if call.operands and not acting and not listing:
         yield Effect("change", None, "makes a branch", "shell:git-change")
 
 
 def _tag(call: Call) -> Iterator[Effect]:
     yield from of_options(call)
-    listing = call.has("-l", "--list", "-n", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at", "--sort", "-v", "--verify")
+    listing = call.has(
+        "-l",
+        "--list",
+        "-n",
+        "--contains",
+        "--no-contains",
+        "--merged",
+        "--no-merged",
+        "--points-at",
+        "--sort",
+        "-v",
+        "--verify",
+    )
     if call.operands and not listing and not call.has("-d", "--delete"):
         yield Effect("change", None, "makes a tag", "shell:git-change")
 
@@ -81,9 +106,12 @@ def _config(call: Call) -> Iterator[Effect]:
         return
     if verb in ("set", "unset", "edit", "rename-section", "remove-section"):
         operands = operands[1:]
-    elif call.has("-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool"):
-        return
-    elif len(operands) <= 1 and not call.has("--unset", "--unset-all", "-e", "--edit", "--add", "--replace-all", "--remove-section"):
+    elif call.has(
+        "-l", "--list", "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool"
+    ) or (
+        len(operands) <= 1
+        and not call.has("--unset", "--unset-all", "-e", "--edit", "--add", "--replace-all", "--remove-section")
+    ):
         return
     yield from _set_config(call, operands)
 
@@ -91,9 +119,9 @@ def _config(call: Call) -> Iterator[Effect]:
 def _set_config(call: Call, operands: list[Word]) -> Iterator[Effect]:
     name = (operands[0].text if operands else None) or ""
     value = (operands[1].text if len(operands) > 1 else None) or ""
-    if RUNS.fullmatch(name) and not call.has("--unset", "--unset-all"):
-        if value.strip() not in ("", "cat", "less", "true", "false") or name.lower() == "core.hookspath":
-            yield Effect("persist", literal(value), f"makes git run something from now on ({name})", "shell:persist-git")
+    runs = RUNS.fullmatch(name) is not None and not call.has("--unset", "--unset-all")
+    if runs and (value.strip() not in ("", "cat", "less", "true", "false") or name.lower() == "core.hookspath"):
+        yield Effect("persist", literal(value), f"makes git run something from now on ({name})", "shell:persist-git")
     if call.has("--global"):
         yield Effect("write", literal("~/.gitconfig"))
     elif call.has("--system"):
@@ -105,7 +133,7 @@ def _set_config(call: Call, operands: list[Word]) -> Iterator[Effect]:
 def _remote(call: Call) -> Iterator[Effect]:
     yield from of_options(call)
     verb = call.operands[0].text if call.operands else None
-    if not call.operands or verb in ("get-url",) or (verb == "show" and (len(call.operands) == 1 or call.has("-n"))):
+    if not call.operands or verb == "get-url" or (verb == "show" and (len(call.operands) == 1 or call.has("-n"))):
         return
     if verb in ("show", "update", "prune"):
         yield Effect("network", call.operands[1] if len(call.operands) > 1 else None)
@@ -144,7 +172,11 @@ def _checkout(call: Call) -> Iterator[Effect]:
     yield from of_options(call)
     texts = call.texts()
     args = [word.text for word in call.command.args]
-    paths = "--" in args or "." in texts or call.has("-f", "--force", "--ours", "--theirs", "-p", "--discard-changes", "--pathspec-from-file")
+    paths = (
+        "--" in args
+        or "." in texts
+        or call.has("-f", "--force", "--ours", "--theirs", "-p", "--discard-changes", "--pathspec-from-file")
+    )
     creates = call.has("-b", "-B", "-c", "-C", "--orphan", "--create")
     if paths or (len(texts) > 1 and not creates) or any(text is None for text in texts):
         yield Effect("discard")
@@ -160,7 +192,11 @@ def _restore(call: Call) -> Iterator[Effect]:
 
 
 def _reset(call: Call) -> Iterator[Effect]:
-    yield Effect("discard") if call.has("--hard", "--merge", "--keep") or call.unsure else Effect("change", None, "changes what is staged", "shell:git-change")
+    yield (
+        Effect("discard")
+        if call.has("--hard", "--merge", "--keep") or call.unsure
+        else Effect("change", None, "changes what is staged", "shell:git-change")
+    )
 
 
 def _clean(call: Call) -> Iterator[Effect]:
@@ -172,11 +208,15 @@ def _stash(call: Call) -> Iterator[Effect]:
     verb = call.operands[0].text if call.operands else None
     if verb in ("list", "show"):
         return
-    yield Effect("discard") if verb in ("drop", "clear") else Effect("change", None, "moves changes between the workspace and the stash", "shell:git-change")
+    yield (
+        Effect("discard")
+        if verb in ("drop", "clear")
+        else Effect("change", None, "moves changes between the workspace and the stash", "shell:git-change")
+    )
 
 
 def _first_is(safe: str, kinds: dict[str, str], other: str = "change"):
-    looks = frozenset(safe.split())
+    looks = frozenset(["", *safe.split()])
 
     def handler(call: Call) -> Iterator[Effect]:
         yield from of_options(call)
@@ -240,81 +280,156 @@ def _no_index(call: Call) -> Iterator[Effect]:
 
 
 _LOG = (
-    "--output=write --ext-diff!execute -O=read -n= -S= -G= -L= --since= --until= --after= --before= --author= --committer= --grep= --format= "
-    "--max-count= --skip= --inter-hunk-context= --color --diff-filter= --stat --no-index --exclude= --glob= --encoding= --word-diff-regex= -U= -l= --ignore-matching-lines= -I="
+    "--output=write --ext-diff!execute -O=read -n= -S= -G= -L= --since= --until= --after= --before= "
+    "--author= --committer= --grep= --format= "
+    "--max-count= --skip= --inter-hunk-context= --color --diff-filter= --stat --no-index --exclude= "
+    "--glob= --encoding= --word-diff-regex= -U= -l= --ignore-matching-lines= -I="
 )
-_PACKS = "--upload-pack= --receive-pack= --exec= -o= --server-option= --depth= --deepen= --shallow-since= --shallow-exclude= -j= --jobs= --filter= --refmap= --negotiation-tip= --repo="
+_PACKS = (
+    "--upload-pack= --receive-pack= --exec= -o= --server-option= --depth= --deepen= --shallow-since= "
+    "--shallow-exclude= -j= --jobs= --filter= --refmap= --negotiation-tip= --repo="
+)
 _CHANGE = program("maybe*", "", "change")
 _LOOK = program("maybe*", _LOG)
 
 GIT = {
-    "log show diff whatchanged diff-tree diff-index diff-files shortlog range-diff cherry ": program("maybe*", _LOG, handler=_no_index),
-    "status rev-parse rev-list ls-files ls-tree describe show-ref show-branch for-each-ref name-rev merge-base count-objects fsck "
-    "check-ignore check-attr check-ref-format check-mailmap var help version get-tar-commit-id patch-id stripspace  merge-tree "
+    "log show diff whatchanged diff-tree diff-index diff-files shortlog range-diff cherry ": program(
+        "maybe*", _LOG, handler=_no_index
+    ),
+    "status rev-parse rev-list ls-files ls-tree describe show-ref show-branch for-each-ref name-rev "
+    "merge-base count-objects fsck "
+    "check-ignore check-attr check-ref-format check-mailmap var help version get-tar-commit-id "
+    "patch-id stripspace merge-tree "
     "diff-pairs fmt-merge-msg column  verify-pack  show-index ": program(
-        "maybe*", "--exclude-from=read -X=read -x= --exclude= --format= --pathspec-from-file=read --output=write --contents=read -c= --sort= --count= --points-at= "
-        "--contains= --merged= --no-merged= --file=read -F=read --abbrev --match= --stdin"
+        "maybe*",
+        "--exclude-from=read -X=read -x= --exclude= --format= --pathspec-from-file=read --output=write "
+        "--contents=read -c= --sort= --count= --points-at= "
+        "--contains= --merged= --no-merged= --file=read -F=read --abbrev --match= --stdin",
     ),
     "verify-commit verify-tag": _LOOK,
-    "grep": program("text maybe*", "-O?!execute --open-files-in-pager!execute -f=read -e= -A= -B= -C= -m= --max-depth= --threads= --ext-grep -n -i -w -l -c --no-index", handler=None),
-    "blame annotate": program("maybe*", "--contents=read -S=read -L= --ignore-rev= --ignore-revs-file=read --since= -M -C"),
+    "grep": program(
+        "text maybe*",
+        "-O?=program!execute --open-files-in-pager?=program!execute -f=read -e= -A= -B= -C= -m= "
+        "--max-depth= --threads= --ext-grep -n -i -w -l -c --no-index",
+        handler=None,
+    ),
+    "blame annotate": program(
+        "maybe*", "--contents=read -S=read -L= --ignore-rev= --ignore-revs-file=read --since= -M -C"
+    ),
     "cat-file": program("text*", "--textconv!execute --filters!execute --path= --batch --batch-check"),
     "hash-object": program("read*", "-w!change -t= --path="),
     "branch": program(
-        "text*", "-d!discard -D!discard --delete!discard -m!change -M!discard --move!change -c!change -C!discard --copy!change -f!discard --force!discard "
-        "-u=protected --set-upstream-to=protected --unset-upstream!protected --edit-description!protected -t!protected --track!protected --contains= --no-contains= "
-        "--merged --no-merged --points-at= --format= --sort= --list -l -a -r -v --all --remotes --verbose --show-current", handler=_branch
+        "text*",
+        "-d!discard -D!discard --delete!discard -m!change -M!discard --move!change -c!change -C!discard "
+        "--copy!change -f!discard --force!discard "
+        "-u=protected --set-upstream-to=protected --unset-upstream!protected --edit-description!protected "
+        "-t!protected --track!protected --contains= --no-contains= "
+        "--merged --no-merged --points-at= --format= --sort= --list -l -a -r -v --all --remotes --verbose "
+        "--show-current",
+        handler=_branch,
     ),
-    "tag": program("text*", "-d!discard --delete!discard -f!discard --force!discard -m= -F=read -u= -s -a -l --list -n? --contains= --no-contains= --merged= --no-merged= --points-at= --sort= --format= -v --verify", handler=_tag),
-    "config": program("text*", "-f=write --file=write --blob= --type= -t= --default= --comment= --global --system --local --worktree!protected -l --list --get --get-all --get-regexp --get-urlmatch "
-        "--get-color --get-colorbool --unset --unset-all -e!protected --edit!protected --add --replace-all --remove-section --rename-section", handler=_config),
+    "tag": program(
+        "text*",
+        "-d!discard --delete!discard -f!discard --force!discard -m= -F=read -u= -s -a -l --list -n? "
+        "--contains= --no-contains= --merged= --no-merged= --points-at= --sort= --format= -v --verify",
+        handler=_tag,
+    ),
+    "config": program(
+        "text*",
+        "-f=write --file=write --blob= --type= -t= --default= --comment= --global --system --local "
+        "--worktree!protected -l --list --get --get-all --get-regexp --get-urlmatch "
+        "--get-color --get-colorbool --unset --unset-all -e!protected --edit!protected --add "
+        "--replace-all --remove-section --rename-section",
+        handler=_config,
+    ),
     "remote": program("text*", "-v --verbose -n -m= -t= --push --all", handler=_remote),
     "stash": program("text*", "-m= --message= -p", handler=_stash),
-    "worktree": program("text*", "", handler=_first_is("list", {"add": "protected", "remove": "discard", "prune": "protected"}, "protected")),
+    "worktree": program(
+        "text*",
+        "",
+        handler=_first_is("list", {"add": "protected", "remove": "discard", "prune": "protected"}, "protected"),
+    ),
     "submodule": program("text*", "", handler=_submodule),
-    "notes": program("text*", "-F=read -m= --ref=", handler=_first_is("list show get-ref", {"remove": "discard", "prune": "discard"})),
-    "reflog": program("text*", _LOG, handler=_first_is("show exists list", {"expire": "discard", "delete": "discard", "": "change"})),
+    "notes": program(
+        "text*", "-F=read -m= --ref=", handler=_first_is("list show get-ref", {"remove": "discard", "prune": "discard"})
+    ),
+    "reflog": program("text*", _LOG, handler=_first_is("show exists list", {"expire": "discard", "delete": "discard"})),
     "bisect": program("text*", "", handler=_bisect),
     "symbolic-ref": program("text*", "-d --delete -m=", handler=_symbolic_ref),
-    "archive": program("text*", "-o=write --output=write --remote= --exec= --format= --prefix= --add-file=read", handler=_archive),
+    "archive": program(
+        "text*", "-o=write --output=write --remote= --exec= --format= --prefix= --add-file=read", handler=_archive
+    ),
     "bundle": program("text write text*", "", "change"),
     "format-patch": program("text*", "-o=write --output-directory=write --signature-file=read", "change"),
     "fetch pull ls-remote fetch-pack send-pack http-fetch": program("text*", _PACKS + " -u?", handler=_transfer),
-    "push": program("text*", _PACKS + " -u!protected --set-upstream!protected -f!discard --force!discard --force-with-lease!discard --mirror!discard --delete!discard -d!discard", handler=_transfer),
-    "clone": program("text*", _PACKS + " -u= -c= --config= --template=exec -b= --branch= --origin= --reference=list --separate-git-dir=write", handler=_transfer),
+    "push": program(
+        "text*",
+        _PACKS + "-u!protected --set-upstream!protected -f!discard --force!discard --force-with-lease!discard "
+        "--mirror!discard --delete!discard -d!discard",
+        handler=_transfer,
+    ),
+    "clone": program(
+        "text*",
+        _PACKS + "-u= -c= --config= --template=exec -b= --branch= --origin= --reference=list --separate-git-dir=write",
+        handler=_transfer,
+    ),
     "svn p4 send-email imap-send daemon http-backend instaweb request-pull lfs": program("text*", "", "network"),
     "credential credential-store credential-cache": program("text*", "", "secret"),
     "init": program("create", "--template=exec --separate-git-dir=write -b=", "protected"),
-    "add commit merge cherry-pick revert am apply mv commit-tree write-tree read-tree update-index sparse-checkout gc repack pack-refs "
-    "pack-objects unpack-objects index-pack prune prune-packed update-server-info rerere mktree mktag replace merge-file multi-pack-index commit-graph stage citool gui": program(
-        "maybe*", "-F=read --file=read --pathspec-from-file=read -t=read --template=read -m= --message= -C= -c= --author= --date= --fixup= --squash= -x= --strategy= -s? -X= --cleanup= "
-        "--output=write --directory= --exclude= --include= -S? --gpg-sign -u? --no-verify", "change"
+    "add commit merge cherry-pick revert am apply mv commit-tree write-tree read-tree update-index "
+    "sparse-checkout gc repack pack-refs "
+    "pack-objects unpack-objects index-pack prune prune-packed update-server-info rerere mktree mktag "
+    "replace merge-file multi-pack-index commit-graph stage citool gui": program(
+        "maybe*",
+        "-F=read --file=read --pathspec-from-file=read -t=read --template=read -m= --message= -C= -c= "
+        "--author= --date= --fixup= --squash= -x= --strategy= -s? -X= --cleanup= "
+        "--output=write --directory= --exclude= --include= -S? --gpg-sign -u? --no-verify",
+        "change",
     ),
     "update-ref": program("text*", "-d!discard -m= --stdin", "change"),
     "rebase": program("text*", "-x=shell --exec=shell -i --onto= -s= -X= --strategy=program", handler=_rebase),
     "reset": program("text*", "--hard --merge --keep --soft --mixed --pathspec-from-file=read", handler=_reset),
-    "checkout": program("text*", "-b= -B= --orphan= -f --force --ours --theirs -p --pathspec-from-file=read -t --track", handler=_checkout),
+    "checkout": program(
+        "text*",
+        "-b= -B= --orphan= -f --force --ours --theirs -p --pathspec-from-file=read -t --track",
+        handler=_checkout,
+    ),
     "switch": program("text*", "-c= -C!discard --create= --orphan= -f --force --discard-changes -t", handler=_checkout),
     "restore": program("maybe*", "--staged -S --worktree -W -s= --source= --pathspec-from-file=read", handler=_restore),
     "clean": program("text*", "-n --dry-run -f -d -x -X -e= --exclude=", handler=_clean),
     "rm": program("text*", "-n --dry-run --cached -r -f --pathspec-from-file=read", handler=_rm),
     "difftool mergetool": program("text*", "-x=program --extcmd=program -t= --tool=", "execute"),
-    "filter-branch filter-repo": program("text*", "--tree-filter=shell --env-filter=shell --index-filter=shell --msg-filter=shell --commit-filter=shell --tag-name-filter=shell", "discard"),
+    "filter-branch filter-repo": program(
+        "text*",
+        "--tree-filter=shell --env-filter=shell --index-filter=shell --msg-filter=shell "
+        "--commit-filter=shell --tag-name-filter=shell",
+        "discard",
+    ),
     "hook": program("text*", "", "execute"),
     "maintenance": program("text*", "", handler=_first_is("", {"start": "persist", "register": "protected"})),
     "": program("text*"),
-}  # fmt: skip
+}
 
 _GLOBAL = (
-    "-C=list -c=gitsetting --config-env=gitsetting --git-dir=exec --work-tree=list --exec-path=program --namespace= -p --paginate --no-pager -P --bare --literal-pathspecs "
-    "--super-prefix= --attr-source= --list-cmds= --html-path --man-path --info-path --version --help -v -h --no-replace-objects --no-optional-locks --no-lazy-fetch"
+    "-C=list -c=gitsetting --config-env=gitsetting --git-dir=exec --work-tree=list "
+    "--exec-path=program --namespace= -p --paginate --no-pager -P --bare --literal-pathspecs "
+    "--super-prefix= --attr-source= --list-cmds= --html-path --man-path --info-path --version --help "
+    "-v -h --no-replace-objects --no-optional-locks --no-lazy-fetch"
 )
 
 PROGRAMS = {
     "git": program("text*", _GLOBAL, subs=GIT),
     "tig gitk lazygit": program("text*", "", "execute"),
-    "hg": program("text*", "", subs={"status log diff cat annotate branch branches tags heads id summary files manifest paths root version help": program("maybe*", "--config=program"), "*": program("text*", "--config=program", "network")}),
-    "svn": program("text*", "", subs={"status info help": program("maybe*", "--config-option=unknown"), "*": program("text*", "", "network")}),
+    "hg": program(
+        "text*",
+        "--config=program",
+        subs={"version help": program("text*"), "*": program("text*", "--config=program", "execute")},
+    ),
+    "svn": program(
+        "text*",
+        "",
+        subs={"status info help": program("maybe*", "--config-option=unknown"), "*": program("text*", "", "network")},
+    ),
     "pre-commit husky lefthook": program("text*", "", "execute"),
     "delta diff-so-fancy": program("maybe*", "--pager=program"),
-}  # fmt: skip
+}

@@ -16,7 +16,7 @@ def code_from(language: str, *options: str, modules: str = ""):
     def handler(call: Call) -> Iterator[Effect]:
         yield from of_options(call)
         words = call.command.args
-        if words and all((word.text or "") in _VERSION for word in words):
+        if len(words) == 1 and words[0].text in _VERSION.get(language, ()):
             return
         given = call.values(*options)
         for word in given:
@@ -27,13 +27,27 @@ def code_from(language: str, *options: str, modules: str = ""):
     return handler
 
 
-_VERSION = frozenset("--version -V -v -VV --help -h -version version --versions -vv --copyright".split())
+# Options that print and end. Python's -v is not one: it goes on to read its input.
+_VERSION = {
+    "python": ("-V", "-VV", "-h"),
+    "node": ("-v", "-h"),
+    "perl": ("-v", "-V", "-h"),
+    "ruby": ("-v", "-h"),
+    "php": ("-v", "-h", "-m", "-i"),
+    "lua": ("-v",),
+}
 
 
 def code(language: str, word: Word) -> Effect:
     """Code in a word. What is unknown of it is a gap, which no analysis takes for harmless."""
     text = "".join("\0" if part is None else part for part in word.parts)
-    return Effect("execute", word, f"runs {language} code that cannot be judged whole", "shell:unknown-code", code=(language, text))
+    return Effect(
+        "execute",
+        word,
+        f"runs {language} code that cannot be judged whole",
+        "shell:unknown-code",
+        code=(language, text),
+    )
 
 
 def _from_elsewhere(call: Call, language: str) -> Iterator[Effect]:
@@ -41,7 +55,9 @@ def _from_elsewhere(call: Call, language: str) -> Iterator[Effect]:
     if modules:
         yield from _module(call, modules[0])
     elif call.operands and call.operands[0].text not in ("-", "/dev/stdin"):
-        yield Effect("execute", call.operands[0], f"runs the {language} file {call.operands[0].text or '…'}", "shell:script")
+        yield Effect(
+            "execute", call.operands[0], f"runs the {language} file {call.operands[0].text or '…'}", "shell:script"
+        )
         yield from _script_place(call.operands[0])
     else:
         yield from _from_stdin(call, language)
@@ -65,10 +81,13 @@ def _from_stdin(call: Call, language: str) -> Iterator[Effect]:
 
 def _module(call: Call, module: Word) -> Iterator[Effect]:
     """`python -m pip list` is pip; a few modules only print."""
-    from . import lookup
     from ..effects import of_words
+    from . import lookup
 
     name = module.text
+    yield Effect(
+        "execute", module, f"runs the module {name or '…'}, which this folder can hold, too", "shell:unknown-code"
+    )
     known = {"pip": "pip", "venv": None, "json.tool": None}.get(name or "", "")
     if name == "json.tool":
         yield from of_operands(call.operands, "read write")
@@ -83,10 +102,6 @@ def _module(call: Call, module: Word) -> Iterator[Effect]:
         yield from of_operands(call.operands, "write*")
     elif name in ("http.server", "SimpleHTTPServer", "smtpd", "aiosmtpd"):
         yield Effect("network", None, "serves files to the network")
-    elif name in ("platform", "sysconfig", "site", "this", "calendar", "", "tokenize", "ast", "dis", ""):
-        yield from of_operands(call.operands, "read*")
-    else:
-        yield Effect("execute", module, f"runs the module {name or '…'}", "shell:unknown-code")
 
 
 def _shell(call: Call) -> Iterator[Effect]:
@@ -104,25 +119,36 @@ def _shell(call: Call) -> Iterator[Effect]:
         via = call.command.via
         if via and not set(via) & PRIVILEGED and call.command.stdin is None and not call.command.redirects:
             yield Effect("spawn-shell", None, f"starts a shell from inside {via[-1]}")
-        if not any(r.op in ("<<", "<<<") and r.text is not None and r.text.text is not None for r in call.command.redirects):
+        if not any(
+            r.op in ("<<", "<<<") and r.text is not None and r.text.text is not None for r in call.command.redirects
+        ):
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
 
 
 def _editor(call: Call) -> Iterator[Effect]:
     """An editor changes its files, and its command mode runs anything."""
     yield from of_options(call)
-    texts = [w.text or "" for w in call.values("-c", "--cmd", "+", "-eval", "--eval")]
+    texts = [w.text or "" for w in call.values("-c", "--cmd", "+", "-eval", "--eval", "-e")]
     text = _input(call)
     if text is not None and text.text is not None:
         texts += text.text.splitlines()
     for line in texts:
-        match = re.match(r"\s*:*\s*(?:\d+|%|\$|\.)?(?:,(?:\d+|\$|\.))?\s*(?:silent!?\s+)?(?:r|w|read|write)?\s*!\s*(.+)", line)
+        match = re.match(
+            r"\s*:*\s*(?:\d+|%|\$|\.)?(?:,(?:\d+|\$|\.))?\s*(?:silent!?\s+)?(?:r|w|read|write)?\s*!\s*(.+)", line
+        )
         if match:
             yield Effect("shell", literal(match[1]), "runs a command from an editor")
             if re.fullmatch(r"\S*sh", match[1].strip()):
                 yield Effect("spawn-shell")
+        elif re.match(r"\s*\(", line):
+            for shell in re.findall(
+                r'\((?:term|shell-command|async-shell-command|call-process|start-process)[^")]*"([^"]*)"', line
+            ):
+                yield Effect("shell", literal(shell), "runs a command from an editor")
         elif re.match(r"\s*:*(?:py\w*|lua|ruby|perl|tcl|call\s+system|term\w*|shell|sh)\b", line):
-            yield Effect("shell", literal(" ".join(re.findall(r"[\"']([^\"']*)[\"']", line)) or ":"), "runs code from an editor")
+            yield Effect(
+                "shell", literal(" ".join(re.findall(r"[\"']([^\"']*)[\"']", line)) or ":"), "runs code from an editor"
+            )
     for word in call.operands:
         yield Effect("write", word)
     yield Effect("execute", None, "edits by commands of its own", "shell:unknown-code")
@@ -133,6 +159,13 @@ def _input(call: Call) -> Word | None:
         if redirect.op in ("<<", "<<<"):
             return redirect.text
     return call.command.stdin.text if call.command.stdin is not None else None
+
+
+def _expect(call: Call) -> Iterator[Effect]:
+    yield Effect("execute", None, "runs Tcl code", "shell:unknown-code")
+    for word in call.values("-c"):
+        for command in re.findall(r"\b(?:spawn|exec|system)\s+([^;\n\]]+)", word.text or ""):
+            yield Effect("shell", literal(command), "runs a command from expect")
 
 
 def _sqlite(call: Call) -> Iterator[Effect]:
@@ -157,35 +190,74 @@ def _sqlite(call: Call) -> Iterator[Effect]:
 
 PRIVILEGED = frozenset({"sudo", "doas", "su", "pkexec", "runuser"})
 _PYTHON = "-c= -m= -W= -X= --check-hash-based-pycs= -B -E -I -O -s -S -u -v -q -i -b -x -d"
-_SHELL = "-c -s -i -l -x -e -u -v -n -p -r -o= -O= --rcfile=exec --init-file=exec --norc --noprofile --posix --login --verbose"
+_SHELL = (
+    "-c -s -i -l -x -e -u -v -n -p -r -o= -O= --rcfile=exec --init-file=exec --norc --noprofile "
+    "--posix --login --verbose"
+)
 _TRUST: Program = program("text*", "", "execute")
 
 PROGRAMS = {
-    "sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash pwsh powershell elvish nu xonsh": program("text*", _SHELL, handler=_shell),
-    "python python2 python3 pypy pypy3 ipython bpython micropython": program("text*", _PYTHON, handler=code_from("python", "-c")),
-    "node nodejs ": program(
-        "text*", "-e= --eval= -p= --print= -r=exec --require=exec --import=exec --loader=exec --experimental-loader=exec --env-file=read -i -c --check --test --watch -pe= "
-        "--inspect --inspect-brk", handler=code_from("node", "-e", "--eval", "-p", "--print", "-pe")
+    "sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash pwsh powershell elvish nu xonsh": program(
+        "text*", _SHELL, handler=_shell
     ),
-    "deno": program("text*", "", subs={"eval": program("text*", "-p", handler=lambda call: (code("node", word) for word in call.operands[:1])),
-        "info types  help": program("maybe*"), "*": _TRUST, "": _TRUST}),
+    "python python2 python3 pypy pypy3 ipython bpython micropython": program(
+        "text*", _PYTHON, handler=code_from("python", "-c")
+    ),
+    "node nodejs ": program(
+        "text*",
+        "-e= --eval= -p= --print= -r=exec --require=exec --import=exec --loader=exec "
+        "--experimental-loader=exec --env-file=read -i -c --check --test --watch -pe= "
+        "--inspect --inspect-brk",
+        handler=code_from("node", "-e", "--eval", "-p", "--print", "-pe"),
+    ),
+    "deno": program(
+        "text*",
+        "",
+        subs={
+            "eval": program("text*", "-p", handler=lambda call: (code("node", word) for word in call.operands[:1])),
+            "info types  help": program("maybe*"),
+            "*": _TRUST,
+            "": _TRUST,
+        },
+    ),
     "perl": program("text*", "-e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -D? -C?", handler=None),
-    "ruby": program("text*", "-e= -r=exec -I=list -C=list -i? -n -p -l -a -F? -w -W? -x? -K?", handler=code_from("ruby", "-e")),
-    "php": program("text*", "-r= -f=exec -B= -R= -E= -F=exec -S=network -t=list -c=exec -d= -z=exec -a -i -m -l=read", handler=code_from("php", "-r", "-B", "-R", "-E")),
+    "ruby": program(
+        "text*", "-e= -r=exec -I=list -C=list -i? -n -p -l -a -F? -w -W? -x? -K?", handler=code_from("ruby", "-e")
+    ),
+    "php": program(
+        "text*",
+        "-r= -f=exec -B= -R= -E= -F=exec -S=network -t=list -c=exec -d= -z=exec -a -i -m -l=read",
+        handler=code_from("php", "-r", "-B", "-R", "-E"),
+    ),
     "lua luajit": program("text*", "-e= -l=exec -i -v -E -W", handler=code_from("lua", "-e")),
-    " wish tclsh expect": _TRUST,
-    "R Rscript julia octave ghci runghc runhaskell scala kotlin groovy jshell java elixir iex erl clojure clj racket guile sbcl swipl gnuplot maxima "
+    "expect": program("text*", "-c= -f=exec", handler=_expect),
+    "wish tclsh": _TRUST,
+    "R Rscript julia octave ghci runghc runhaskell scala kotlin groovy jshell java elixir iex erl "
+    "clojure clj racket guile sbcl swipl gnuplot maxima "
     "gp sage irb tsx ts-node coffee  wasmtime wasmer qemu-x86_64 qemu-system-x86_64 wine mono ": program(
         "text*", "-e= -E= --eval= -o=write -f=exec -file=exec", "execute"
     ),
-    "ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak joe emacs emacsclient mg jed": program(
-        "text*", "-c= --cmd= + -s? -S=exec -u=exec -U=exec -i= -w=write -e -E -n -R -d -es -eval= --eval= -l=exec --load=exec -batch --batch -q -p= --remote-expr=",
+    "emacs emacsclient": program(
+        "text*",
+        "-eval= --eval= -e= -l=exec -load=exec --load=exec -f= -nw -Q -q -batch --batch -t -c -a=program -u=",
+        handler=_editor,
+        single=True,
+    ),
+    "ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak joe mg jed": program(
+        "text*",
+        "-c= --cmd= + -s? -S=exec -u=exec -U=exec -i= -w=write -e -E -n -R -d -es -eval= --eval= -l=exec "
+        "--load=exec -batch --batch -q -p= --remote-expr=",
         handler=_editor,
     ),
     "code subl atom gedit kate zed": program("text*", "", "desktop"),
-    "sqlite3 sqlite duckdb": program("text*", "-cmd= --cmd= -init=exec --init=exec -separator= -header -csv -json -line -readonly -batch", handler=_sqlite, single=True),
+    "sqlite3 sqlite duckdb": program(
+        "text*",
+        "-cmd= --cmd= -init=exec --init=exec -separator= -header -csv -json -line -readonly -batch",
+        handler=_sqlite,
+        single=True,
+    ),
     "crash mdb": _TRUST,
-}  # fmt: skip
+}
 
 
 def _perl(call: Call) -> Iterator[Effect]:
@@ -200,4 +272,6 @@ def _perl(call: Call) -> Iterator[Effect]:
             yield Effect("network")
 
 
-PROGRAMS["perl"] = program("text*", "-e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -D? -C?", handler=_perl)
+PROGRAMS["perl"] = program(
+    "text*", "-e= -E= -M= -m= -I=list -i? -n -p -l? -a -F= -w -0? -s -T -x? -d? -D? -C?", handler=_perl
+)

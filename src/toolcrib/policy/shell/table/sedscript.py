@@ -81,13 +81,17 @@ class _Script:
                 return
 
     def _until(self, delimiter: str) -> str:
-        """The text up to an unescaped delimiter; in a bracket expression it may stand plain."""
+        """The text up to an unescaped delimiter. GNU's sed lets it stand plain in brackets, others do not: unclear."""
         start = self.at
         while True:
             character = self.text[self.at]
             if character == "\\":
                 self.at += 2
                 continue
+            if character == "[":
+                closing = self.text.find("]", self.at + 2)
+                if closing > 0 and delimiter in self.text[self.at : closing]:
+                    raise _Unclear
             self.at += 1
             if character == delimiter:
                 return self.text[start : self.at - 1]

@@ -65,6 +65,13 @@ def _alias(call: Call) -> Iterator[Effect]:
             yield Effect("shell", cut(word, word.start.index("=") + 1), "gives a command another name")
 
 
+def _flock(call: Call) -> Iterator[Effect]:
+    """The lock file is made where it does not exist."""
+    for word in call.operands[:1]:
+        if not (word.text or "").isdigit():
+            yield Effect("create", word)
+
+
 def _unset(call: Call) -> Iterator[Effect]:
     for word in call.operands:
         if (word.text or "").startswith("HIST"):
@@ -80,7 +87,7 @@ def _set(call: Call) -> Iterator[Effect]:
     if not call.command.args:
         yield Effect("unknown", None, "prints variables, the environment's too", "shell:environment")
     for word in call.operands[:1]:
-        if word.text in ("history",) or "+o" in word.start:
+        if word.text == "history" or "+o" in word.start:
             yield Effect("log", None, "turns the shell's history off", "shell:history")
     if call.has("+") and any(w.text == "history" for w in call.operands):
         yield Effect("log", None, "turns the shell's history off", "shell:history")
@@ -116,7 +123,9 @@ def _killed(word: Word) -> Iterator[Effect]:
 
 def _pkill(call: Call) -> Iterator[Effect]:
     pattern = call.operands[0].text if call.operands else None
-    if call.has("-u", "--euid", "-U", "--uid", "-v", "--inverse") or (call.operands and pattern in ("", ".", ".*", "^", "$", "[a-z]")):
+    if call.has("-u", "--euid", "-U", "--uid", "-v", "--inverse") or (
+        call.operands and pattern in ("", ".", ".*", "^", "$", "[a-z]")
+    ):
         yield Effect("kill-all", None, "ends everything that matches so wide a pattern")
     elif pattern in ("systemd", "init", "sshd", "dbus-daemon", "launchd"):
         yield Effect("kill-all", None, "ends a process that the system needs")
@@ -154,15 +163,29 @@ PROGRAMS = {
     "bg fg disown": program("text*"),
     "complete compgen compopt bind": program("text*", "-C=shell -F= -x=shell -W= -A= -G= -P= -S= -X= -o= -f=exec"),
     "kill": program("text*", handler=_kill),
-    "pkill killall skill": program("text*", "-u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G= -I -f -x -n -o", handler=_pkill),
+    "pkill killall skill": program(
+        "text*", "-u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G= -I -f -x -n -o", handler=_pkill
+    ),
     "killall5 xkill": program("text*", "", "kill-all"),
     "printenv": program("text*", handler=_printenv),
     # run what follows
-    "env": program("text*", "-u= --unset= -C=list --chdir=list -S= --split-string= -i -0 --ignore-environment --null", handler=_env),
-    "nohup setsid nice ionice time gtime timeout gtimeout stdbuf unbuffer chronic ts caffeinate taskset chrt cpulimit prlimit "
-    "choom numactl xargs gxargs parallel watch entr flock script exec eval source . busybox toybox not then do else setarch linux64 linux32 "
+    "env": program(
+        "text*", "-u= --unset= -C=list --chdir=list -S= --split-string= -i -0 --ignore-environment --null", handler=_env
+    ),
+    "time gtime": program("text*", "-o=write --output=write -f= --format= -a -p -v -q", wrapper=True),
+    "flock": program("text*", "-s -x -e -u -n -w= -E= -c= -o -F", handler=_flock, wrapper=True),
+    "xargs gxargs": program(
+        "text*",
+        "-a=read --arg-file=read -I= -i? -n= -P= -L= -l? -d= -E= -s= -0 -r -t -p --max-args= --max-procs= "
+        "--replace? --delimiter= --process-slot-var=",
+        wrapper=True,
+    ),
+    "script": program("write", "-c= -q -a -f -e", "execute", wrapper=True),
+    "busybox toybox": program("text*", "--install!system --list --help", wrapper=True),
+    "nohup setsid nice ionice timeout gtimeout stdbuf unbuffer chronic ts caffeinate taskset chrt cpulimit prlimit "
+    "choom numactl parallel watch entr exec eval source . setarch linux64 linux32 "
     "catchsegv dbus-run-session xvfb-run faketime proxychains tsocks torsocks sem": program("text*", wrapper=True),
     "strace ltrace": program("text*", "-o=write -p!process -e= -E= -s= -u=", "execute", wrapper=True),
     "sudo doas gosu su-exec": program("text*", "", "privilege", wrapper=True),
     "su pkexec runuser sg newgrp setpriv capsh machinectl": program("text*", "", "privilege", wrapper=True),
-}  # fmt: skip
+}

@@ -5,11 +5,12 @@ Operands are roles in order: `"read*"` any number of files that are read, `"text
 
     -n=          takes a value that is only text        -o=write     takes a value with a role
     -i           a flag (listed where it must be known) --rm!delete  a flag with an effect of that kind
-    -i@write     a flag that gives the operands a role  -i?          a flag that may have a value attached to it
+    -i@write     a flag that gives the operands a role  -i?          may have a value attached (-O?=program: a role)
 
-Roles are kinds of effect on a path (`read`, `list`, `write`, `create`, `delete`, `modify`, `link`), `text` (nothing), `maybe` (a
-path only if it is spelled like one), `exec` (a file of code, or a program that is run), `shell` (a command line),
-`program` (a program to be run in another's place), `host`, `url` and `remote` (`host:path` or a local path to read).
+Roles are kinds of effect on a path (`read`, `list`, `write`, `create`, `delete`, `move`, `modify`, `link`), `text`
+(nothing), `maybe` (a path only if it is spelled like one), `exec` (a file of code, or a program that
+is run), `shell` (a command line), `program` (a program to be run in another's place), `host`, `url` and `remote`
+(`host:path` or a local path to read).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class Option:
 
     @property
     def risky(self) -> bool:
-        """Whether it does more than change what is printed."""
-        return self.role not in ("text", "read", "list", "maybe") or bool(self.effect or self.operands)
+        """Whether it does more than change what is printed: reads a file, writes one, runs something."""
+        return self.role != "text" or bool(self.effect or self.operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,12 @@ def spread(table: Mapping[str, Program]) -> dict[str, Program]:
     return {name: entry for names, entry in table.items() for name in names.split() or [""]}
 
 
-_OPTION = re.compile(r"(?P<name>--?(?:[^\s=!@?]+|[@?])|\+)(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?")
+_OPTION = re.compile(
+    r"(?P<name>--?(?:[^\s=!@?]+|[@?])|\+)(?P<attached>\?)?(?P<role>=[a-z-]*)?(?P<effect>![a-z-]+)?(?P<operands>@[a-z]+)?"
+)
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_options(text: str) -> dict[str, Option]:
     """The options of a program by name."""
     found: dict[str, Option] = {}
@@ -98,7 +101,7 @@ def parse_options(text: str) -> dict[str, Option]:
             raise ValueError(f"not an option of the table: {token}")
         role = match["role"]
         found[match["name"]] = Option(
-            takes=role is not None,
+            takes=role is not None and match["attached"] is None,
             role=(role or "=")[1:] or "text",
             effect=(match["effect"] or "!")[1:],
             operands=(match["operands"] or "@")[1:],
@@ -107,13 +110,13 @@ def parse_options(text: str) -> dict[str, Option]:
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def is_risky(options: str) -> bool:
-    """Whether a program has an option that makes it do more than print and read."""
+    """Whether a program has an option that does more than change what is printed."""
     return any(option.risky for option in parse_options(options).values())
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_operands(text: str) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
     """Roles of the first operands, of all between (None: there are none), and of the last ones."""
     roles = text.split()

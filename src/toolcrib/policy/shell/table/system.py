@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, of_operands, plain
+from ..effects import Call, Effect, plain
 from .spec import Program, program
 
 
@@ -54,7 +54,7 @@ def _ip(call: Call) -> Iterator[Effect]:
     looks = ("", "show", "list", "ls", "lst", "sh", "s", "get", "help", "l")
     if texts[:1] in (["netns"], ["vrf"]) and verbs not in ([], ["list"], ["show"]):
         yield Effect("namespace")
-    elif texts and texts[0] in ("monitor", "help") or not verbs or verbs[0] in looks:
+    elif (texts and texts[0] in ("monitor", "help")) or not verbs or verbs[0] in looks:
         return
     else:
         yield Effect("firewall")
@@ -85,12 +85,17 @@ def _at(call: Call) -> Iterator[Effect]:
         yield Effect("persist", None, "makes commands run later")
 
 
-def _env_dump(call: Call) -> Iterator[Effect]:
-    return iter(())
+def _ps(call: Call) -> Iterator[Effect]:
+    """BSD's `e` (`ps auxe`) shows the environment of every process."""
+    yield from plain(call)
+    if any("e" in (text or "e") and re.fullmatch(r"[a-zA-Z]*", text or "") for text in call.texts()):
+        yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
 
 
 def _getent(call: Call) -> Iterator[Effect]:
     database = call.operands[0].text if call.operands else None
+    if database in ("passwd", "group"):
+        yield Effect("unknown", None, "lists the users of the machine", "shell:read-outside")
     if database in ("shadow", "gshadow", None):
         yield Effect("secret" if database else "unknown")
     elif database in ("hosts", "ahosts", "ahostsv4", "ahostsv6", "networks") and len(call.operands) > 1:
@@ -118,9 +123,11 @@ _SERVICE = program("text*", "", "service")
 _ASK: Program = program("unknown*", "", "unknown")
 
 SYSTEMCTL = {
-    "status is-active is-enabled is-failed is-system-running list-units list-unit-files list-timers list-sockets list-jobs "
-    "list-dependencies show cat help get-default show-environment list-machines": _LOOKS,
-    "poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency exit switch-root isolate": program("text*", "", "power"),
+    "status is-active is-enabled is-failed is-system-running list-units list-unit-files list-timers "
+    "list-sockets list-jobs "
+    "list-dependencies show cat help get-default list-machines": _LOOKS,
+    "poweroff reboot halt kexec suspend hibernate hybrid-sleep soft-reboot rescue emergency exit "
+    "switch-root isolate": program("text*", "", "power"),
     "enable edit link preset reenable": program("text*", "", "persist"),
     "": _LOOKS,
     "*": _SERVICE,
@@ -128,69 +135,144 @@ SYSTEMCTL = {
 
 PROGRAMS = {
     # inspect
-    "whoami id groups uname who w last lastlog users uptime free vmstat iostat mpstat lscpu lsblk lspci lsusb lsmem lsmod modinfo  "
-    "numastat pgrep pidof pstree ps top htop locale getconf lsb_release ruptime tload nvidia-smi sensors lsipc lslocks cpuid  "
-    " sar pidstat slabtop sw_vers neofetch fastfetch screenfetch inxi ss netstat tput  reset clear tset infocmp": program(
-        "text*", "-K!process --kill!process -D=write --diag=write"
-    ),
+    "whoami id groups uname who w last lastlog users uptime free vmstat iostat mpstat lscpu lsblk "
+    "lspci lsusb lsmem lsmod modinfo "
+    "numastat pgrep pidof pstree top htop locale getconf lsb_release ruptime tload nvidia-smi sensors "
+    "lsipc lslocks cpuid "
+    "sar pidstat slabtop sw_vers neofetch fastfetch screenfetch inxi ss netstat tput reset clear tset "
+    "infocmp": program("text*", "-K!process --kill!process -D=write --diag=write"),
     "stty": _LOOKS,
-    "date gdate": program("text*", "-s!system --set!system -d= --date= -f=read --file=read -r=list --reference=list -I --iso-8601 -R -u --rfc-3339= -j -v=", handler=_date),
+    "ps": program("text*", "-E!unknown", handler=_ps),
+    "date gdate": program(
+        "text*",
+        "-s!system --set!system -d= --date= -f=read --file=read -r=list --reference=list -I --iso-8601 -R "
+        "-u --rfc-3339= -j -v=",
+        handler=_date,
+    ),
     "hostname": program("text*", "-F!system --file!system -b!system -f -s -i -I -d -A -y", handler=_hostname),
     "domainname nisdomainname dnsdomainname": program("text*", handler=_hostname),
     "hostnamectl": program("text*", handler=_only_looks("status", "show", "hostname", kind="system")),
-    "timedatectl localectl": program("text*", handler=_only_looks("status", "show", "list-timezones", "list-locales", "list-keymaps", "timesync-status", kind="system")),
-    "loginctl": program("text*", handler=_only_looks("list-sessions", "session-status", "show-session", "list-users", "user-status", "show-user", "list-seats", kind="service")),
+    "timedatectl localectl": program(
+        "text*",
+        handler=_only_looks(
+            "status", "show", "list-timezones", "list-locales", "list-keymaps", "timesync-status", kind="system"
+        ),
+    ),
+    "loginctl": program(
+        "text*",
+        handler=_only_looks(
+            "list-sessions",
+            "session-status",
+            "show-session",
+            "list-users",
+            "user-status",
+            "show-user",
+            "list-seats",
+            kind="service",
+        ),
+    ),
     "getent": program("text*", "-s= -i", handler=_getent),
-    "dmesg": program("text*", "-c!log -C!log --clear!log --read-clear!log -n!kernel -D!kernel -E!kernel -H -T -l= -f= -w -F=read"),
-    "journalctl": program("text*", "--vacuum-size=!log --vacuum-time=!log --vacuum-files=!log --rotate!log --flush!log --sync -u= -n= -p= --since= --until= -o= -g= -D=read --file=read --root=read", handler=_journalctl),
+    "dmesg": program(
+        "text*", "-c!log -C!log --clear!log --read-clear!log -n!kernel -D!kernel -E!kernel -H -T -l= -f= -w -F=read"
+    ),
+    "journalctl": program(
+        "text*",
+        "--vacuum-size=!log --vacuum-time=!log --vacuum-files=!log --rotate!log --flush!log --sync -u= "
+        "-n= -p= --since= --until= -o= -g= -D=read --file=read --root=read",
+        handler=_journalctl,
+    ),
     "ldd": program("exec*", "-v -u -d -r"),
     "ldconfig": program("text*", "-p", handler=lambda call: iter(()) if call.has("-p") else iter((Effect("system"),))),
-    "man info tldr": program("text*", "-P=program --pager=program -H=program --html=program -C=read -M=read -l=read --local-file=read -k -f -w -s= -S= -e= --preprocessor=program -p="),
+    "man info tldr": program(
+        "maybe*",
+        "-P=program --pager=program -H=program --html=program -C=read -M=read -l=read --local-file=read "
+        "-k -f -w -s= -S= -e= --preprocessor=program -p=",
+    ),
     "fuser": program("text*", "-k --kill -s -m -n= -v", handler=_fuser),
     "logger wall write mesg talk": program("text*", "-f=read", "process"),
     # persistence
     "crontab": program("text*", "-l -r -e -i -u=", handler=_crontab),
     "at batch": program("text*", "-l -V -f=read -q= -t= -m -c", handler=_at),
     "atq": _ASK,
-    "atrm systemd-run update-rc.d chkconfig insserv systemd-tmpfiles anacron launchctl": program("text*", "", "persist"),
+    "atrm systemd-run update-rc.d chkconfig insserv systemd-tmpfiles anacron launchctl": program(
+        "text*", "", "persist"
+    ),
     # power, services, kernel
     "shutdown poweroff reboot halt telinit pm-suspend pm-hibernate rtcwake": program("text*", "", "power"),
     "init": program("text*", handler=_init),
-    "systemctl": program("text*", "-H= -M= -t= -p= -n= --state= --type= --property= --root= -o= -s= --signal= --user --no-pager", subs=SYSTEMCTL),
-    "service rc-service invoke-rc.d": program("text*", handler=lambda call: iter(()) if "status" in call.texts() or call.has("--status-all") else iter((Effect("service"),))),
+    "systemctl": program(
+        "text*",
+        "-H= -M= -t= -p= -n= --state= --type= --property= --root= -o= -s= --signal= --user --no-pager",
+        subs=SYSTEMCTL,
+    ),
+    "service rc-service invoke-rc.d": program(
+        "text*",
+        handler=lambda call: (
+            iter(()) if "status" in call.texts() or call.has("--status-all") else iter((Effect("service"),))
+        ),
+    ),
     "initctl rc-update s6-svc sv supervisorctl svcadm ": _SERVICE,
-    "sysctl": program("text*", "-w!kernel --write!kernel -p!kernel --load!kernel --system!kernel -a -n -e -N -q -r=", handler=_sysctl),
-    "modprobe insmod rmmod depmod kexec kmod dkms setenforce aa-teardown aa-disable aa-complain apparmor_parser semanage setsebool grub-install "
-    "update-grub grub-mkconfig efibootmgr bpftool kpatch update-initramfs mkinitcpio dracut": program("text*", "", "kernel"),
+    "sysctl": program(
+        "text*", "-w!kernel --write!kernel -p!kernel --load!kernel --system!kernel -a -n -e -N -q -r=", handler=_sysctl
+    ),
+    "modprobe insmod rmmod depmod kexec kmod dkms setenforce aa-teardown aa-disable aa-complain "
+    "apparmor_parser semanage setsebool grub-install "
+    "update-grub grub-mkconfig efibootmgr bpftool kpatch update-initramfs mkinitcpio dracut": program(
+        "text*", "", "kernel"
+    ),
     "auditctl  augenrules": program("text*", "", "log"),
     "logrotate": program("text*", "", "log"),
     # mounts, devices, namespaces
     "mount": program("text*", handler=_mount),
-    "umount fusermount fusermount3  swapon swapoff pivot_root switch_root mount.* sshfs bindfs encfs": program("text*", "", "mount"),
+    "umount fusermount fusermount3 swapon swapoff pivot_root switch_root mount.* sshfs bindfs encfs": program(
+        "text*", "", "mount"
+    ),
     "findmnt blkid": _LOOKS,
-    "losetup": program("text*", handler=lambda call: iter(()) if call.has("-l", "-a", "--list") or not call.command.args else iter((Effect("mount"),))),
-    "mkfs mkfs.* mke2fs mkswap mkdosfs newfs wipefs blkdiscard sgdisk parted partprobe cfdisk sfdisk gdisk hdparm cryptsetup dmsetup mdadm "
-    "lvcreate lvremove lvresize lvextend lvreduce vgcreate vgremove vgreduce pvcreate pvremove zpool zfs btrfs e2fsck fsck fsck.* tune2fs "
-    "resize2fs debugfs xfs_repair badblocks dump restore nvme sg_format flashrom fdformat eject diskutil ddrescue partclone": program("text*", "", "device"),
+    "losetup": program(
+        "text*",
+        handler=lambda call: (
+            iter(()) if call.has("-l", "-a", "--list") or not call.command.args else iter((Effect("mount"),))
+        ),
+    ),
+    "mkfs mkfs.* mke2fs mkswap mkdosfs newfs wipefs blkdiscard sgdisk parted partprobe cfdisk sfdisk "
+    "gdisk hdparm cryptsetup dmsetup mdadm "
+    "lvcreate lvremove lvresize lvextend lvreduce vgcreate vgremove vgreduce pvcreate pvremove zpool "
+    "zfs btrfs e2fsck fsck fsck.* tune2fs "
+    "resize2fs debugfs xfs_repair badblocks dump restore nvme sg_format flashrom fdformat eject "
+    "diskutil ddrescue partclone": program("text*", "", "device"),
     "fdisk": program("text*", "-l --list -x", handler=_sysfs_fdisk),
     "pvs vgs lvs pvdisplay vgdisplay lvdisplay smartctl": _ASK,
-    "unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-attach lxc-start runc crun ctr nerdctl": program("text*", "", "namespace", wrapper=True),
+    "unshare nsenter chroot fakechroot bwrap firejail proot systemd-nspawn lxc lxc-attach lxc-start "
+    "runc crun ctr nerdctl": program("text*", "", "namespace", wrapper=True),
     # users
-    "useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd chpasswd gpasswd chsh chfn visudo vipw vigr "
-    "newusers newuidmap newgidmap chage pwconv grpconv authconfig pam-auth-update dscl sudoedit sudoreplay": program("text*", "", "users"),
+    "useradd adduser usermod userdel deluser groupadd addgroup groupmod groupdel delgroup passwd "
+    "chpasswd gpasswd chsh chfn visudo vipw vigr "
+    "newusers newuidmap newgidmap chage pwconv grpconv authconfig pam-auth-update dscl sudoedit "
+    "sudoreplay": program("text*", "", "users"),
     # network configuration
-    "ip": program("text*", "-f= -family= -n!namespace -netns!namespace -o -4 -6 -br -brief -s -d -c -j -p -color -json -details -stats -oneline", handler=_ip, single=True),
+    "ip": program(
+        "text*",
+        "-f= -family= -n!namespace -netns!namespace -o -4 -6 -br -brief -s -d -c -j -p -color -json "
+        "-details -stats -oneline",
+        handler=_ip,
+        single=True,
+    ),
     "ifconfig": program("text*", handler=_ifconfig),
-    "route arp": program("text*", "-n -e -a", handler=lambda call: iter((Effect("firewall"),)) if call.operands else iter(())),
-    "iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig wpa_cli nmcli  ifup ifdown dhclient "
+    "route arp": program(
+        "text*", "-n -e -a", handler=lambda call: iter((Effect("firewall"),)) if call.operands else iter(())
+    ),
+    "iptables ip6tables ebtables arptables nft ufw firewall-cmd pfctl tc ipset iw iwconfig wpa_cli "
+    "nmcli ifup ifdown dhclient "
     "networksetup wg wg-quick openvpn brctl iptables-restore ip6tables-restore  ethtool": program(
-        "text*", "", handler=_only_looks("status", "list", "show", kind="firewall", harmless_alone=False)),
+        "text*", "", handler=_only_looks("status", "list", "show", kind="firewall", harmless_alone=False)
+    ),
     "iptables-save ip6tables-save": _ASK,
     # desktop
-    "xdg-open open xclip xsel pbcopy pbpaste wl-copy wl-paste notify-send osascript xdotool ydotool wmctrl gnome-terminal xterm konsole "
+    "xdg-open open xclip xsel pbcopy pbpaste wl-copy wl-paste notify-send osascript xdotool ydotool "
+    "wmctrl gnome-terminal xterm konsole "
     "screencapture scrot  gsettings dconf dbus-send gdbus busctl say": program("text*", "", "desktop"),
     "xset xrandr setxkbmap": program("text*", "", "desktop"),
     "security secret-tool pass keyctl gnome-keyring op bw vault kwallet-query": program("text*", "", "secret"),
     "gcore": program("text*", "", "secret"),
     "screen tmux dtach abduco zellij": program("unknown*", "", "unknown"),
-}  # fmt: skip
+}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ..effects import Call, Effect, of_operands, of_options, plain, literal
+from ..effects import Call, Effect, literal, of_operands, of_options, plain, sort_words
+from ..parts import Word
 from .sedscript import sed_effects
 from .spec import program
 
@@ -18,7 +19,9 @@ def _sed(call: Call) -> Iterator[Effect]:
     if not scripts and not call.has("-f", "--file") and operands:
         scripts = [operands.pop(0)]
     if call.unsure:
-        yield Effect("unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option")
+        yield Effect(
+            "unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option"
+        )
     for script in scripts:
         if script.text is None:
             yield Effect("unknown", script, "runs a sed script that is known only in part", "shell:unknown-code")
@@ -34,13 +37,13 @@ def _awk(call: Call) -> Iterator[Effect]:
     if not scripts and not call.has("-f", "--file", "-E", "--exec") and operands:
         scripts = [operands.pop(0)]
     for script in scripts:
-        yield from _awk_script(call, script)
+        yield from _awk_script(script)
     inplace = any((word.text or "").startswith("inplace") for word in call.values("-i", "--include"))
     files = [word for word in operands if not re.match(r"[A-Za-z_]\w*=", word.start)]
     yield from of_operands(files, "write*" if inplace else "read*")
 
 
-def _awk_script(call: Call, script) -> Iterator[Effect]:
+def _awk_script(script: Word) -> Iterator[Effect]:
     from ..code import effects_of_code
 
     if script.text is None:
@@ -49,25 +52,33 @@ def _awk_script(call: Call, script) -> Iterator[Effect]:
     yield from effects_of_code("awk", script.text)
 
 
-def _sort_like(call: Call) -> Iterator[Effect]:
-    """uniq's second operand is where it writes."""
-    yield from plain(call)
-
-
 def _jq(call: Call) -> Iterator[Effect]:
-    """The filter is the first operand unless -f names a file of it."""
-    roles = "read*" if call.has("-f", "--from-file", "--args", "--jsonargs") else "text read*"
-    if call.has("-n", "--null-input", "--args", "--jsonargs"):
-        roles = "text*" if call.has("--args", "--jsonargs") else roles
-    for word in call.operands[:1]:
-        if word.text is not None and re.search(r"\b(?:env\b|\$ENV|input_filename)", word.text) and "$ENV" in word.text:
-            yield Effect("secret", word, "prints the whole environment")
-    yield from plain(call, roles)
+    """The filter is the first operand unless -f names a file of it; some options take two values."""
+    words: list[Word] = []
+    rest = list(call.command.args)
+    while rest:
+        word = rest.pop(0)
+        if word.text in ("--arg", "--argjson"):
+            del rest[:2]
+        elif word.text in ("--slurpfile", "--rawfile"):
+            yield from (Effect("read", file) for file in rest[1:2])
+            del rest[:2]
+        else:
+            words.append(word)
+    call = sort_words(call.name, call.program, words, call.command)
+    filters: Sequence[Word] = () if call.has("-f", "--from-file") else call.operands[:1]
+    for word in filters:
+        if word.text is None or re.search(r"\$ENV|\benv\b|\bimport\b|\binclude\b|\binput_filename\b", word.text):
+            yield Effect("unknown", word, "reads the environment or other files from its filter", "shell:unknown-use")
+    files = "read*" if not filters else "text text*" if call.has("--args", "--jsonargs") else "text read*"
+    yield from plain(call, files)
 
 
 def _grep(call: Call) -> Iterator[Effect]:
     """The pattern is the first operand unless -e or -f gave one."""
-    yield from plain(call, "read*" if call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list") else "text read*")
+    yield from plain(
+        call, "read*" if call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list") else "text read*"
+    )
 
 
 def _yq(call: Call) -> Iterator[Effect]:
@@ -91,76 +102,151 @@ def _less(call: Call) -> Iterator[Effect]:
 
 _READS = "-n= -c= --lines= --bytes= -s= --files0-from=read"
 _GREP = (
-    "-e= --regexp= -f=read --file=read -m= --max-count= -A= -B= -C= --after-context= --before-context= --context= --include= "
-    "--exclude= --exclude-from=read --exclude-dir= -d= --directories= -D= --devices= --label= --binary-files= --color --colour -r -R"
+    "-e= --regexp= -f=read --file=read -m= --max-count= -A= -B= -C= --after-context= "
+    "--before-context= --context= --include= "
+    "--exclude= --exclude-from=read --exclude-dir= -d= --directories= -D= --devices= --label= "
+    "--binary-files= --color --colour -r -R"
 )
 
 PROGRAMS = {
     "cat tac nl rev expand unexpand fold fmt pr paste bat batcat ul colrm look tsort wdiff dwdiff icdiff": program(
-        "read*", "-s= -w= -d= -b= -v= -h= -l= -i= -t= -W= -o= -p= --width= --tabs= --delimiters= --separator= --style= --language= "
-        "--line-range= --theme= --number-format= --number-width= --body-numbering= --pager=program"
+        "read*",
+        "-s= -w= -d= -b= -v= -h= -l= -i= -t= -W= -o= -p= --width= --tabs= --delimiters= --separator= "
+        "--style= --language= "
+        "--line-range= --theme= --number-format= --number-width= --body-numbering= --pager=program",
     ),
     "head tail ghead gtail": program("read*", "-n= -c= --lines= --bytes= --pid= -s= --sleep-interval= --retry -f -F"),
     "wc": program("read*", "--files0-from=read"),
     "cut": program("read*", "-d= -f= -c= -b= --delimiter= --fields= --characters= --bytes= --output-delimiter="),
-    "column": program("read*", "-s= -t -c= -o= -N= -R= -H= -O= -E= -T= -W= -r= -i= -p= -n= --separator= --output-separator= --table-columns="),
+    "column": program(
+        "read*",
+        "-s= -t -c= -o= -N= -R= -H= -O= -E= -T= -W= -r= -i= -p= -n= --separator= --output-separator= --table-columns=",
+    ),
     "join": program("read*", "-1= -2= -j= -t= -o= -e= -a= -v="),
     "comm cmp": program("read*", "-n= -i= --bytes= --ignore-initial= --output-delimiter="),
     "diff sdiff diff3 colordiff": program(
-        "read*", "-U= -C= -W= -I= -x= -X=read --exclude-from=read --exclude= -F= -S= --label= -L= -D= --unified --context --color --from-file=read "
-        "--to-file=read --diff-program=program -o=write --output=write -l!execute --paginate!execute --horizon-lines= --width= --tabsize="
+        "read*",
+        "-U= -C= -W= -I= -x= -X=read --exclude-from=read --exclude= -F= -S= --label= -L= -D= --unified "
+        "--context --color --from-file=read "
+        "--to-file=read --diff-program=program -o=write --output=write -l!execute --paginate!execute "
+        "--horizon-lines= --width= --tabsize=",
     ),
     "diffstat": program("read*", "-p= -n= -w= -o=write -f="),
     "sort gsort": program(
-        "read*", "-o=write --output=write -k= -t= -S= -T=write --temporary-directory=write --compress-program=program --files0-from=read --key= "
-        "--field-separator= --buffer-size= --parallel= --batch-size= --random-source=read --sort="
+        "read*",
+        "-o=write --output=write -k= -t= -S= -T=write --temporary-directory=write "
+        "--compress-program=program --files0-from=read --key= "
+        "--field-separator= --buffer-size= --parallel= --batch-size= --random-source=read --sort=",
     ),
     "uniq": program("read write", "-f= -s= -w= --skip-fields= --skip-chars= --check-chars= --group --all-repeated"),
-    "shuf": program("maybe*", "-n= -i= -o=write --output=write --head-count= --input-range= --random-source=read -e --echo"),
+    "shuf": program(
+        "maybe*", "-n= -i= -o=write --output=write --head-count= --input-range= --random-source=read -e --echo"
+    ),
     "tr": program("text*"),
-    "grep egrep fgrep zgrep bzgrep xzgrep zstdgrep ugrep pcregrep pcre2grep": program("text read*", _GREP, handler=_grep),
+    "grep egrep fgrep zgrep bzgrep xzgrep zstdgrep ugrep pcregrep pcre2grep": program(
+        "text read*", _GREP, handler=_grep
+    ),
     "rg": program(
-        "text read*", "-e= --regexp= -f=read --file=read -g= --glob= --iglob= -t= -T= --type= --type-not= --type-add= -A= -B= -C= -m= --max-count= "
-        "--max-depth= -d= --max-filesize= -M= --max-columns= -j= --threads= -r= --replace= --sort= --sortr= --color= --colors= -E= --encoding= "
-        "--ignore-file=read --path-separator= --context-separator= --field-match-separator= --pre=program --pre-glob= --hostname-bin=program --engine= "
+        "text read*",
+        "-e= --regexp= -f=read --file=read -g= --glob= --iglob= -t= -T= --type= --type-not= --type-add= "
+        "-A= -B= -C= -m= --max-count= "
+        "--max-depth= -d= --max-filesize= -M= --max-columns= -j= --threads= -r= --replace= --sort= "
+        "--sortr= --color= --colors= -E= --encoding= "
+        "--ignore-file=read --path-separator= --context-separator= --field-match-separator= --pre=program "
+        "--pre-glob= --hostname-bin=program --engine= "
         "-z!execute --search-zip!execute --files --type-list --after-context= --before-context= --context=",
         handler=_grep,
     ),
-    "ag ack": program("text read*", "-A= -B= -C= -G= -g= -m= --ignore= --ignore-dir= --depth= --pager=program -p=read --path-to-ignore=read --type-add= --ackrc=read"),
-    "sed gsed": program("text read*", "-e= --expression= -f=exec --file=exec -i?!change --in-place!change -l= --line-length= -n -E -r -s -z -u", handler=_sed),
+    "ag ack": program(
+        "text read*",
+        "-A= -B= -C= -G= -g= -m= --ignore= --ignore-dir= --depth= --pager=program -p=read "
+        "--path-to-ignore=read --type-add= --ackrc=read",
+    ),
+    "sed gsed": program(
+        "text read*",
+        "-e= --expression= -f=exec --file=exec -i?!change --in-place!change -l= --line-length= -n -E -r -s -z -u",
+        handler=_sed,
+    ),
     "awk gawk mawk nawk": program(
-        "text read*", "-F= -v= -f=exec --file=exec -E=exec --exec=exec -e= --source= -i= --include= -l=exec --load=exec -o?!change --pretty-print!change "
-        "-d?!change --dump-variables!change -p?!change --profile!change -D!execute --debug!execute --field-separator= --assign= -W=", handler=_awk
+        "text read*",
+        "-F= -v= -f=exec --file=exec -E=exec --exec=exec -e= --source= -i= --include= -l=exec --load=exec "
+        "-o?!change --pretty-print!change "
+        "-d?!change --dump-variables!change -p?!change --profile!change -D!execute --debug!execute "
+        "--field-separator= --assign= -W=",
+        handler=_awk,
     ),
     "jq gojq jaq": program(
-        "text read*", "--arg= --argjson= --slurpfile= --rawfile= -f=read --from-file=read -L=read --indent= --tab -n -r -e -s -c -S --args --jsonargs "
-        "--seq --stream --null-input", handler=_jq
+        "text read*",
+        "--arg= --argjson= --slurpfile= --rawfile= -f=read --from-file=read -L=read --indent= --tab -n -r "
+        "-e -s -c -S --args --jsonargs "
+        "--seq --stream --null-input",
+        handler=_jq,
     ),
-    "yq": program("text read*", "-i --inplace -o= --output-format= -p= --input-format= -I= --indent= -s!change --split-exp!change --from-file=read -P -r -y", handler=_yq),
-    "xmllint": program("read*", "--xpath= --noout --format --schema=read --relaxng=read --dtdvalid=read --output=write -o=write --shell!execute --encode= --pattern= --path="),
-    "xsltproc": program("read*", "-o=write --output=write --param= --stringparam= --path= --writesubtree=write"),
-    "csvcut csvgrep csvlook csvstat csvjson csvsort csvstack csvformat mlr xsv qsv dasel gron miller": program("unknown*", "", "unknown"),
+    "yq": program(
+        "text read*",
+        "-i --inplace -o= --output-format= -p= --input-format= -I= --indent= -s!change --split-exp!change "
+        "--from-file=read -P -r -y",
+        handler=_yq,
+    ),
+    "xmllint": program(
+        "read*",
+        "--xpath= --noent!unknown --dtdload!unknown --dtdattr!unknown --valid!unknown --postvalid!unknown "
+        "--xinclude!unknown --loaddtd!unknown --catalogs!unknown --noout --format --schema=read "
+        "--relaxng=read --dtdvalid=read --output=write -o=write --shell!execute --encode= --pattern= "
+        "--path=",
+    ),
+    "xsltproc": program(
+        "read*", "-o=write --output=write --param= --stringparam= --path= --writesubtree=write", "execute"
+    ),
+    "csvcut csvgrep csvlook csvstat csvjson csvsort csvstack csvformat mlr xsv qsv dasel gron miller": program(
+        "unknown*", "", "unknown"
+    ),
     # bytes
     "xxd": program("read write", "-c= -l= -s= -g= -o= -n= -r -p -i"),
-    "od hexdump hd hexyl": program("read*", "-A= -t= -N= -j= -w= -S= -n= -s= -e= -f=read -v -c -C -x --format= --address-radix= --read-bytes= --skip-bytes="),
+    "od hexdump hd hexyl": program(
+        "read*",
+        "-A= -t= -N= -j= -w= -S= -n= -s= -e= -f=read -v -c -C -x --format= --address-radix= --read-bytes= "
+        "--skip-bytes=",
+    ),
     "strings": program("read*", "-n= -t= -e= -T= --bytes= --radix= --encoding= -s="),
-    "nm objdump readelf size addr2line c++filt  pahole otool lipo": program("maybe*", "-j= -m= -M= -b= -e= --section= --target= --architecture= -C --demangle --start-address= --stop-address="),
-    "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum xxh64sum crc32 sha3sum": program("read*", "-a= --algorithm= -l= --length= -s="),
-    "base64 base32 basenc": program("read*", "-w= --wrap= -d -D --decode -i=read -o=write --input=read --output=write -b="),
+    "nm objdump readelf size addr2line c++filt pahole otool lipo": program(
+        "maybe*",
+        "-j= -m= -M= -b= -e= --section= --target= --architecture= -C --demangle --start-address= --stop-address=",
+    ),
+    "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum "
+    "xxh64sum crc32 sha3sum": program("read*", "-a= --algorithm= -l= --length= -s="),
+    "base64 base32 basenc": program(
+        "read*", "-w= --wrap= -d -D --decode -i=read -o=write --input=read --output=write -b="
+    ),
     "iconv": program("read*", "-f= -t= -o=write --output=write --from-code= --to-code="),
     "dos2unix unix2dos": program("write*", "-c= -n"),
     "recode": program("text write*"),
     # compute
     "seq": program("text*", "-s= -f= -w --separator= --format="),
-    "factor numfmt expr bc dc units primes jot": program("text*", "-f=exec --file=exec -e= --from= --to= --field= -d= --format= --suffix= --padding= --delimiter="),
+    "bc": program("read*", "-l -q -i -e= -f=read"),
+    "dc": program("text*", "", "execute"),
+    "factor numfmt expr units primes jot": program(
+        "text*", "-f=read --file=read -e= --from= --to= --field= -d= --format= --suffix= --padding= --delimiter="
+    ),
     "yes": program("text*"),
     "cal ncal": program("text*", "-m= -d= -A= -B= -y -3 -j"),
-    "figlet toilet cowsay lolcat fortune": program("text*", "-f=read -d=read"),
+    "figlet toilet lolcat fortune": program("maybe*", "-f=read -d=read"),
+    "cowsay cowthink": program("text*", "-f=exec -e= -T= -W="),
     "aspell hunspell ispell": program("unknown*", "", "unknown"),
     "pygmentize highlight glow mdcat": program("unknown*", "-o=write", "unknown"),
-    "tokei cloc scc loc": program("list*", "--list-file=read --out=write --report-file=write --output= -o= --exclude-dir= -e= -t= --include-lang=", ""),
+    "tokei scc": program(
+        "list*",
+        "--list-file=read --out=write --report-file=write --output= -o= --exclude-dir= -e= -t= --include-lang=",
+        "",
+    ),
     "envsubst gettext ngettext": program("text*"),
     "pdftotext": program("read write", "-f= -l= -r="),
-    "pdfinfo  identify mediainfo ffprobe": program("read*", "-format= -show_entries= -of= -v= -print_format= -select_streams= -i=read", single=True),
-    "less more most pg": program("read*", "-p= -P= -j= -x= -z= -b= -t= -T=read -k=exec -K= -o=write -O=write --log-file=write --lesskey-src=exec +", handler=_less),
-}  # fmt: skip
+    "pdfinfo  identify mediainfo ffprobe": program(
+        "read*", "-format= -show_entries= -of= -v= -print_format= -select_streams= -i=read", single=True
+    ),
+    "less more most pg": program(
+        "read*",
+        "-p= -P= -j= -x= -z= -b= -t= -T=read -k=exec -K= -o=write -O=write --log-file=write --lesskey-src=exec +",
+        handler=_less,
+    ),
+}
