@@ -7,6 +7,8 @@ problem. So a known word that is wrong fails as surely as a command that was mis
 from __future__ import annotations
 
 import random
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -44,8 +46,56 @@ COMMANDS = [
     'a $"b"', "a #b", "a b#c", "alias q=a", "mapfile x <<< a", "getopts ab x", "let x=1", "a $x*", 'a \\"',
     'a "\\$x\\\\"', "a '$x'", "a ${#x}", "a ${!x}", "x=y; y=a", "${x:=b}", "a ${z:=b}", "OLDPWD=/ ; a $PWD", "a $HOME",
     "HOME=/h; a ~", "true && x=2", "false || x=3", "exit", "readonly x", "declare -i x", "x='a  b'", "x='*'",
-    "x='{a,b}'",    "x=a:b", 'a "${x[@]}" $*', "unset -f f", "exec a", "declare -A m", "x=' a '", "a {1..3}{,x} {b..d}", "{a,'b c'}",
+    "x='{a,b}'", "x=a:b", 'a "${x[@]}" $*', "unset -f f", "exec a", "declare -A m", "x=' a '",
+    "a {1..3}{,x} {b..d}", "{a,'b c'}",
 ]  # fmt: skip
+
+
+WORD_PIECES = [
+    "a", "bc", "-rf", "/", ".", "1", "=", ":", ",", "%", "@", "^", "+", "''", '""', "'x y'",
+    '"x  y"', "'a\"b'", "'$x'", '"$x"',
+    "$x", "${x}", '"${x}"', "\\ ", "\\'", "\\\"", "\\$", "\\\\", "\\\n", "$'\\n'", "$'\\x41\\x4'",
+    "$'\\101\\60'", "$'\\u00e9'",
+    "$'\\U1F600'", "$'\\cA\\e'", "$'a\\'b'", "$'\\z\\\"'", '$"q"', "{a,b}", "{1..3}", "{3..1}",
+    "{a..c}", "{01..03}", "{1..9..4}",
+    "{a,{b,c}}", "{,x}", "{x}", "{", "}", "{}", "{a,b", "{a..b", "{'a b',c}", "{$x,y}", "~", "~/",
+    "~x", "x=~", "x=a:~", "x:~",
+    "$IFS", "${IFS}", '"$IFS"', "$s", '"$s"', "$e", '"$e"', "${s#a}", "${s%d}", "${s/b/z}",
+    "${s:1}", "${s:1:2}", "${s^}", "${s^^}",
+    "${#s}", "${n,,}", "${e:-d}", "${e-d}", "${s:+p}", "${e:+p}", "${!r}", "$(echo v w)", '"$(echo v w)"', "`echo q`",
+    "$(printf '%s,' 1 2)", "#", "é", "!", "[", "]", "[x", "*", "?", "'*'", "\\*", '"\\$x"',
+    '"\\a\\\\"', "${a[0]}", '"${a[@]}"',
+    "${a[@]}", "$(( 1 ))", "${c}", '"${c}"', "$((", "$", "$%", "${s:-'q r'}", '"${e:-q r}"', "${e:-q r}", "{b..d},",
+]  # fmt: skip
+SETUP = "x=v s='ab cd' e= n=QR r=s c='p:q *' a=('i j' k)"
+
+
+@pytest.mark.parametrize(("seed", "words"), [(9, 800), pytest.param(10, 20_000, marks=pytest.mark.slow)])
+def test_known_words_are_bashs_own(seed: int, words: int) -> None:
+    """Words made of pieces of every kind of quoting and expansion, many to a process."""
+    rng = random.Random(seed)
+    texts = ["".join(rng.choices(WORD_PIECES, k=rng.randint(1, 6))) for _ in range(words)]
+    known: list[tuple[str, list[str]]] = []
+    for text in texts:
+        for ifs in ("", "IFS=: ", "IFS= "):
+            full = f"{SETUP} {ifs}\nput {text}"
+            script = read_script(full, "/", "/home/u")
+            argv = [word.text for word in script.commands[-1].words] if not script.problems else [None]
+            if None not in argv:
+                known.append((full, [text for text in argv if text is not None]))
+    assert len(known) > words
+    batch = "".join(f"( eval {shlex.quote(full)} ) 2>/dev/null; printf '\\2\\0'\n" for full, _ in known)
+    result = subprocess.run(
+        ["/bin/bash", "-s"],
+        input=f"put() {{ printf '%s\\0' put \"$@\"; }}\n{batch}".encode(),
+        env={"HOME": "/home/u", "LC_ALL": "C.UTF-8", "PATH": "/nonexistent"},
+        cwd="/",
+        capture_output=True,
+        check=True,
+    )
+    answers = result.stdout.decode().split("\2\0")
+    for (full, argv), answer in zip(known, answers, strict=False):
+        assert answer.split("\0")[:-1] == argv, full
 
 
 def text_of_signs(rng: random.Random) -> str:

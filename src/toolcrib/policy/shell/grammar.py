@@ -903,7 +903,7 @@ class Parser:
             self.i = match.end()
             if s.startswith("\\\n", self.i):
                 raise self.error("a line is continued inside an expansion")
-            return (Param(match.group(), quoted),)
+            return (Param(match.group(), quoted, bare=True),)
         if following and following in "0123456789@*#?$!-":
             self.i += 2
             return (Param(following, quoted),)

@@ -29,6 +29,7 @@ class Param:
     subscript: tuple[Piece, ...] | None = None
     op: str = ""
     arg: tuple[Piece, ...] = ()
+    bare: bool = False  # without braces, so that letters put behind it would lengthen its name
 
 
 @dataclass(slots=True)

@@ -167,6 +167,8 @@ def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> l
     """The arguments that brace-free pieces become; `braced` ones came out of braces."""
     out: list[_Field] = []
     current = _Field()
+    # A dollar sign that begins nothing keeps bash 5.2 from splitting the word it stands in, sometimes.
+    odd = any(isinstance(piece, Lit) and piece.quoted and piece.text == "$" for piece in pieces)
     for index, piece in enumerate(pieces):
         if isinstance(piece, Lit):
             if index == 0 and not piece.quoted and "~" in piece.text:
@@ -200,7 +202,7 @@ def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> l
                 for part in value:
                     current.add(part, True)
             else:
-                current = _split(value, out, current, runner.state.ifs())
+                current = _split(value, out, current, None if odd else runner.state.ifs())
     if current.present:
         out.append(current)
     return out
@@ -475,7 +477,20 @@ def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
             atoms.extend(piece.text)
         else:
             atoms.append(piece)
-    return [_join(word) for word in _braces(atoms, 0)]
+    expanded = _braces(atoms, 0)
+    if expanded[0] is not atoms:
+        for word in expanded:
+            _check_names(word)
+    return [_join(word) for word in expanded]
+
+
+def _check_names(word: list[str | Piece]) -> None:
+    """Raise where braces put letters behind a `$name` or a lone dollar sign: bash expands the text they make."""
+    for piece, after in pairwise([*word, ""]):
+        lone = isinstance(piece, Lit) and piece.quoted and piece.text == "$"
+        letter = isinstance(after, str) and (after == "_" or after.isalnum())
+        if lone or (letter and isinstance(piece, Param) and piece.bare):
+            raise Unsure("braces make the name of a variable")
 
 
 def _braces(atoms: list[str | Piece], depth: int) -> list[list[str | Piece]]:
