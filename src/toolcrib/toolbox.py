@@ -78,6 +78,7 @@ class Toolbox:
         self._shell: ShellTools | None = None
         self._sandbox: Sandbox | None = None
         self._sandbox_lock = threading.Lock()
+        self._probing: list[Tool] = []  # whose judgement would wait for the sandbox's probes
         self._watchdog: Watchdog | None = None
         self._background: _LoopThread | None = None
         self._closers: list[Callable[[], object]] = []
@@ -207,6 +208,8 @@ class Toolbox:
                 # all workspaces' state, not this one's alone: a granted folder may take it in
                 settings = sandbox_settings(self.settings, self.state.path.parent, config_home())
                 self._sandbox = select_sandbox(settings, self.workspace.root)
+                while self._probing:
+                    self._probing.pop().judge_blocks = False
             return self._sandbox
 
     def _walled(self) -> bool:
@@ -414,6 +417,9 @@ class Toolbox:
             closers=self._closers,
             rules=command_rules(settings), hider=self._hider,
         )  # fmt: skip
+        self._probing = [tool for tool in tools if tool.category == "shell" and not tool.judge_blocks]
+        for tool in self._probing:
+            tool.judge_blocks = True
         disabled = set(settings.tools.disabled)
         self.missing += [(tool.name, "disabled by tools.disabled") for tool in tools if tool.name in disabled]
         return [tool for tool in tools if tool.name not in disabled]

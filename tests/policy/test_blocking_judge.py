@@ -6,16 +6,20 @@ import asyncio
 import threading
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from toolcrib.config import Settings
 from toolcrib.core.context import ToolContext
+from toolcrib.core.errors import SandboxUnavailable
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
 from toolcrib.core.verdict import Judgement
 from toolcrib.policy import policy
 from toolcrib.policy.policy import Policy
+from toolcrib.toolbox import Toolbox
 
 
 def made(seconds: float, seen: list[int]) -> Tool:
@@ -49,6 +53,38 @@ async def test_it_runs_in_a_thread_and_the_loop_goes_on() -> None:
     ticking.cancel()
     assert ticks > 3
     assert threading.get_ident() not in seen
+
+
+async def test_the_probes_of_the_sandbox_do_not_block_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolcrib.boundary import sandbox
+
+    threads: list[int] = []
+
+    def slow(*_: Any) -> Any:
+        threads.append(threading.get_ident())
+        time.sleep(0.3)
+        raise SandboxUnavailable("none here")
+
+    monkeypatch.setattr(sandbox, "select_sandbox", slow)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    with Toolbox.open(tmp_path / "work") as box:  # `with` does not warm it up
+        await box.call("exec", {"command": "make"})
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_once_the_sandbox_is_known_commands_are_judged_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "work").mkdir()
+    settings = Settings.model_validate({"workspace": tmp_path / "work", "sandbox": {"backend": "none"}})
+    with Toolbox.open(settings=settings) as box:
+        tool = box.registry.require("exec")
+        assert tool.judge_blocks
+        box.sandbox()
+        assert not tool.judge_blocks
 
 
 async def test_one_that_takes_too_long_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
