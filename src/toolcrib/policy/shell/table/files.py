@@ -194,7 +194,7 @@ PROGRAMS = {
     "cp gcp": program("read* write", _COPY),
     "install ginstall": program(
         "read* write",
-        _COPY + "-m= --mode= -o= --owner= -g= --group= -d@create --directory@create --strip-program=program -D -C -s",
+        _COPY + " -m= --mode= -o= --owner= -g= --group= -d@create --directory@create --strip-program=program -D -C -s",
     ),
     "mv": program("move* write", "-t=write --target-directory=write -S= --suffix= --backup -b --no-copy --exchange -Z"),
     "rename prename file-rename": program("shell write*", "-n -v -f", "execute"),

@@ -364,13 +364,13 @@ GIT = {
     "fetch pull ls-remote fetch-pack send-pack http-fetch": program("text*", _PACKS + " -u?", handler=_transfer),
     "push": program(
         "text*",
-        _PACKS + "-u!protected --set-upstream!protected -f!discard --force!discard --force-with-lease!discard "
+        _PACKS + " -u!protected --set-upstream!protected -f!discard --force!discard --force-with-lease!discard "
         "--mirror!discard --delete!discard -d!discard",
         handler=_transfer,
     ),
     "clone": program(
         "text*",
-        _PACKS + "-u= -c= --config= --template=exec -b= --branch= --origin= --reference=list --separate-git-dir=write",
+        _PACKS + " -u= -c= --config= --template=exec -b= --branch= --origin= --reference=list --separate-git-dir=write",
         handler=_transfer,
     ),
     "svn p4 send-email imap-send daemon http-backend instaweb request-pull lfs": program("text*", "", "network"),
