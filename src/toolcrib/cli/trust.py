@@ -22,7 +22,7 @@ def trust(
     listed: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Trust this workspace's file no longer.")] = False,
 ) -> int:
-    """Trust the project's toolcrib.toml, exactly as it is now.
+    """Trust the project's toolcrib.toml, and settings in it that rules are imported from, exactly as they are now.
 
     Until then only what tightens counts. It is shown first, and asked about unless --yes. A change ends the trust.
     """
@@ -35,34 +35,39 @@ def trust(
     if options.config:
         raise Usage("a file named by --config is trusted by being named; leave --config out")
     settings = options.settings(quiet=True)
-    file = settings.project
-    if file is None:
+    files = [*([settings.project] if settings.project else []), *settings.imported]
+    if not files:
         if revoke and _revoke_absent(store, settings.workspace):
             show.say("Trusted no longer.")
             return OK
         show.error(f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}")
         return USAGE
     if revoke:
-        was = store.revoke(file.path)
-        show.say(f"{file.path} is trusted no longer." if was else f"{file.path} was not trusted.")
+        for file in files:
+            was = store.revoke(file.path)
+            show.say(f"{file.path} is trusted no longer." if was else f"{file.path} was not trusted.")
         return OK
     if os.environ.get("TOOLCRIB_CONFIG"):
         raise Usage("TOOLCRIB_CONFIG names the configuration, so the project's is not read; unset it first")
-    if store.status(file) == "trusted":
-        show.say(f"{file.path} is trusted already.")
+    open_ = [file for file in files if store.status(file) != "trusted"]
+    named = " and ".join(str(file.path) for file in open_ or files)
+    if not open_:
+        show.say(f"{named}: trusted already.")
         return OK
     if settings.ignored:
-        show.say(f"{file.path} would be allowed to say:", "bold")
+        show.say(f"{named} would be allowed to say:", "bold")
         for item in settings.ignored:
             # In full and as it stands: what is to be trusted must be seen, even where it might hold a secret.
             show.say(f"  {one_line(item.key)} = {_whole(item.value)}")
     else:
-        show.say(f"{file.path} only tightens, and does so without trust.")
-    if not options.yes and not show.confirm("Trust this file, as it is now?"):
+        show.say(f"{named}: only tightens, and does so without trust.")
+    question = "Trust this file, as it is now?" if len(open_) == 1 else "Trust these files, as they are now?"
+    if not options.yes and not show.confirm(question):
         show.error("not trusted (say yes at a terminal, or use --yes)")
         return REFUSED
-    store.trust(file)  # exactly what was read and shown, even if the file was changed meanwhile
-    show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends it.")
+    for file in open_:
+        store.trust(file)  # exactly what was read and shown, even if the file was changed meanwhile
+        show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends it.")
     return OK
 
 

@@ -54,9 +54,13 @@ def refused_by_effects(call: Call, rules: Iterable[Bound]) -> tuple[Rule, Certai
 
 
 def _meets(pattern: FilePattern, touched: Touched) -> Certainty:
-    if pattern.refuses(touched.file):
+    if pattern.refuses(touched.file) or (touched.reads and not touched.unknown and _lists_all(pattern, touched.file)):
         return "yes"
     return "maybe" if touched.below and pattern.means_inside(touched.file) else "no"
+
+
+def _lists_all(pattern: FilePattern, file: File) -> bool:
+    return file.is_dir and pattern.refuses_all_in(file)
 
 
 def _touched(call: Call) -> Iterator[Touched]:

@@ -12,6 +12,7 @@ from ...core.tool import Access, Tool
 from .globs import PathGlob, parse_glob
 
 _HALF = re.compile("[\\ud800-\\udc7f\\udd00-\\udfff]")  # of characters; those between stand for bytes
+_ANYTHING = "\ue000"  # a name that no pattern spells
 MOST_ENTRIES = 20_000
 """Entries of a directory that are looked at for what a rule means inside it: some 50 ms."""
 
@@ -70,6 +71,11 @@ class FilePattern:
             for glob in self.globs
             for path in {file.spelled, file.real}
         )
+
+    def refuses_all_in(self, directory: File) -> bool:
+        """Whether it means a directory, or whatever is in it (`secrets/**`): then to look through it is refused, too."""
+        inside = File(f"{directory.spelled}/{_ANYTHING}", f"{directory.real}/{_ANYTHING}", directory.access)
+        return self.refuses(directory) or self.refuses(inside)
 
     def allows(self, file: File) -> bool:
         """Whether it means the file by its spelling and by what it really is."""

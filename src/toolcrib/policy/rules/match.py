@@ -129,7 +129,7 @@ class Bound:
         for file in call.files:
             if file.access not in self.access:
                 continue
-            if self.files.refuses(file):
+            if self.files.refuses_all_in(file) if file.access == "search" else self.files.refuses(file):
                 return "yes"
             if file.access in WRITES and self.files.means_inside(file):
                 found = "maybe"  # the whole directory goes, with what is in it

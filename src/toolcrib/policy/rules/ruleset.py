@@ -179,7 +179,7 @@ class RuleSet:
         patterns = [
             each.files for each in (*compiled.deny, *compiled.ask)
             if each.files is not None and "read" in each.access
-            and not each.files.refuses(above) and each.files.reaches_below(below)
+            and not each.files.refuses_all_in(above) and each.files.reaches_below(below)
         ]  # fmt: skip
         if not patterns:
             return None

@@ -1,0 +1,255 @@
+"""Rules of all layers: their origin, whose count, Claude Code's files, and those a person said "always" to."""
+
+import json
+import multiprocessing
+import os
+
+import pytest
+
+from toolcrib.config.files import read_config_file
+from toolcrib.config.remembered import forget, remember, remembered_layers, rules_file
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.tool import FunctionTool
+from toolcrib.policy.rules.suggest import suggest
+
+
+def said(settings):
+    return [(rule.verdict, rule.text, rule.source.layer) for rule in settings.all_rules]
+
+
+def home_of(place):
+    return place.home / ".config/toolcrib"
+
+
+def test_rules_of_every_layer_keep_their_origin(place):
+    user = place.user('[rules]\ndeny = ["exec(rm *)"]\nallow = ["read_file"]\n')
+    place.project('[permissions]\nask = ["Bash(git push *)"]\nallow = ["Bash"]\n')
+    remember(place.workspace, "allow", "exec(=npm test)", home_of(place))
+    remember(None, "ask", "deploy", home_of(place))
+    settings = place.load(environ={"TOOLCRIB_RULES__DENY": "WebSearch"}, flags={"rules.ask": ["WebFetch"]})
+    assert sorted(said(settings)) == sorted([
+        ("ask", "deploy", "user"),
+        ("allow", "exec(=npm test)", "remembered"),
+        ("deny", "exec(rm *)", "user"),
+        ("allow", "read_file", "user"),
+        ("ask", "Bash(git push *)", "project"),
+        ("deny", "WebSearch", "environment"),
+        ("ask", "WebFetch", "flags"),
+    ])  # fmt: skip
+    assert [rule.source.where for rule in settings.all_rules if rule.text == "exec(rm *)"] == [f"{user}:2"]
+    assert any("rules.allow = Bash" in str(item) for item in settings.ignored)
+    place.trust.trust(settings.project)
+    assert ("allow", "Bash", "project") in said(place.load())
+
+
+def test_the_same_table_twice_is_no_reason_to_lose_one(place):
+    place.user('[[rules.deny]]\ntool = "x"\nargs = {n = 1}\n')
+    place.project('[[rules.deny]]\ntool = "x"\nargs = {n = true}\n')
+    assert len(place.load().all_rules) == 2
+
+
+def test_rules_may_be_a_list_of_tables(place):
+    place.user('[[rules]]\nverdict = "ask"\ntool = "mcp__github__*"\nreason = "look first"\n')
+    (rule,) = place.load().all_rules
+    assert (rule.verdict, rule.reason) == ("ask", "look first")
+    place.user('[[rules]]\ntool = "x"\n')
+    with pytest.raises(ConfigError, match="verdict"):
+        place.load()
+
+
+def test_a_wrong_rule_names_its_file(place):
+    place.user('mode = "observer"\n[rules]\ndeny = ["Bash("]\n')
+    with pytest.raises(ConfigError, match=r"config\.toml:3: rule Bash\("):
+        place.load()
+
+
+def test_an_example_that_does_not_hold_names_file_rule_and_example(place):
+    place.user('[[rules.ask]]\ntool = "Bash(git push *)"\nmatch = ["git push x", "git pull"]\n')
+    with pytest.raises(ConfigError, match=r"config\.toml:1: rule .*git push.*does not match 'git pull'"):
+        place.load()
+
+
+def test_a_rule_that_can_never_match_is_a_warning(place):
+    place.user('[rules]\nallow = ["mcp__*"]\n')
+    assert any("can never match" in warning for warning in place.load().warnings)
+
+
+# Claude Code's settings
+
+
+def claude(folder, **permissions):
+    path = folder / ".claude/settings.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"model": "x", "permissions": permissions, "hooks": {}}))
+    return path
+
+
+def test_claude_codes_own_settings_count_as_the_persons(place):
+    path = claude(place.home, allow=["Bash(npm test)", "Bash("], deny=["Read(/x)"])
+    place.user(f'[rules]\nimport = ["{path}"]\n')
+    settings = place.load()
+    assert said(settings) == [("deny", "Read(/x)", "claude"), ("allow", "Bash(npm test)", "claude")]
+    assert settings.all_rules[0].source.base == str(path.parent)
+    assert any("left out" in warning for warning in settings.warnings)
+
+
+def test_those_of_the_project_only_tighten_until_they_are_trusted(place):
+    path = claude(place.workspace, allow=["Bash"], deny=["Read(/x)"])
+    place.user('[rules]\nimport = [".claude/settings.json", ".claude/settings.local.json"]\n')
+    settings = place.load()
+    assert said(settings) == [("deny", "Read(/x)", "claude")]
+    assert settings.all_rules[0].source.base == str(place.workspace)
+    assert not settings.trusted
+    assert "Bash" in str(settings.ignored[0])
+    assert any("there is no" in warning for warning in settings.warnings)
+    place.trust.trust(settings.imported[0])
+    assert ("allow", "Bash", "claude") in said(place.load())
+    path.write_text(path.read_text() + " ")
+    assert ("allow", "Bash", "claude") not in said(place.load())
+
+
+def test_an_untrusted_project_imports_nothing(place):
+    claude(place.home, allow=["Bash"])
+    place.project(f'[rules]\nimport = ["{place.home}/.claude/settings.json"]\n')
+    settings = place.load()
+    assert said(settings) == []
+    assert any("rules.imports" in str(item) for item in settings.ignored)
+
+
+def test_a_refusal_of_an_import_that_cannot_be_read_is_an_error(place):
+    path = claude(place.home, deny=["Bash("])
+    place.user(f'[rules]\nimport = ["{path}"]\n')
+    with pytest.raises(ConfigError, match=r"settings\.json"):
+        place.load()
+
+
+@pytest.mark.parametrize(
+    ("mode", "ours", "note"),
+    [("default", "assistant", ""), ("acceptEdits", "assistant", ""), ("plan", "observer", ""),
+     ("dontAsk", "assistant", "refused where nobody"), ("bypassPermissions", "observer", "does not count")],
+)  # fmt: skip
+def test_modes_of_claude_code(place, mode, ours, note):
+    place.user('mode = "observer"\n')
+    place.project(json.dumps({"permissions": {"defaultMode": mode}}), "toolcrib.json")
+    place.trust.trust(read_config_file(place.workspace / "toolcrib.json"))
+    settings = place.load()
+    assert settings.mode == ours
+    assert any(note in warning for warning in settings.warnings) or not note
+
+
+def test_no_spelling_of_an_untrusted_file_loosens_the_mode(place):
+    place.user('mode = "observer"\n')
+    for mode in ("default", "bypassPermissions", "acceptEdits"):
+        place.project(json.dumps({"permissions": {"defaultMode": mode}}), "toolcrib.json")
+        assert place.load().mode == "observer"
+
+
+def test_an_unknown_mode_of_claude_code_is_an_error(place):
+    place.project(json.dumps({"permissions": {"defaultMode": "yolo"}}), "toolcrib.json")
+    with pytest.raises(ConfigError, match="yolo"):
+        place.load()
+
+
+def test_additional_directories_are_granted_by_trusted_files_alone(place):
+    (place.home / "more").mkdir()
+    text = json.dumps({"permissions": {"additionalDirectories": [str(place.home / "more")]}})
+    place.project(text, "toolcrib.json")
+    assert place.load().sandbox.write_roots == []
+    (place.workspace / "toolcrib.json").unlink()
+    place.user(text, "config.json")
+    assert place.load().sandbox.write_roots == [place.home / "more"]
+
+
+# Remembered
+
+
+def exec_tool():
+    schema = {"type": "object", "properties": {}, "additionalProperties": True}
+    return FunctionTool(lambda args: None, name="exec", parameters=schema, command_argument="command")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"command": "npm test"}, {"command": "a\nb \\ (*) \u202e"}, {"command": "\ud800"}, {"command": "x", "n": [1, {}]}],
+)
+def test_a_yes_for_always_is_read_back_as_it_was_shown(place, arguments):
+    line = suggest(exec_tool(), arguments)
+    path = remember(place.workspace, "allow", line, home_of(place))
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    assert os.stat(path.parent).st_mode & 0o777 == 0o700
+    (rule,) = place.load().all_rules
+    assert (rule.text, rule.verdict, rule.source.layer) == (line, "allow", "remembered")
+    remember(place.workspace, "allow", line, home_of(place))
+    assert len(place.load().all_rules) == 1
+    assert forget(place.workspace, line, home=home_of(place))
+    assert not forget(place.workspace, line, home=home_of(place))
+    assert place.load().all_rules == ()
+
+
+def test_rules_of_one_workspace_are_none_for_another(place, tmp_path):
+    remember(place.workspace, "allow", "Bash", home_of(place))
+    (tmp_path / "other").mkdir()
+    assert place.load(workspace=tmp_path / "other").all_rules == ()
+
+
+@pytest.mark.parametrize("line", ["", "Bash(", "mcp__*", '{"tool": 1}', "{"])
+def test_what_is_no_rule_is_not_remembered(place, line):
+    with pytest.raises(ConfigError):
+        remember(place.workspace, "allow", line, home_of(place))
+    assert not rules_file(home_of(place), place.workspace).exists()
+
+
+def test_what_could_not_be_read_back_is_not_written(place):
+    deep = "[" * 60 + "]" * 60
+    with pytest.raises(ConfigError):
+        remember(place.workspace, "allow", f'{{"tool": "x", "exactly": {{"a": {deep}}}}}', home_of(place))
+    with pytest.raises(ConfigError, match="grow beyond"):
+        remember(place.workspace, "allow", f"exec(={'x' * 2**20})", home_of(place))
+    assert place.load().all_rules == ()
+
+
+def test_what_a_person_wrote_by_hand_is_kept(place):
+    path = rules_file(home_of(place), place.workspace)
+    path.parent.mkdir(parents=True)
+    path.write_text('{"permissions": {"deny": ["WebSearch"], "allow": ["Bash(make)"]}}')
+    remember(place.workspace, "allow", "Bash(ls)", home_of(place))
+    assert json.loads(path.read_text()) == {"permissions": {"deny": ["WebSearch"], "allow": ["Bash(make)", "Bash(ls)"]}}
+
+
+def test_rules_that_others_may_write_are_refused(place):
+    path = remember(place.workspace, "allow", "Bash", home_of(place))
+    path.chmod(0o620)
+    with pytest.raises(ConfigError, match="others may write"):
+        place.load()
+
+
+def test_rules_inside_the_workspace_are_refused(place):
+    home = place.workspace / "toolcrib"
+    remember(place.workspace, "allow", "Bash", home)
+    with pytest.raises(ConfigError, match="inside the workspace"):
+        remembered_layers(home, place.workspace)
+    with pytest.raises(ConfigError, match="inside the workspace"):
+        place.load(environ={"XDG_CONFIG_HOME": str(place.workspace)})
+
+
+def test_other_settings_do_not_hide_among_rules(place):
+    path = remember(place.workspace, "allow", "Bash", home_of(place))
+    path.write_text('{"permissions": {}, "mode": "autonomous"}')
+    with pytest.raises(ConfigError, match="rules alone"):
+        place.load()
+
+
+def _add(workspace, home, start):
+    for number in range(start, start + 10):
+        remember(workspace, "allow", f"exec(=echo {number})", home)
+
+
+def test_processes_that_remember_at_once_lose_nothing(place):
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_add, args=(place.workspace, home_of(place), n * 10)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(30)
+        assert worker.exitcode == 0
+    assert len(place.load().all_rules) == 40
