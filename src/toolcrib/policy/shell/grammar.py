@@ -54,9 +54,10 @@ class Unsure(Exception):
 
 
 _END = r"(?=[ \t\n|&;()<>]|\Z)"  # what ends a word
+_SKIPPED = frozenset(" \t\\#")
 _BLANK = re.compile(r"(?:[ \t]|\\\n)*")
 _PLAIN = re.compile(r"[^\\'\"$`|&;()<> \t\n]+")
-_SPECIAL = re.compile(r"[{~*?\[]")
+_SPECIAL = re.compile(r"[{*?\[]|(?:^|[=:])~")  # what expansion changes in unquoted text
 _IN_DOUBLE = re.compile(r'[^"\\$`]+')
 _IN_DOCUMENT = re.compile(r"[^\\$`]+")
 _IN_BRACES = re.compile(r"""[^\\'"$`}<>]+""")
@@ -138,12 +139,18 @@ class Parser:
 
     def skip(self) -> str:
         """Pass blanks, continued lines and a comment; the character that follows, or "" at the end."""
-        match = _BLANK.match(self.s, self.i)
+        i = self.i
+        char = self.s[i : i + 1]
+        if char == " ":  # by far the most frequent case: one blank, then a word
+            i += 1
+            char = self.s[i : i + 1]
+        if char not in _SKIPPED:
+            self.i = i
+            return char
+        match = _BLANK.match(self.s, i)
         if match:
             self.i = match.end()
-        if self.i >= self.n:
-            return ""
-        char = self.s[self.i]
+        char = self.s[self.i : self.i + 1]
         if char == "#":
             end = self.s.find("\n", self.i)
             self.i = self.n if end < 0 else end

@@ -74,12 +74,7 @@ class Wrapper:
     elsewhere: bool = False  # the inner command's directory is unknown
 
 
-def W(  # noqa: N802 - the table below reads better with one letter
-    flags: str = "", valued: str = "", long: str = "", long_valued: str = "", **more: object
-) -> Wrapper:
-    return Wrapper(flags, valued, long, long_valued, **more)  # type: ignore[arg-type]
-
-
+W = Wrapper
 # One row a program; keys are base names.
 WRAPPERS: dict[str, Wrapper] = {
     "builtin": W(inside=True),
