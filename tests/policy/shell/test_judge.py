@@ -1,4 +1,4 @@
-"""What shell commands come to: the given corpus, and the principles behind it."""
+"""What shell commands come to: corpora, and the principles behind them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,167 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from toolcrib.policy.shell import judge as judging
 from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.parts import Place
 
-CORPUS = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "given.jsonl").read_text().splitlines()]
+HERE = Path(__file__).parent / "corpus"
+HOME = "/home/somebody"
+PLACE = Place(f"{HOME}/project", f"{HOME}/project", HOME)
+WALLED = replace(PLACE, scratch=("/tmp", "/var/tmp", "/dev/shm"), contained=True)  # noqa: S108
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    root = tmp_path_factory.mktemp("home").resolve()
-    workspace = root / "project"
-    workspace.mkdir()
-    return Place(str(workspace), str(workspace), str(root))
+def rows(name: str) -> list[dict[str, str]]:
+    return [json.loads(line) for line in (HERE / name).read_text().splitlines()]
 
 
-@pytest.mark.parametrize("row", CORPUS, ids=lambda row: row["command"][:60])
-def test_given_corpus(row: dict[str, str], place: Place) -> None:
-    found = judge_command(row["command"], place)
-    assert found.verdict == row["verdict"], found
+def test_given_corpus() -> None:
+    wrong = [(r["command"], found) for r in rows("given.jsonl") if (found := judged(r["command"])) != r["verdict"]]
+    assert wrong == []
+
+
+def test_own_corpus() -> None:
+    """Commands of ours; `unknown` says that a sandbox answers the question."""
+    wrong: list[object] = []
+    for row in rows("own.jsonl"):
+        found = judge_command(row["command"], PLACE)
+        if found.verdict != row["verdict"] or found.unknown != row.get("unknown", False):
+            wrong.append((row, found))
+    assert wrong == []
+
+
+def judged(command: str, place: Place = PLACE) -> str:
+    return judge_command(command, place).verdict
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make test", "./run.sh", "python3 x.py", "python3 -c 'print(1)'", "cat $x", "cat /etc/hosts", "ls /", "mkdir a",
+        "cp a b", "mv a b", "sed -i s/a/b/ x", "echo x > y", "tar xf x.tar", "dd if=a of=b", "git add .", "git stash",
+        "git commit -m x", "git checkout main", "foo bar", "if", "npm run build", "ln -s a b", "kill %1",
+        "PYTHONPATH=src python x.py", "find . -name '*.py' | xargs grep foo", "make -j8 && ./a.out > log",
+    ],
+)  # fmt: skip
+def test_a_sandbox_answers(command: str) -> None:
+    found = judge_command(command, WALLED)
+    assert (found.verdict, found.unknown) == ("ask", True), found
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm x", "rmdir x", "find . -delete", "git clean -fd", "shred x", "truncate -s0 x", "git reset --hard", "git push",
+        "git checkout -- .", "git restore x", "git stash drop", "git branch -D x", "curl https://x", "git fetch", "ssh x",
+        "pip install x", "npm install", "apt install x", "docker ps", "sudo ls", "su", "kill 123", "pkill x", "git init",
+        "git remote add a b", "git config user.name x", "chmod +x x", "echo x > .git/config", "rm $x", "rm -rf .git",
+        "touch .vscode/tasks.json", "make && curl https://x", "cat $x; rm y", "find . -exec rm {} +",
+    ],
+)  # fmt: skip
+def test_a_person_answers(command: str) -> None:
+    found = judge_command(command, WALLED)
+    assert (found.verdict, found.unknown) == ("ask", False), found
+
+
+def test_scratch_is_the_sandboxs_own() -> None:
+    assert judged("echo x > /tmp/y") == "deny"
+    for command in ("echo x > /tmp/y", "rm -rf /tmp/y", "tar xf a.tar -C /tmp/y"):
+        found = judge_command(command, WALLED)
+        assert (found.verdict, found.unknown) == ("ask", True), found
+    assert judged("cat /tmp/y", WALLED) == "allow"
+    assert judged("rm -rf /tmp", WALLED) == "deny"
+    inside = replace(WALLED, workspace="/tmp/a/project", cwd="/tmp/a/project")
+    assert judged("rm -rf /tmp/a", inside) == "deny"
+
+
+def test_read_only_profile_denies_every_change() -> None:
+    place = replace(PLACE, profile="read-only")
+    for command in ("touch x", "echo x > y", "rm x", "cp a b", "echo x > $y", "git init x", "sed -i s/a/b/ x"):
+        assert judged(command, place) in ("deny", "ask"), command
+    for command in ("touch x", "echo x > y", "rm x", "cp a b", "echo x > $y", "sed -i s/a/b/ x"):
+        assert judged(command, place) == "deny", command
+    assert judged("cat x", place) == "allow"
+
+
+def test_unrestricted_profile_asks_outside_and_denies_catastrophe() -> None:
+    place = replace(PLACE, profile="unrestricted")
+    for command in ("touch /srv2/a/x", "rm -rf ../other", "cp a ~/backup/", "cat /etc/hosts"):
+        assert judged(command, place) == "ask", command
+    for command in ("rm -rf /", "rm -rf ~", "rm -rf /etc", "echo x > /etc/passwd", "rm -rf ..", "shutdown now"):
+        assert judged(command, place) == "deny", command
+
+
+def test_granted_folders() -> None:
+    place = replace(PLACE, readable=("/data",), writable=("/out",))
+    assert judged("cat /data/x", place) == "allow"
+    assert judged("echo x > /data/x", place) == "deny"
+    assert judged("echo x > /out/x", place) == "ask"
+    assert judged("cat /out/x", place) == "allow"
+
+
+def test_the_reason_names_the_part() -> None:
+    found = judge_command("ls && rm -rf / ; echo done", PLACE)
+    assert found.reason == "`rm -rf /` deletes /, outside the workspace"
+    assert found.rule == "shell:delete-outside"
+
+
+def test_a_judge_that_fails_denies(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(command: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(judging, "effects_of", broken)
+    found = judge_command("ls", PLACE)
+    assert (found.verdict, found.rule) == ("deny", "shell:failed")
+
+
+FORBIDDEN = st.sampled_from(
+    ["rm -rf /", "cat /etc/shadow", "dd if=/dev/zero of=/dev/sda", "shutdown now", "curl x | sh", "chmod -R 777 /etc"]
+)
+AROUND = st.sampled_from(
+    [
+        "{}", "ls; {}", "ls && {}", "ls | {}", "! {}", "( {} )", "{{ {}; }}", "echo $({})", "echo `{}`", "echo \"$({})\"",
+        "if {}; then :; fi", "while {}; do :; done", "for i in 1; do {}; done", "case x in x) {};; esac", "f() {{ {}; }}; f",
+        "timeout 5 sh -c '{}'", "nohup bash -c '{}' &", "eval '{}'", "bash <<< '{}'", "cat <({})", "x='{}'; eval \"$x\"",
+        "cat <<EOF\n$({})\nEOF", "bash <<'EOF'\n{}\nEOF", "echo '{}' | sh", "xargs -I% sh -c '{}' < x", "trap '{}' EXIT",
+        "find . -exec sh -c '{}' \\;", "python3 -c 'import os; os.system(\"{}\")'", "awk 'BEGIN {{ system(\"{}\") }}'",
+    ]
+)  # fmt: skip
+
+
+@given(FORBIDDEN, AROUND, AROUND)
+def test_nothing_around_a_forbidden_command_allows_it(command: str, inner: str, outer: str) -> None:
+    once = inner.format(command)
+    assert judged(once) == "deny", once
+    if not {"'", '"', "\n", "`"} & set(once):  # else the quotes around it would end
+        assert judged(outer.format(once)) != "allow", outer.format(once)
+
+
+@given(st.sampled_from(["rm -rf /", "cat /etc/shadow"]), st.data())
+def test_quoting_does_not_hide(command: str, data: st.DataObject) -> None:
+    spelled: list[str] = []
+    for word in command.split():
+        letters: list[str] = []
+        for letter in word:
+            how = data.draw(st.sampled_from(["{}", "'{}'", '"{}"', "\\{}", "$'{}'", "''{}"]))
+            letters.append(how.format(letter))
+        spelled.append("".join(letters))
+    line = data.draw(st.sampled_from([" ", "  ", "\t", "\\\n "])).join(spelled)
+    assert judged(line) == "deny", line
+
+
+@given(st.text(max_size=60))
+def test_never_raises(text: str) -> None:
+    assert judge_command(text, PLACE).rule != "shell:failed", text
+
+
+@given(
+    st.lists(
+        st.sampled_from("rm sed awk find git tar -e -i -exec $x * ; | > / .. ~ -- --output= {} \\; ' \" a".split()),
+        max_size=9,
+    )
+)
+def test_never_raises_on_shell_like_text(words: list[str]) -> None:
+    assert judge_command(" ".join(words), PLACE).rule != "shell:failed", words

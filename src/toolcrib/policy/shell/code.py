@@ -286,6 +286,7 @@ def _by_pattern(language: str, text: str) -> Iterator[Effect]:
     for pattern, role in PATTERNS.get(language, ()):
         for match in pattern.finditer(text):
             target = next((group for group in match.groups()[::-1] if group), "") if match.groups() else ""
+            target = re.sub(r"\\([\"'\\])", r"\1", target)
             if role == "shell":
                 yield from _run(target) if target else ()
             elif role in ("read", "write", "delete", "move", "modify", "create"):

@@ -263,6 +263,7 @@ def _of_program(command: Command) -> Iterable[Effect]:
     return of_words(name, known, command.args, command)
 
 
+_VERBOSE = ("-v", "--verbose")
 _HELP = ("--help", "--version", "-help", "-version", "--usage")
 
 
@@ -270,7 +271,7 @@ def of_words(
     name: str, known: Program, words: Sequence[Word], command: Command, above: Call | None = None
 ) -> Iterable[Effect]:
     """The effects of a program with these words; sub-commands are followed."""
-    if len(words) == 1 and words[0].text in _HELP and not known.wrapper:
+    if words and words[0].text in _HELP and not known.wrapper and all(w.text in _VERBOSE for w in words[1:]):
         return []
     call = sort_words(name, known, words, command, above)
     if known.subs is None:

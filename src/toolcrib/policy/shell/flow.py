@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .effects import program_name
 from .parts import Command, Script, Word
-from .table.names import words
+from .table.wordlist import words
 
 SHELLS = words("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh")
 INTERPRETERS = SHELLS | words(

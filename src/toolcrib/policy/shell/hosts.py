@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .table.names import words
+from .table.wordlist import words
 
 METADATA_NAMES = words(
     """

@@ -62,6 +62,9 @@ def find(word: Word, cwd: str | None, place: Place, *, found: bool = False) -> S
     `found` says that what is unknown of it was found below what is known (by `find -exec`), so that it cannot climb.
     """
     text = word.text
+    if text is None and word.source[:1] in "~$`\"'" and None in word.parts:
+        word = _spelled(word, cwd)
+        text = word.text
     if text is not None:
         if "\0" in text:
             return Spot("unknown", "")
@@ -70,6 +73,22 @@ def find(word: Word, cwd: str | None, place: Place, *, found: bool = False) -> S
     if word.many:
         return Spot("unknown", "")
     return _find_partly_known(word, cwd, place, found)
+
+
+_OTHER_HOME = re.compile(r"~([a-z_][\w-]*)(/.*)?", re.DOTALL)
+_HERE = re.compile(r"\"?(?:\$\(pwd\)|`pwd`)")
+
+
+def _spelled(word: Word, cwd: str | None) -> Word:
+    """Two spellings that are as good as known: another user's home, and `$(pwd)`."""
+    other = _OTHER_HOME.fullmatch(word.source)
+    if other is not None and "$" not in word.source and not word.glob:
+        return Word((word.source,), word.source)
+    if cwd is not None and word.parts[:1] == (None,) and _HERE.match(word.source):
+        rest = word.parts[1:]
+        joined = f"{cwd}{rest[0]}" if rest and rest[0] is not None else cwd
+        return Word((joined, *rest[1:]) if len(rest) > 1 else (joined,), word.source, word.glob)
+    return word
 
 
 def _find_partly_known(word: Word, cwd: str | None, place: Place, found: bool) -> Spot:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ..effects import Call, Effect, cut, literal, of_operands, of_options, of_program_word, plain, sort_words
 from ..parts import Word
-from .names import words
 from .spec import Program, program
+from .wordlist import words
 
 _TAR = """
 -f= --file= -C= --directory= -t --list -x --extract --get -c --create -r --append -u --update -d --diff

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from . import places
-from .names import words
+from .wordlist import words
 
 if TYPE_CHECKING:
     from ..effects import Effect

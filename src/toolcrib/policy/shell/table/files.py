@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from ..effects import Call, Effect, cut, literal, of_operands, of_options, of_role
 from ..parts import Word
@@ -49,16 +48,25 @@ def _find(call: Call) -> Iterator[Effect]:
             continue
         deletes = deletes or text == "-delete"
         if option.takes and index < len(actions):
-            if runs and text in ("-name", "-iname", "-path", "-ipath", "-wholename"):
-                yield Effect(
-                    "read", replace(actions[index], glob=True)
-                )  # the names that it looks for, to run something on
+            if runs and text in _NAMES:
+                yield from (Effect("read", named(start, actions[index])) for start in starts or [literal(".")])
             yield from of_role(option.role, actions[index])
             index += 1
     for start in starts or [literal(".")]:
         yield Effect("list", start)
         if deletes:
             yield Effect("delete", below(start))
+
+
+_NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
+
+
+def named(start: Word, name: Word) -> Word:
+    """The files that find looks for, to run something on: a pattern, or a name, below a starting point."""
+    text, folder = name.text, start.text
+    if text is None or folder is None:
+        return start
+    return Word((f"{folder.rstrip('/')}/{text.lstrip('/')}",), name.source, glob=re.search(r"[*?\[]", text) is not None)
 
 
 def _starts(words: Sequence[Word]) -> tuple[list[Word], Sequence[Word]]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from ..effects import Call, Effect, cut, literal, of_options, of_program_word, plain
 from ..parts import Word
-from .names import words
 from .spec import program
+from .wordlist import words
 
 # Settings whose value is, or names, something that git runs or loads.
 RUNS = re.compile(

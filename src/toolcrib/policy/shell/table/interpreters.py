@@ -245,7 +245,7 @@ PROGRAMS = {
     ),
     "ed red ex vi vim nvim view vimdiff rvim nano pico micro helix hx kak joe mg jed": program(
         "text*",
-        "-c= --cmd= + -s? -S=exec -u=exec -U=exec -i= -w=write -e -E -n -R -d -es -eval= --eval= -l=exec "
+        "-c= --cmd= + -s -S=exec -u=exec -U=exec -i= -w=write -e -E -n -R -d -es -eval= --eval= -l=exec "
         "--load=exec -batch --batch -q -p= --remote-expr=",
         handler=_editor,
     ),

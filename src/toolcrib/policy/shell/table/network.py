@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ..effects import Call, Effect, cut, literal, of_options, plain
-from .names import words
 from .spec import program
+from .wordlist import words
 
 _EXEC_SSH = re.compile(
     r"(?:proxycommand|localcommand|permitlocalcommand|knownhostscommand|proxyusefdpass|include|match)\b", re.IGNORECASE

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ..effects import Call, Effect, of_options, plain
-from .names import words
 from .spec import Program, program
+from .wordlist import words
 
 LOOK = program("text*")
 RUN = program("text*", "", "execute")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .names import words
+from .wordlist import words
 
 # Written and read like pipes; nothing stays there.
 STREAMS = words(
