@@ -1,0 +1,229 @@
+"""Plants a secret of each kind wherever a tool or a model can put one, and looks for it in everything that is kept or said."""
+
+from __future__ import annotations
+
+import json
+import logging
+import stat
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib import Toolbox, ToolContext, ToolError, ToolOutput, tool
+from toolcrib.core.output import ResourceBlock, TextBlock
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "policy" / "secrets"))
+from samples import CONTEXTS, PEM, TOKENS, R  # noqa: E402
+
+VALUE = "granted-Value-4711-xyzzy"
+FROM_FILE = "file-granted-0815-plugh"
+EVERYTHING = "\n".join([*TOKENS.values(), PEM, *(around.format(secret) for around, secret in CONTEXTS.values()), VALUE])
+SECRETS = [*TOKENS.values(), R[:64], *(secret for _, secret in CONTEXTS.values()), VALUE, FROM_FILE]
+
+
+def leaks(text: str) -> list[str]:
+    return [secret for secret in SECRETS if secret in text or json.dumps(secret)[1:-1] in text]
+
+
+def leaks_in_bytes(data: bytes) -> list[str]:
+    return [secret for secret in SECRETS if secret.encode() in data]
+
+
+@tool(category="memory", read_only=True)
+def say(where: str, text: str = "", *, ctx: ToolContext) -> Any:
+    """Answer with secrets."""
+    if where == "error":
+        raise ToolError(EVERYTHING)
+    if where == "exception":
+        raise RuntimeError(EVERYTHING)
+    if where == "data":
+        return {"list": [EVERYTHING], EVERYTHING: 1}
+    if where == "large":
+        return EVERYTHING + "x y " * 50_000 + EVERYTHING
+    if where == "meta":
+        return ToolOutput("fine", meta={"why": EVERYTHING}, for_user=EVERYTHING)
+    if where == "blocks":
+        return ToolOutput(
+            "fine",
+            content=(
+                TextBlock(EVERYTHING),
+                ResourceBlock(f"https://u:hunter2hunter2@x.example/{VALUE}", text=EVERYTHING, name=VALUE),
+                ResourceBlock("file:///x", data=EVERYTHING.encode()),
+            ),
+        )
+    if where == "granted":
+        return f"{ctx.secret('SHOWN')} {ctx.secret('FILED')}"
+    return EVERYTHING
+
+
+@tool(category="memory")
+async def report(*, ctx: ToolContext) -> str:
+    """Tell of progress."""
+    await ctx.progress(1, 2, EVERYTHING)
+    return "done"
+
+
+@tool(category="destructive")
+def drop(what: str) -> str:
+    """Ask first."""
+    return f"dropped {what}"
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MY_TOKEN", VALUE)
+    filed = tmp_path / "filed"
+    filed.write_text(FROM_FILE + "\n")
+    filed.chmod(0o600)
+    config = tmp_path / "conf.toml"
+    config.write_text(
+        f"""
+        [secrets.SHOWN]
+        env = "MY_TOKEN"
+        as = "GH_TOKEN"
+        tools = ["say", "exec", "mcp:github"]
+        [secrets.FILED]
+        file = "{filed}"
+        tools = "say"
+        """
+    )
+    (tmp_path / "ws").mkdir()
+    return config
+
+
+@pytest.fixture
+def seen() -> Iterator[list[str]]:
+    """Everything that is logged, formatted."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(self.format(record))
+
+    handler = Keep(logging.DEBUG)
+    root = logging.getLogger("toolcrib")
+    root.addHandler(handler)
+    level = root.level
+    root.setLevel(logging.DEBUG)
+    yield lines
+    root.removeHandler(handler)
+    root.setLevel(level)
+
+
+@pytest.fixture
+async def box(configured: Path, tmp_path: Path) -> AsyncIterator[Toolbox]:
+    async with Toolbox.open(tmp_path / "ws", config=configured, tools=[say, report, drop]) as opened:
+        yield opened
+
+
+def shown(output: ToolOutput) -> str:
+    parts = [output.for_llm, output.for_user or "", repr(output.data), repr(output.meta), repr(output.content)]
+    for block in output.content:
+        parts.append(getattr(block, "text", None) or "")
+        data = getattr(block, "data", None)
+        parts.append(data.decode("utf-8", "replace") if isinstance(data, bytes) else "")
+    return "\n".join(parts)
+
+
+WHERE = ["text", "error", "exception", "data", "large", "meta", "blocks", "granted"]
+
+
+async def test_nothing_that_is_said_or_kept_has_a_secret(
+    box: Toolbox, tmp_path: Path, seen: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    events: list[str] = []
+    box.events.subscribe(lambda event: events.append(repr(event) + shown(getattr(event, "output", ToolOutput()))))
+    told: list[str] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    ctx = ToolContext(session_id="s", on_progress=progress)
+    outputs = [await box.call("say", {"where": where, "text": EVERYTHING}, ctx) for where in WHERE]
+    outputs.append(await box.call("report", {}, ctx))
+    outputs.append(await box.call("say", {"where": 5, EVERYTHING: EVERYTHING}, ctx))  # does not fit
+    outputs.append(await box.call("say", EVERYTHING, ctx))  # no JSON
+    outputs.append(await box.call(EVERYTHING, {"a": EVERYTHING}, ctx))  # unknown
+    outputs.append(await box.call("drop", {"what": EVERYTHING}, ctx))  # asks, nobody there
+    outputs += await box.call_many(
+        [{"name": "say", "arguments": {"where": "text", "text": EVERYTHING}}, {"bad": EVERYTHING}]
+    )
+    (tmp_path / "ws" / "keys.txt").write_text(EVERYTHING)
+    outputs.append(await box.call("read_file", {"path": "keys.txt"}, ctx))
+    outputs.append(await box.call("grep", {"pattern": ".", "output_mode": "content"}, ctx))
+    outputs.append(await box.call("write_file", {"path": "new.txt", "content": EVERYTHING}, ctx))
+    outputs.append(
+        await box.call("edit_file", {"path": "new.txt", "old_text": "nowhere " + VALUE, "new_text": "x"}, ctx)
+    )
+    assert outputs[WHERE.index("granted")].for_llm == "[secret:SHOWN] [secret:FILED]"
+    for output in outputs:
+        assert not leaks(shown(output)), shown(output)[:2000]
+    assert told and not leaks("\n".join(told))
+    assert events and not leaks("\n".join(events))
+    for row in box.approvals.pending():
+        assert not leaks(repr(row))
+    box.audit.flush()
+    assert not leaks("\n".join(seen))
+    said = capfd.readouterr()
+    assert not leaks(said.out + said.err)
+    box.close()
+    kept = [path for path in box.state.path.rglob("*") if path.is_file()]
+    assert any(path.parent.parent.name == "spill" for path in kept)
+    for path in kept:
+        if "journal" not in path.parts and "trash" not in path.parts:  # the user's own files, as they were
+            assert not leaks_in_bytes(path.read_bytes()), path
+
+
+async def test_commands_get_what_was_granted_and_cannot_show_it(box: Toolbox) -> None:
+    command = (
+        'printf %s "$GH_TOKEN" | wc -c; echo "$GH_TOKEN"; printf %s "$GH_TOKEN" | base64; env | grep -c FILED; true'
+    )
+
+    async def yes(_: Any) -> bool:
+        return True
+
+    box.approver.door = yes
+    output = await box.call("exec", {"command": command})
+    assert f"{len(VALUE)}\n[secret:SHOWN]\n[secret:SHOWN]" in output.for_llm, output.for_llm
+    assert "\n0\n" in output.for_llm  # FILED was not granted to exec
+
+
+async def test_the_question_says_what_a_command_gets(box: Toolbox) -> None:
+    exec_ = box.registry.get("exec")
+    assert exec_.preview is not None
+    assert exec_.preview({"command": "true"}, box.context) == "true\n(gets: GH_TOKEN)"
+
+
+async def test_long_outputs_are_kept_without_secrets(box: Toolbox) -> None:
+    async def yes(_: Any) -> bool:
+        return True
+
+    box.approver.door = yes
+    filler = "for i in $(seq 4000); do printf 'some text %s ' $i; done"
+    command = f'{filler}; printf %s "${{GH_TOKEN%??????}}"; sleep 0.2; printf \'%s\\n\' "${{GH_TOKEN#??????????????????}}"; {filler}'
+    output = await box.call("exec", {"command": command})
+    spills = [path for path in box.state.spill.rglob("*.txt")]
+    text = "".join(path.read_text() for path in spills)
+    assert "[secret:SHOWN]" in text and len(text) > 100_000, output.for_llm[-500:]
+    assert VALUE not in text
+
+
+async def test_a_tool_without_a_grant_gets_a_clear_no(configured: Path, tmp_path: Path) -> None:
+    @tool(category="memory", read_only=True)
+    def sly(name: str, *, ctx: ToolContext) -> str:
+        """Take what is not for it."""
+        return ctx.secret(name)[::-1]
+
+    async with Toolbox.open(tmp_path / "ws", config=configured, tools=[sly]) as opened:
+        assert "not granted to sly" in (await opened.call("sly", {"name": "SHOWN"})).for_llm
+        assert "there is no secret 'OTHER'" in (await opened.call("sly", {"name": "OTHER"})).for_llm
+    async with Toolbox.open(tmp_path / "ws", tools=[sly]) as opened:
+        assert "no secrets are granted here" in (await opened.call("sly", {"name": "SHOWN"})).for_llm
+
+
+async def test_the_record_and_the_questions_are_private_files(box: Toolbox) -> None:
+    await box.call("drop", {"what": "x"})
+    assert stat.S_IMODE(box.state.record_db.stat().st_mode) & 0o077 == 0
