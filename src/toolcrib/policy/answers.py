@@ -54,11 +54,13 @@ def answer(store: Store, request_id: str, decision: Decision, remember: Remember
     """Answer a pending request, and write its rule where the answer is "always". Blocks: it writes to disk.
 
     An answer that asks for more than the request offers changes nothing: the person is told, and may answer again.
+    A yes that was not used yet can be taken back by a no.
     """
     row = store.get(request_id)
     if row is None:
         return Answered(False, f"there is no approval request {request_id}")
-    if row["state"] != "pending":
+    taken_back = row["state"] == "approved" and not decision.approve
+    if row["state"] != "pending" and not taken_back:
         return Answered(False, f"{request_id} is {row['state']}{_by(row)}; nothing was changed", row)
     wrong = _overreaches(decision, row, remember)
     if wrong:

@@ -154,12 +154,17 @@ class Approver:
         self._grant_session(decision, request, asked.asked_by, asked.scopes)
         if self.store is None:
             return _grant(asked.id, decision.approver, decision.arguments, stored=False)
-        if self._at_intent:
+        if self._at_intent and self._fits(request, decision.arguments):
             return _grant(asked.id, decision.approver, decision.arguments)
         if await self._stored("consume", request_id=asked.id, run=request.call_id) is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
         return _grant(asked.id, decision.approver, decision.arguments, stored=False)
+
+    async def void(self, grant: Grant, call_id: str) -> None:
+        """What a person made of the call may not run: their yes is used up, and the next call is asked about anew."""
+        if grant.approval_id is not None:
+            await self._stored("consume", request_id=grant.approval_id, run=call_id)
 
     # --- what is stored already
 
@@ -170,12 +175,23 @@ class Approver:
         return sorted((row for row in rows if serves(row, request.ctx)), key=lambda row: order.index(row["state"]))
 
     async def _use(self, row: Mapping[str, Any], request: CallRequest) -> Grant | None:
-        if not self._at_intent and await self._stored("consume", request_id=row["id"], run=request.call_id) is None:
-            return None
         decision = _decision_of(row)
+        later = self._at_intent and self._fits(request, decision.arguments)
+        if not later and await self._stored("consume", request_id=row["id"], run=request.call_id) is None:
+            return None
         if row["session_id"] == request.ctx.session_id:  # a yes for the session that asked is none for another one
             self._grant_session(decision, request, row["asked_by"], row["scopes"].split())
-        return _grant(row["id"], decision.approver, decision.arguments, stored=self._at_intent)
+        return _grant(row["id"], decision.approver, decision.arguments, stored=later)
+
+    def _fits(self, request: CallRequest, arguments: Mapping[str, Any] | None) -> bool:
+        """Whether a person's own arguments can be bound; a yes to those that cannot is used up without a run."""
+        if arguments is None:
+            return True
+        try:
+            request.tool.bind(arguments)
+        except InvalidArguments:  # said by the pipeline
+            return False
+        return True
 
     async def _with_notice(self, request: CallRequest, reason: str) -> str:
         """Why it asks, after what is not known of an earlier run on an approval of this same call."""

@@ -233,6 +233,8 @@ class Policy:
                 return ToolOutput.error(f"{request.tool.name} was not run: {over}", "denied", meta={"rule": "limits"})
         verdict = await self._checked(request) if request.tool.judge_blocks else self._check(request)
         if verdict.verdict == "deny":
+            if approved is not None and self.approver is not None:  # or every repetition would end here again
+                await self.approver.void(approved, request.call_id)
             text = f"{request.tool.name} was denied: {verdict.reason}"
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         if verdict.verdict == "allow":

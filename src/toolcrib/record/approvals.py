@@ -14,6 +14,8 @@ from .database import connect
 
 SCOPES = ("once", "session", "rule")
 
+KEPT_SECONDS = 90 * 86400.0
+"""How long answered requests are kept to be looked at."""
 CLOCK_SLACK = 300.0
 """A request from further ahead than this, in seconds, is expired: the clock was set back, and its end with it."""
 
@@ -25,6 +27,7 @@ class Approvals:
         self._connection = connect(path, durable=True)
         weakref.finalize(self, self._connection.close)  # one that nobody closed
         self._lock = threading.Lock()
+        self._tidied = False
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Keep a request. `row` has the columns of the table but those of the answer; times are Unix seconds."""
@@ -32,6 +35,7 @@ class Approvals:
             "id", "call_id", "tool", "category", "arguments", "preview", "reason", "rule", "digest", "session_id",
             "created", "expires", "asked_by", "scopes", "workspace", "caller", "process",
         )  # fmt: skip
+        self._forget_old()
         given = [column for column in columns if row.get(column) is not None]
         sql = f"INSERT INTO approval ({','.join(given)}, state) VALUES ({','.join('?' * len(given))}, 'pending')"  # noqa: S608
         with self._lock:
@@ -94,12 +98,18 @@ class Approvals:
         arguments: Mapping[str, Any] | None = None,
         scope: str = "once",
     ) -> bool:
-        """Answer a pending request; False where it is not pending any more. `arguments` replace the request's own."""
+        """Answer a pending request, or take back a yes that was not used; False where it is neither any more.
+
+        `arguments` replace the request's own.
+        """
         if scope not in SCOPES:
             raise ValueError(f"scope must be one of {', '.join(SCOPES)}, got {scope!r}")
         self._expire()
         edited = json.dumps(dict(arguments)) if arguments is not None and approve else None
-        sql = "UPDATE approval SET state=?, approver=?, answer=?, edited=?, scope=? WHERE id=? AND state='pending'"
+        sql = (
+            "UPDATE approval SET state=?1, approver=?2, answer=?3, edited=?4, scope=?5 WHERE id=?6"
+            " AND (state='pending' OR (state='approved' AND ?1='denied'))"
+        )
         state = "approved" if approve else "denied"
         with self._lock:
             cursor = self._connection.execute(sql, [state, approver, reason, edited, scope, request_id])
@@ -134,6 +144,15 @@ class Approvals:
         """End a pending request without an answer."""
         with self._lock:
             self._connection.execute("UPDATE approval SET state='expired' WHERE id=? AND state='pending'", [request_id])
+
+    def _forget_old(self) -> None:
+        """Drop what was answered or expired long ago; looked for once a process."""
+        if self._tidied:
+            return
+        self._tidied = True
+        sql = "DELETE FROM approval WHERE state IN ('used', 'denied', 'expired') AND created < ?"
+        with self._lock:
+            self._connection.execute(sql, [time.time() - KEPT_SECONDS])
 
     def _expire(self) -> None:
         over = "state IN ('pending', 'approved') AND (expires < ?1 OR created > ?1 + ?2)"
