@@ -255,6 +255,13 @@ def test_what_a_shell_reads_is_told() -> None:
     assert unknown.via == ("bash",)
 
 
+@pytest.mark.parametrize(
+    "text", ["sudo sh -c 'ls ~'", "su - bob -c 'ls ~'", "env -i sh -c 'ls ~'", "env -u HOME sh -c 'ls $HOME'"]
+)
+def test_another_users_home_is_not_known(text: str) -> None:
+    assert last(text) == ["ls", None]
+
+
 def test_via_names_the_wrappers_outside_in() -> None:
     inner = read("sudo env nice sh -c 'ls'").commands[-1]
     assert inner.name == "ls"

@@ -41,7 +41,7 @@ from .tree import (
     Simple,
     While,
 )
-from .wrappers import Inner, base_name, unfold
+from .wrappers import Inner, base_name, keeps_home, unfold
 
 MAX_LENGTH = 10_000  # characters
 MAX_COMMANDS = 4_000
@@ -671,7 +671,11 @@ class Reader:
             if inner.inside and not shell:
                 continue
             self.stdin = stdin if inner.fed else Stdin()
+            home = self.state.home
+            if not keeps_home(words):
+                self.state.home = None
             self.inner(inner, assigns, stdin)
+            self.state.home = home
         self.via, self.stdin = via, outer_stdin
 
     def inner(self, inner: Inner, assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:

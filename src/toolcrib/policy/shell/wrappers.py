@@ -22,6 +22,9 @@ SHELLS = frozenset(
 )
 POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
 STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+# Wrappers behind which HOME is another one's.
+OTHER_USERS = frozenset({"sudo", "doas", "su", "runuser", "pkexec", "chroot", "systemd-run", "gosu", "su-exec", "chpst",
+                         "setuidgid", "setpriv", "proot", "nsenter", "unshare", "start-stop-daemon", "sg", "bwrap"})  # fmt: skip
 MANY = Word((None,), many=True)
 MAX_INNER = 64
 _LOADER = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
@@ -217,6 +220,12 @@ def base_name(word: Word | None) -> str | None:
         return text
     directory, name = posixpath.split("/" + posixpath.normpath(text).lstrip("/") if text[0] == "/" else text)
     return name if directory in SYSTEM_DIRECTORIES else None
+
+
+def keeps_home(words: tuple[Word, ...]) -> bool:
+    """Whether what a wrapper runs finds the same HOME; env's options may take it away."""
+    name = base_name(words[0])
+    return name not in OTHER_USERS and not (name == "env" and any(word.start[:1] in ("-", "") for word in words[1:]))
 
 
 def unfold(words: tuple[Word, ...], stdin: Word | None = None, piped: bool = False) -> list[Inner]:
@@ -777,11 +786,12 @@ def _su(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
         for word in words[1:]
         if re.match(r"-c.|--(?:session-)?command=", word.start)
     ]
-    for at in scripts:
-        if at < len(words):
-            yield Inner(script=words[at], directory=None, arguments=None)
-    for script in attached:
-        yield Inner(script=script, arguments=None)
+    login = bool({"-", "-l", "--login"} & set(texts)) or any(
+        re.fullmatch(r"-[fmPpc]*l\w*", text or "") for text in texts
+    )
+    directory = Word((None,)) if login else None
+    for script in [*(words[at] for at in scripts if at < len(words)), *attached]:
+        yield Inner(script=script, directory=directory, arguments=None)
     if base_name(words[0]) == "runuser" and "-u" in texts:
         yield from _wrapped(WRAPPERS["runuser"], words)
     elif not scripts and not attached:
