@@ -1,4 +1,4 @@
-"""Plants a secret of each kind wherever a tool or a model can put one, and looks for it in everything that is kept or said."""
+"""Plants a secret of each kind wherever a tool or a model can put one, and looks for it in what is kept and said."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolcrib import Toolbox, ToolContext, ToolError, ToolOutput, tool
 from toolcrib.core.output import ResourceBlock, TextBlock
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "policy" / "secrets"))
-from samples import CONTEXTS, PEM, TOKENS, R  # noqa: E402
+from samples import CONTEXTS, PEM, TOKENS, R
 
 VALUE = "granted-Value-4711-xyzzy"
 FROM_FILE = "file-granted-0815-plugh"
@@ -194,7 +194,7 @@ async def test_commands_get_what_was_granted_and_cannot_show_it(box: Toolbox) ->
 async def test_the_question_says_what_a_command_gets(box: Toolbox) -> None:
     exec_ = box.registry.get("exec")
     assert exec_.preview is not None
-    assert exec_.preview({"command": "true"}, box.context) == "true\n(gets: GH_TOKEN)"
+    assert exec_.preview({"command": "true"}, box.context).startswith("true\n(gets: GH_TOKEN)")
 
 
 async def test_long_outputs_are_kept_without_secrets(box: Toolbox) -> None:
@@ -203,9 +203,10 @@ async def test_long_outputs_are_kept_without_secrets(box: Toolbox) -> None:
 
     box.approver.door = yes
     filler = "for i in $(seq 4000); do printf 'some text %s ' $i; done"
-    command = f'{filler}; printf %s "${{GH_TOKEN%??????}}"; sleep 0.2; printf \'%s\\n\' "${{GH_TOKEN#??????????????????}}"; {filler}'
+    halves = 'printf %s "${GH_TOKEN%??????}"; sleep 0.2; printf \'%s\\n\' "${GH_TOKEN#??????????????????}"'
+    command = f"{filler}; {halves}; {filler}"
     output = await box.call("exec", {"command": command})
-    spills = [path for path in box.state.spill.rglob("*.txt")]
+    spills = list(box.state.spill.rglob("*.txt"))
     text = "".join(path.read_text() for path in spills)
     assert "[secret:SHOWN]" in text and len(text) > 100_000, output.for_llm[-500:]
     assert VALUE not in text
