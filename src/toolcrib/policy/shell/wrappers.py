@@ -23,8 +23,28 @@ SHELLS = frozenset(
 POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
 STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 # Wrappers behind which HOME is another one's.
-OTHER_USERS = frozenset({"sudo", "doas", "su", "runuser", "pkexec", "chroot", "systemd-run", "gosu", "su-exec", "chpst",
-                         "setuidgid", "setpriv", "proot", "nsenter", "unshare", "start-stop-daemon", "sg", "bwrap"})  # fmt: skip
+OTHER_USERS = frozenset(
+    {
+        "sudo",
+        "doas",
+        "su",
+        "runuser",
+        "pkexec",
+        "chroot",
+        "systemd-run",
+        "gosu",
+        "su-exec",
+        "chpst",
+        "setuidgid",
+        "setpriv",
+        "proot",
+        "nsenter",
+        "unshare",
+        "start-stop-daemon",
+        "sg",
+        "bwrap",
+    }
+)
 MANY = Word((None,), many=True)
 MAX_INNER = 64
 _LOADER = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)[\w.-]*|/lib(?:64)?/ld64\.so\.[12]")
