@@ -62,17 +62,23 @@ def test_an_answer_that_reaches_too_far_changes_nothing(store, decision, row, re
     assert store.get("ap_000001")["state"] == "pending"
 
 
-def test_of_many_answers_at_once_one_counts(store):
+@pytest.mark.parametrize("mixed", [False, True])
+def test_of_many_answers_at_once_one_counts_and_a_no_ends_it(store, mixed):
     ident = ask(store)
     got = []
-    threads = [
-        threading.Thread(target=lambda n=n: got.append(answer(store, ident, Decision(n % 2 == 0)))) for n in range(8)
-    ]
+
+    def give(n):
+        decision = Decision(not (mixed and n % 2))
+        got.append((decision.approve, answer(store, ident, decision).kept))
+
+    threads = [threading.Thread(target=give, args=[n]) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sum(answered.kept for answered in got) == 1
+    assert got.count((True, True)) <= 1
+    assert got.count((False, True)) == (1 if mixed else 0)
+    assert store.get(ident)["state"] == ("denied" if mixed else "approved")
 
 
 @pytest.mark.parametrize(
@@ -102,6 +108,34 @@ def test_what_is_said_of_the_rule():
     )
     assert about_rule("wipe", "destructive", "wipe", "labels:seen", ("once",)) == ()
     assert about_rule("sh", "shell", None, None, ("once",)) == ()
+
+
+def test_a_yes_that_was_not_used_can_be_taken_back(store):
+    ident = ask(store)
+    assert answer(store, ident, Decision(True)).kept
+    assert answer(store, ident, Decision(False, "on second thoughts")).kept
+    assert store.get(ident)["state"] == "denied"
+    assert store.consume(ident, "c") is None
+    assert not answer(store, ident, Decision(True)).kept  # and not be given again
+
+
+def test_a_yes_that_was_used_cannot(store):
+    ident = ask(store)
+    answer(store, ident, Decision(True))
+    assert store.consume(ident, "c")
+    assert not answer(store, ident, Decision(False)).kept
+
+
+def test_old_answers_are_forgotten(tmp_path):
+    for state in ("used", "new"):
+        store = Approvals(tmp_path / "record.db")
+        ask(store, f"ap_{state}")
+        if state == "used":
+            answer(store, "ap_used", Decision(True))
+            store.consume("ap_used", "c")
+        rows = [row["id"] for row in store.recent()]
+        store.close()
+    assert rows == ["ap_new"]
 
 
 # --- clocks

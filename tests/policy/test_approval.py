@@ -453,3 +453,20 @@ async def test_a_rule_that_cannot_be_written_leaves_the_yes(world):
     w.approver.remember = full
     assert not (await w.wipe("a")).is_error
     assert "disk full" in told[0]
+
+
+@pytest.mark.parametrize("edited", ['{"pth": "b"}', '{"path": "etc"}'])
+@pytest.mark.parametrize("at_intent", [False, True])
+async def test_a_yes_to_arguments_that_may_not_run_is_used_up(world, edited, at_intent):
+    import json
+
+    from toolcrib import Judgement
+
+    w = world()
+    w.approver._at_intent = at_intent
+    w.registry.require("wipe").judge = lambda args, ctx: Judgement("deny", "no") if args["path"] == "etc" else None
+    request_id = (await w.wipe("a")).meta["approval_id"]
+    w.store.resolve(request_id, True, approver="me", arguments=json.loads(edited))
+    assert (await w.wipe("a")).error_kind in ("invalid", "denied")
+    assert (await w.wipe("a")).error_kind == "pending"  # asked anew, instead of failing for a day
+    assert w.done == []
