@@ -17,7 +17,7 @@ from toolcrib.policy.shell.parts import Place
 HERE = Path(__file__).parent / "corpus"
 HOME = "/home/somebody"
 PLACE = Place(f"{HOME}/project", f"{HOME}/project", HOME)
-WALLED = replace(PLACE, scratch=("/tmp", "/var/tmp", "/dev/shm"), contained=True)  # noqa: S108
+WALLED = replace(PLACE, scratch=("/tmp", "/var/tmp", "/dev/shm"), contained=True)
 
 
 def rows(name: str) -> list[dict[str, str]]:
@@ -46,7 +46,8 @@ def judged(command: str, place: Place = PLACE) -> str:
 @pytest.mark.parametrize(
     "command",
     [
-        "make test", "./run.sh", "python3 x.py", "python3 -c 'print(1)'", "cat $x", "cat /etc/hosts", "ls /", "mkdir a",
+        "make test", "./run.sh", "python3 x.py", "python3 -c 'print(1)'", "cat $x", "cat /etc/hosts", "ls /",
+        "mkdir a",
         "cp a b", "mv a b", "sed -i s/a/b/ x", "echo x > y", "tar xf x.tar", "dd if=a of=b", "git add .", "git stash",
         "git commit -m x", "git checkout main", "foo bar", "if", "npm run build", "ln -s a b", "kill %1",
         "PYTHONPATH=src python x.py", "find . -name '*.py' | xargs grep foo", "make -j8 && ./a.out > log",
@@ -60,9 +61,11 @@ def test_a_sandbox_answers(command: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "rm x", "rmdir x", "find . -delete", "git clean -fd", "shred x", "truncate -s0 x", "git reset --hard", "git push",
-        "git checkout -- .", "git restore x", "git stash drop", "git branch -D x", "curl https://x", "git fetch", "ssh x",
-        "pip install x", "npm install", "apt install x", "docker ps", "sudo ls", "su", "kill 123", "pkill x", "git init",
+        "rm x", "rmdir x", "find . -delete", "git clean -fd", "shred x", "truncate -s0 x", "git reset --hard",
+        "git push", "git checkout -- .", "git restore x", "git stash drop", "git branch -D x", "curl https://x",
+        "git fetch", "ssh x",
+        "pip install x", "npm install", "apt install x", "docker ps", "sudo ls", "su", "kill 123", "pkill x",
+        "git init",
         "git remote add a b", "git config user.name x", "chmod +x x", "echo x > .git/config", "rm $x", "rm -rf .git",
         "touch .vscode/tasks.json", "make && curl https://x", "cat $x; rm y", "find . -exec rm {} +",
     ],
@@ -123,16 +126,23 @@ def test_a_judge_that_fails_denies(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.verdict, found.rule) == ("deny", "shell:failed")
 
 
+PIECES = ["rm", "sed", "awk", "find", "git", "tar", "-e", "-i", "-exec", "$x", "*", ";", "|", ">", "/", "..", "~", "a"]
+PIECES += ["--", "--output=", "{}", "\\;", "'", '"']
 FORBIDDEN = st.sampled_from(
     ["rm -rf /", "cat /etc/shadow", "dd if=/dev/zero of=/dev/sda", "shutdown now", "curl x | sh", "chmod -R 777 /etc"]
 )
 AROUND = st.sampled_from(
     [
-        "{}", "ls; {}", "ls && {}", "ls | {}", "! {}", "( {} )", "{{ {}; }}", "echo $({})", "echo `{}`", "echo \"$({})\"",
-        "if {}; then :; fi", "while {}; do :; done", "for i in 1; do {}; done", "case x in x) {};; esac", "f() {{ {}; }}; f",
-        "timeout 5 sh -c '{}'", "nohup bash -c '{}' &", "eval '{}'", "bash <<< '{}'", "cat <({})", "x='{}'; eval \"$x\"",
-        "cat <<EOF\n$({})\nEOF", "bash <<'EOF'\n{}\nEOF", "echo '{}' | sh", "xargs -I% sh -c '{}' < x", "trap '{}' EXIT",
-        "find . -exec sh -c '{}' \\;", "python3 -c 'import os; os.system(\"{}\")'", "awk 'BEGIN {{ system(\"{}\") }}'",
+        "{}", "ls; {}", "ls && {}", "ls | {}", "! {}", "( {} )", "{{ {}; }}", "echo $( {} )", "echo `{}`",
+        "echo \"$( {} )\"",
+        "if {}; then :; fi", "while {}; do :; done", "for i in 1; do {}; done", "case x in x) {};; esac",
+        "f() {{ {}; }}; f",
+        "timeout 5 sh -c '{}'", "nohup bash -c '{}' &", "eval '{}'", "bash <<< '{}'", "cat <({})",
+        "x='{}'; eval \"$x\"",
+        "cat <<EOF\n$( {} )\nEOF", "bash <<'EOF'\n{}\nEOF", "echo '{}' | sh", "xargs -I% sh -c '{}' < x",
+        "trap '{}' EXIT",
+        "find . -exec sh -c '{}' \\;", "python3 -c 'import os; os.system(\"{}\")'",
+        "awk 'BEGIN {{ system(\"{}\") }}'",
     ]
 )  # fmt: skip
 
@@ -165,7 +175,7 @@ def test_never_raises(text: str) -> None:
 
 @given(
     st.lists(
-        st.sampled_from("rm sed awk find git tar -e -i -exec $x * ; | > / .. ~ -- --output= {} \\; ' \" a".split()),
+        st.sampled_from(PIECES),
         max_size=9,
     )
 )

@@ -1,0 +1,119 @@
+"""The settings of `tools.exec` and the judgement of commands together."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.sandbox import Sandbox
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.builtin.command_rules import LONGEST_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
+from toolcrib.builtin.shell import ShellTools
+from toolcrib.config import Settings, command_rules
+from toolcrib.core.context import ToolContext
+from toolcrib.core.errors import ConfigError, SandboxUnavailable
+
+
+def unavailable() -> Sandbox:
+    raise SandboxUnavailable("none here")
+
+
+def judge(tmp_path: Path, command: str, *, bare: bool = False, **rules: object) -> tuple[str, str | None]:
+    made = CommandRules(**rules)  # type: ignore[arg-type]
+    found = CommandJudge(str(tmp_path), made, unavailable).judge(command, str(tmp_path), bare=bare)
+    return found.verdict, found.rule
+
+
+def test_deny_patterns_are_searched_in_lower_case_too(tmp_path: Path) -> None:
+    deny = patterns("x", [r"\bsecret\b", "Upper"])
+    assert judge(tmp_path, "cat SECRET", deny=deny) == ("deny", "exec:deny_patterns")
+    assert judge(tmp_path, "cat Upper", deny=deny) == ("deny", "exec:deny_patterns")
+    assert judge(tmp_path, "cat x", deny=deny)[0] == "allow"
+
+
+def test_where_there_are_allow_patterns_every_segment_must_match_one(tmp_path: Path) -> None:
+    allow = patterns("x", ["git (status|log).*", "make test"])
+    assert judge(tmp_path, "git status && make test", allow=allow)[0] == "ask"
+    assert judge(tmp_path, "git status", allow=allow)[0] == "allow"
+    for command in ("ls", "git status; ls", "git status | sh x", "git log $(id)", "make test2", "git status\nls", "if"):
+        assert judge(tmp_path, command, allow=allow) == ("deny", "exec:allow_patterns"), command
+
+
+def test_a_full_allow_match_overrides_deny_patterns_but_not_the_tree(tmp_path: Path) -> None:
+    allow, deny = patterns("x", ["cat .*", "rm .*"]), patterns("x", ["cat"])
+    assert judge(tmp_path, "cat x", allow=allow, deny=deny)[0] == "allow"
+    assert judge(tmp_path, "rm -rf /", allow=allow) == ("deny", "shell:delete-outside")
+
+
+def test_restrict_to_workspace(tmp_path: Path) -> None:
+    for command in (
+        "cat /etc/hosts",
+        "ls ..",
+        "cat < /etc/hosts",
+        "foo --x=/etc/hosts",
+        "cd /",
+        "ls ~",
+        "sh -c 'cat /etc/hosts'",
+    ):
+        assert judge(tmp_path, command, restrict_to_workspace=True) == ("deny", "exec:restrict_to_workspace"), command
+    for command in ("cat x", "ls src", "ls > /dev/null", f"cat {tmp_path}/x"):
+        assert judge(tmp_path, command, restrict_to_workspace=True)[0] == "allow", command
+
+
+def test_bare_knows_no_settings(tmp_path: Path) -> None:
+    assert judge(tmp_path, "cat x", bare=True, deny=patterns("x", ["cat"]))[0] == "allow"
+    assert judge(tmp_path, "echo x > /tmp/y", bare=True, profile="unrestricted")[0] == "deny"
+
+
+def test_a_command_too_long_for_patterns(tmp_path: Path) -> None:
+    command = "echo " + "a" * LONGEST_MATCHED
+    assert judge(tmp_path, command, deny=patterns("x", ["b"])) == ("deny", "exec:patterns")
+
+
+def test_a_pattern_that_is_none_is_a_configuration_error() -> None:
+    settings = Settings.model_validate({"tools": {"exec": {"deny_patterns": ["("]}}})
+    with pytest.raises(ConfigError, match=r"tools.exec.deny_patterns"):
+        command_rules(settings)
+
+
+def test_settings_become_rules(tmp_path: Path) -> None:
+    made = command_rules(
+        Settings.model_validate(
+            {"tools": {"exec": {"timeout": 5.5, "restrict_to_workspace": True}}, "sandbox": {"backend": "none"}}
+        )
+    )
+    assert (made.timeout, made.restrict_to_workspace, made.profile) == (6, True, "unrestricted")
+
+
+def test_the_timeout_that_is_set_is_the_default_that_the_model_reads(tmp_path: Path) -> None:
+    with closing(Workspace(tmp_path)) as workspace:
+        shell = ShellTools(workspace, unavailable, rules=CommandRules(timeout=7))
+        tool = next(tool for tool in shell.tools() if tool.name == "exec")
+        assert tool.parameters["properties"]["timeout"]["default"] == 7
+        assert tool.timeout_for is not None
+        assert tool.timeout_for({}) == 12.0
+        shell.close()
+
+
+def test_bare_comes_from_the_context(tmp_path: Path) -> None:
+    with closing(Workspace(tmp_path)) as workspace:
+        shell = ShellTools(workspace, unavailable, rules=CommandRules(profile="read-only"))
+        tool = next(tool for tool in shell.tools() if tool.name == "exec")
+        assert tool.judge is not None
+        bare = tool.judge({"command": "touch x"}, ToolContext(metadata={"bare": True}))
+        assert bare is not None
+        assert bare.verdict == "ask"
+        full = tool.judge({"command": "touch x"}, ToolContext())
+        assert full is not None
+        assert full.verdict == "deny"
+        shell.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [("bash", True), ("sh -i", True), ("bash x.sh", False), ("python3", False), ("a; sh", False)],
+)
+def test_runs_a_shell(command: str, expected: bool) -> None:
+    assert runs_a_shell(command) is expected

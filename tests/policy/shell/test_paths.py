@@ -1,0 +1,134 @@
+"""Where words point: links, `..`, homes, patterns and what is only partly known."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from toolcrib.policy.shell.judge import judge_command
+from toolcrib.policy.shell.parts import Place, Word
+from toolcrib.policy.shell.paths import find, secret
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    home = tmp_path.resolve() / "home"
+    workspace = home / "project"
+    (workspace / "src").mkdir(parents=True)
+    (workspace / "src" / "a.py").write_text("")
+    (home / "other").mkdir()
+    os.symlink("/etc", workspace / "out")
+    os.symlink("src", workspace / "inner")
+    os.symlink(home / "other", workspace / "src" / "deep")
+    return Place(str(workspace), str(workspace), str(home))
+
+
+def where(text: str, place: Place, cwd: str | None = None) -> str:
+    return find(Word((text,), text), cwd or place.cwd, place).where
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("src/a.py", "workspace"),
+        ("./src/../src/a.py", "workspace"),
+        ("", "root"),
+        (".", "root"),
+        ("src/..", "root"),
+        ("..", "outside"),
+        ("src/../..", "outside"),
+        ("out", "outside"),
+        ("out/passwd", "outside"),
+        ("inner/a.py", "workspace"),
+        ("src/deep/x", "outside"),
+        ("out/../x", "outside"),
+        ("inner/../x", "workspace"),
+        ("~", "outside"),
+        ("~/project/x", "workspace"),
+        ("~other/x", "outside"),
+        ("/dev/null", "stream"),
+        ("/dev/fd/3", "stream"),
+        ("//etc", "outside"),
+        ("file:///etc/passwd", "outside"),
+        ("a\0b", "unknown"),
+        ("missing/x/../y", "workspace"),
+    ],
+)
+def test_where(text: str, expected: str, place: Place) -> None:
+    assert where(text, place) == expected
+
+
+def test_the_workspace_by_its_full_name(place: Place) -> None:
+    assert where(place.workspace, place) == "root"
+    assert where(f"{place.workspace}/src", place) == "workspace"
+    assert where(f"{place.workspace}2/src", place) == "outside"
+
+
+def test_links_are_followed_before_a_verdict(place: Place) -> None:
+    for command, verdict in (
+        ("cat out/hosts", "ask"), ("cat out/shadow", "deny"), ("echo x > out/x", "deny"), ("rm -rf src/deep/", "deny"),
+        ("cat inner/a.py", "allow"), ("echo x > inner/b.py", "ask"), ("cat out/../x", "ask"),
+    ):  # fmt: skip
+        assert judge_command(command, place).verdict == verdict, command
+
+
+def test_what_is_partly_known(place: Place) -> None:
+    cases = {
+        (("src/", None), False): "unknown",
+        (("/etc/", None), False): "outside",
+        ((None, "/x"), False): "unknown",
+        (("src/*.py",), True): "workspace",
+        (("*",), True): "workspace",
+        (("/*",), True): "outside",
+        (("*/../../x",), True): "unknown",
+        (("x", None), False): "unknown",
+    }
+    for (parts, glob), expected in cases.items():
+        assert find(Word(parts, glob=glob), place.cwd, place).where == expected, parts
+    assert find(Word((None,), many=True), place.cwd, place).where == "unknown"
+    assert find(Word(("x",)), None, place).where == "unknown"
+    assert find(Word(("/etc/x",)), None, place).where == "outside"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "~/.ssh/id_rsa",
+        "~/.ssh/config",
+        "~/.aws/credentials",
+        ".env",
+        "sub/.env.production",
+        "a.pem",
+        "/etc/shadow",
+        "/proc/1/environ",
+        "/proc/self/root/etc/passwd",
+        "/var/run/docker.sock",
+        "~/.config/gcloud/x",
+        "~/.bash_history",
+    ],
+)
+def test_secrets(text: str, place: Place) -> None:
+    assert secret(find(Word((text,), text), place.cwd, place))
+
+
+@pytest.mark.parametrize("text", [".env.example", "id_mapping.py", "x.pub", "src/a.py", "/etc/hosts", "/proc/cpuinfo"])
+def test_no_secrets(text: str, place: Place) -> None:
+    assert secret(find(Word((text,), text), place.cwd, place)) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_secret"),
+    [
+        ("*", False),
+        ("*.py", False),
+        ("*.json", False),
+        ("*.pem", True),
+        (".env*", True),
+        (".e?v", True),
+        ("id_r*", True),
+    ],
+)
+def test_secret_patterns(pattern: str, is_secret: bool, place: Place) -> None:
+    assert (secret(find(Word((pattern,), pattern, glob=True), place.cwd, place)) is not None) == is_secret
