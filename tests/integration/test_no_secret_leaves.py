@@ -15,7 +15,7 @@ import pytest
 from toolcrib import Toolbox, ToolContext, ToolError, ToolOutput, tool
 from toolcrib.core.output import ResourceBlock, TextBlock
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "policy" / "secrets"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "policy" / "redaction"))
 from samples import CONTEXTS, PEM, TOKENS, R
 
 VALUE = "granted-Value-4711-xyzzy"

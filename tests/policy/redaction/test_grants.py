@@ -1,0 +1,127 @@
+"""Where granted values come from, and who gets them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolcrib.config import load_settings
+from toolcrib.config.settings import secret_sources
+from toolcrib.core.errors import ConfigError, ToolError
+from toolcrib.policy.secrets.grants import Secrets, Source
+from toolcrib.policy.secrets.redact import Redactor
+
+VALUE = "a-value-of-some-length"
+
+
+def secrets(*sources: Source, variables: tuple[str, ...] = (), **environ: str) -> tuple[Secrets, Redactor]:
+    redactor = Redactor()
+    return Secrets(sources, redactor, variables, environ), redactor
+
+
+def test_a_value_of_the_environment_is_hidden_from_the_start() -> None:
+    _, redactor = secrets(Source("A", (), "A", env="MINE"), MINE=VALUE)
+    assert redactor.redact(f"x {VALUE}") == "x [secret:A]"
+
+
+def test_a_file_of_ones_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "token"
+    path.write_text(VALUE + "\n")
+    path.chmod(0o600)
+    made, _ = secrets(Source("A", ("t",), "A", file=path))
+    assert made.value("A", "t") == VALUE and not caplog.records
+    path.chmod(0o644)
+    with caplog.at_level(logging.WARNING):
+        secrets(Source("A", ("t",), "A", file=path))
+    assert "chmod 600" in caplog.text
+
+
+def test_a_program_runs_once_and_late(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    code = f"open({str(ran)!r}, 'a').write('x'); print({VALUE!r})"
+    made, redactor = secrets(Source("A", ("t",), "A", command=(sys.executable, "-c", code)))
+    assert not ran.exists()
+    assert [made.value("A", "t"), made.value("A", "t")] == [VALUE] * 2
+    assert ran.read_text() == "x" and redactor.redact(VALUE) == "[secret:A]"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (Source("A", ("t",), "A", env="GONE"), "GONE is not set"),
+        (Source("A", ("t",), "A", file=Path("/nowhere/at/all")), "cannot be read"),
+        (Source("A", ("t",), "A", file=Path("/")), "cannot be read|no ordinary file"),
+        (Source("A", ("t",), "A", command=("/nowhere/pass",)), "could not be started"),
+        (Source("A", ("t",), "A", command=("/bin/sh", "-c", f"echo {VALUE}; exit 3")), "exit code 3"),
+        (Source("A", ("t",), "A", command=("/bin/true",)), "gave nothing"),
+        (Source("A", ("t",), "A", keyring="no/body"), "keyring"),
+    ],
+)
+def test_what_cannot_be_read_is_said(source: Source, said: str) -> None:
+    made, _ = secrets(source)
+    with pytest.raises(ToolError, match=said) as error:
+        made.value("A", "t")
+    assert VALUE not in str(error.value)
+    granted, failed = Secrets([Source("A", ("exec",), "A", env="GONE")], Redactor(), (), {}).environment("exec")
+    assert granted == {} and "GONE" in failed[0]
+
+
+def test_only_who_was_named_gets_it() -> None:
+    made, _ = secrets(Source("A", ("exec", "mcp:git*"), "GH_TOKEN", env="MINE"), MINE=VALUE)
+    assert made.environment("exec") == ({"GH_TOKEN": VALUE}, [])
+    assert made.environment("http_request") == ({}, [])
+    assert made.names_for("exec") == ["GH_TOKEN"]
+    assert made.resolve("Bearer ${secret:A}!", "mcp:github") == f"Bearer {VALUE}!"
+    for text, asker in (("${secret:A}", "mcp:other"), ("${secret:B}", "exec")):
+        with pytest.raises(ToolError):
+            made.resolve(text, asker)
+
+
+def test_variables_that_commands_get_are_secrets_by_their_names() -> None:
+    environ = {"GH_TOKEN": VALUE, "EDITOR": "vim-of-some-length", "SSH_KEY": "/home/me/.ssh/id", "API_KEY": "short"}
+    made, redactor = secrets(variables=tuple(environ), **environ)
+    assert [value.name for value in redactor.values] == ["GH_TOKEN"]
+    assert "EDITOR" not in made.names_for("exec") and "GH_TOKEN" in made.names_for("exec")
+
+
+def test_short_values_are_an_error_of_the_configuration() -> None:
+    with pytest.raises(ConfigError, match=r"secrets\.A"):
+        secrets(Source("A", (), "A", env="MINE"), MINE="short")
+
+
+def settings(tmp_path: Path, text: str, *, named: bool = True) -> tuple[Source, ...]:
+    (tmp_path / "ws").mkdir(exist_ok=True)
+    path = tmp_path / "conf.toml" if named else tmp_path / "ws" / "toolcrib.toml"
+    path.write_text(text)
+    environ = {"HOME": str(tmp_path / "home"), "PATH": "/bin"}
+    return secret_sources(load_settings(tmp_path / "ws", path if named else None, environ=environ))
+
+
+def test_the_configuration(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path, '[secrets.A]\nenv = "X"\ntools = "exec"\nas = "GH_TOKEN"\n[secrets.B]\ncommand = ["pass", "b"]'
+    )
+    assert found == (Source("A", ("exec",), "GH_TOKEN", env="X"), Source("B", (), "B", command=("pass", "b")))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[secrets.A]\ntools = ["exec"]', "one source"),
+        ('[secrets.A]\nenv = "X"\nfile = "/y"', "env and file"),
+        ('[secrets.A]\nvalue = "v"', "no such setting"),
+        ('[secrets."a b"]\nenv = "X"', "cannot name an environment variable"),
+        ('[secrets.A]\nenv = "X"\nas = "a-b"', "cannot name an environment variable"),
+        ('[secrets.A]\nkeyring = "x"', "service/user"),
+    ],
+)
+def test_what_is_wrong_in_it_is_said(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        settings(tmp_path, text)
+
+
+def test_an_untrusted_project_grants_nothing(tmp_path: Path) -> None:
+    assert settings(tmp_path, '[secrets.A]\nenv = "X"\ntools = "exec"\n[redact]\nallow = ["x"]', named=False) == ()
