@@ -340,6 +340,8 @@ class Toolbox:
             for warning in settings.warnings:
                 logging.getLogger("toolcrib").warning("%s", warning)
         self.settings = settings
+        if settings.web.model_fields_set:  # a wrong entry is said now, not at the first request
+            _ = self.network
         self.state = StateFolder.for_workspace(settings.workspace)
         _keep_out(settings.sandbox.write_roots, self.state.path.parent)
         self.spill = Spill(self.state.spill)

@@ -120,5 +120,5 @@ async def test_private_targets_and_ports_can_be_granted(tmp_path: Path) -> None:
 )
 def test_wrong_settings_name_their_key(tmp_path: Path, web: dict[str, Any]) -> None:
     settings = Settings.model_validate({"workspace": tmp_path / "work", "web": web})
-    with pytest.raises(ConfigError, match=f"web.{next(iter(web))}"), Toolbox.open(settings=settings) as box:
-        _ = box.network
+    with pytest.raises(ConfigError, match=f"web.{next(iter(web))}"):
+        Toolbox.open(settings=settings).now()
