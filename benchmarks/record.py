@@ -20,6 +20,7 @@ import os
 import platform
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -114,9 +115,8 @@ def fill(path: Path, count: int) -> dict[str, Any]:
             calls = load.calls(count + turn * 4_000 + effects * 2_000, 2_000, effects)
             gc.collect()
             alone[kind].append(load.append(calls) / len(calls) * 1e6)
-    begun = time.perf_counter()
     audit.close()
-    return {"slices_us": times, "alone_us": alone, "close_s": time.perf_counter() - begun}
+    return {"slices_us": times, "alone_us": alone}
 
 
 def drop_cache(path: Path) -> None:
@@ -158,13 +158,13 @@ def ask(path: Path, count: int) -> dict[str, dict[str, list[float]]]:
         found[name] = {"warm": [], "cold": []}
         audit = Audit(path)
         audit.query(limit=50, **question(rng))
-        for _ in range(20):
+        for _ in range(10):
             wanted = question(rng)
             begun = time.perf_counter()
             audit.query(limit=50, **wanted)
             found[name]["warm"].append((time.perf_counter() - begun) * 1e3)
         audit.close()
-        for _ in range(10):
+        for _ in range(3):
             drop_cache(path)
             audit = Audit(path)
             wanted = question(rng)
@@ -235,6 +235,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder, "record.db")
         raw["append"] = fill(path, options.calls)
+        print(f"appended; load {os.getloadavg()[0]:.1f}", file=sys.stderr)
         raw["recorded"] = options.calls + 80_000
         raw["bytes"] = path.stat().st_size
         raw["questions_ms"] = ask(path, options.calls)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 import time
 
@@ -56,6 +58,146 @@ def test_follow(cli: Cli) -> None:
     finally:
         child.kill()
         child.communicate()
+
+
+def test_following_loses_nothing_between_the_first_page_and_what_comes_later(cli: Cli) -> None:
+    cli("call", "list_dir")
+    child = subprocess.Popen(
+        [*COMMAND, "log", "--follow", "--json", "--tool", "glob"], cwd=cli.work, env=cli.env,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        for n in range(4):
+            cli("call", "glob", f"pattern={n}*")
+            cli("call", "list_dir")
+        assert child.stdout is not None
+        seen = [json.loads(child.stdout.readline())["arguments"]["pattern"] for _ in range(4)]
+        assert seen == ["0*", "1*", "2*", "3*"]
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_filters_of_the_log(cli: Cli) -> None:
+    cli("call", "write_file", "path=a.txt", "content=Needle")
+    cli("call", "read_file", "path=a.txt")
+    cli("call", "read_file", "path=../a", code=3)
+
+    def tools(*args: str) -> list[str]:
+        return [json.loads(line)["tool"] for line in cli("log", "--json", *args).stdout.splitlines()]
+
+    assert tools("--text", "needle") == ["write_file"]
+    assert tools("--category", "filesystem_read") == ["read_file", "read_file"]
+    assert tools("--verdict", "deny") == ["read_file"]
+    assert tools("--tool", "*_file", "--channel", "cli", "-n", "2") == ["read_file", "read_file"]
+    assert tools("--session", "none") == []
+    assert tools("--rule", "no such rule") == []
+    assert cli("log", "--follow", "--until", "1d", code=2).stderr
+
+
+def test_stats(cli: Cli) -> None:
+    cli("call", "write_file", "path=a.txt", "content=x")
+    cli("call", "read_file", "path=../a", code=3)
+    rows = {row["tool"]: row for row in cli.json("log", "stats", "--json")}
+    assert rows["read_file"]["denied"] == 1
+    assert rows["write_file"]["failed"] == 0
+    assert "write_file" in cli("log", "stats").stdout
+    assert [row["calls"] for row in cli.json("log", "stats", "--by", "channel", "--json")] == [2]
+    assert "--by takes" in cli("log", "stats", "--by", "colour", code=2).stderr
+
+
+def test_export(cli: Cli) -> None:
+    cli("call", "write_file", "path=ä.txt", "content=x")
+    cli("call", "read_file", "path=ä.txt")
+    rows = [json.loads(line) for line in cli("log", "export").stdout.splitlines()]
+    assert [(row["kind"], row["tool"]) for row in rows] == [("outcome", "write_file"), ("outcome", "read_file")]
+    assert rows[0]["arguments"] == {"path": "ä.txt", "content": "x"}
+    assert {"seq", "time", "call_id", "session_id", "verdict", "rule", "outcome", "labels", "hash"} <= set(rows[0])
+    cli("log", "export", "--stored", "-o", "rows.jsonl")
+    stored = [json.loads(line) for line in (cli.work / "rows.jsonl").read_text("utf-8").splitlines()]
+    assert [row["kind"] for row in stored] == ["intent", "outcome", "outcome"]
+    previous = bytes(32)
+    for row in stored:  # as docs/record.md says how to check it elsewhere
+        digest = row.pop("hash")
+        content = json.dumps(list(row.values()), separators=(",", ":")).encode()
+        previous = hashlib.sha256(previous + content).digest()
+        assert previous.hex() == digest
+
+
+def database(cli: Cli) -> str:
+    (found,) = (cli.home / ".local/state/toolcrib").glob("*/record.db")
+    return str(found)
+
+
+def test_verify(cli: Cli) -> None:
+    cli("call", "write_file", "path=a.txt", "content=x")
+    cli("call", "write_file", "path=b.txt", "content=x")
+    said = cli("log", "verify").stdout
+    assert "4 rows fit" in said
+    head = said.split()[-1]
+    assert cli.json("log", "verify", "--json")["head"] == head
+    cli("call", "read_file", "path=a.txt")
+    cli("log", "verify", "--from", head)
+    with sqlite3.connect(database(cli)) as record:
+        record.execute("DELETE FROM record WHERE seq > 2")
+    record.close()
+    cli("log", "verify")  # nobody can know, without what was kept
+    assert "ends at row 2" in cli("log", "verify", "--from", head, code=1).stderr
+    with sqlite3.connect(database(cli)) as record:
+        record.execute("UPDATE record SET arguments = '{}' WHERE seq = 1")
+    record.close()
+    assert "row 1: its content does not fit" in cli("log", "verify", code=1).stderr
+    found = cli.json("log", "verify", "--json", code=1)
+    assert (found["ok"], found["row"]) == (False, 1)
+    assert "--from takes" in cli("log", "verify", "--from", "x", code=2).stderr
+
+
+def test_a_call_that_never_ended(cli: Cli) -> None:
+    cli("call", "write_file", "path=a.txt", "content=x")
+    with sqlite3.connect(database(cli)) as record:
+        call_id = record.execute("SELECT call_id FROM record").fetchone()[0]
+        record.execute("DELETE FROM record WHERE kind = 'outcome'")
+    record.close()
+    assert cli("log").stdout == ""
+    assert "unfinished" in cli("log", "--unfinished").stdout
+    assert "cut off with its process, or is still running" in cli("log", call_id).stdout
+    assert [json.loads(line)["kind"] for line in cli("log", "export").stdout.splitlines()] == ["intent"]
+
+
+def test_a_call_on_a_stored_approval_shows_who_said_yes(cli: Cli) -> None:
+    cli.write("a.txt", "x")
+    cli("call", "delete_file", "path=a.txt", code=3)
+    request = cli.json("approvals", "--json")[0]["id"]
+    cli("approvals", "approve", request, "--reason", "fine")
+    cli("call", "delete_file", "path=a.txt")
+    row = json.loads(cli("log", "--outcome", "ok", "--json").stdout)
+    shown = cli("log", row["call_id"]).stdout
+    assert f"approval {request}: used" in shown
+    assert "fine" in shown
+
+
+def test_clean_drops_old_calls(cli: Cli) -> None:
+    cli("call", "list_dir")
+    cli("call", "list_dir")
+    (cli.work / "c.toml").write_text("[record]\nkeep_days = 30\n")
+    with sqlite3.connect(database(cli)) as record:
+        record.execute("UPDATE record SET time = time - 40 * 86400 WHERE seq = 1")
+    record.close()
+    assert cli.json("clean", "--json", "--dry-run", "--config", "c.toml")["removed"][0]["name"] == "1 rows"
+    assert cli.json("clean", "--json", "--config", "c.toml")["removed"][0]["part"] == "record"
+    assert len(cli("log").stdout.splitlines()) == 1
+    assert cli("log", "verify").returncode == 0
+
+
+def test_a_damaged_record_is_said_and_not_a_traceback(cli: Cli) -> None:
+    cli("call", "list_dir")
+    with open(database(cli), "wb") as file:
+        file.write(b"no database" * 1000)
+    for args in (["log"], ["log", "verify"], ["clean"], ["call", "list_dir"], ["approvals"]):
+        said = cli(*args, code=None)
+        assert said.returncode in (1, 2)
+        assert "is damaged" in said.stderr
+        assert "mv " in said.stderr
 
 
 def test_what_the_log_shows_is_safe_for_terminals(cli: Cli) -> None:

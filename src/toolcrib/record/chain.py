@@ -80,13 +80,15 @@ def head(connection: sqlite3.Connection) -> Head:
 def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
     """Append rows inside a transaction that holds the write lock; the new end."""
     seq, digest = head(connection)
-    cursor = connection.cursor()
+    linked: dict[int, list[tuple[Any, ...]]] = {}
     for row in rows:
         seq += 1
         values = (seq, *row)
         digest = link(digest, values)
         given = _given(values)
-        cursor.execute(_INSERT[given], (*values[:given], bytearray(digest)))
+        linked.setdefault(given, []).append((*values[:given], bytearray(digest)))
+    for given, together in linked.items():  # they have their numbers: the order of the INSERTs is all one
+        connection.executemany(_INSERT[given], together)
     return Head(seq, digest)
 
 
