@@ -91,7 +91,7 @@ def test_the_timeout_that_is_set_is_the_default_that_the_model_reads(tmp_path: P
     with closing(Workspace(tmp_path)) as workspace:
         shell = ShellTools(workspace, unavailable, rules=CommandRules(timeout=7))
         tool = next(tool for tool in shell.tools() if tool.name == "exec")
-        assert tool.parameters["properties"]["timeout"]["default"] == 7
+        assert tool.to_schema("openai")["function"]["parameters"]["properties"]["timeout"]["default"] == 7
         assert tool.timeout_for is not None
         assert tool.timeout_for({}) == 12.0
         shell.close()
