@@ -241,7 +241,7 @@ def test_edited_elsewhere(cli: Cli) -> None:
 def test_always_at_the_terminal_writes_the_rule_and_says_where(cli: Cli, spawn: Spawn) -> None:
     path = cli.write("a.txt", "x")
     child = spawn("call", "delete_file", "path=a.txt")
-    child.expect(r'rule that would allow it:.*"a.txt".*covers: delete_file.*\[a\] always.*Run it')
+    child.expect(r'rule that would allow it:.*"a.txt".*covers: every delete_file call.*\[a\] always.*Run it')
     child.sendline("a")
     child.expect("Wrote the rule .* to .*rules")
     assert _end(child) == 0

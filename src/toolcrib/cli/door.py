@@ -142,7 +142,7 @@ def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
     show.say(f"why it asks: {one_line(request.reason)}")
     for line in request.about_rule:
         said, _, rule = line.partition(": ")
-        if rule == request.tool:
+        if rule in (request.tool, f"every {request.tool} call"):
             show.say(line)
         else:  # the model's words are in it
             show.say(f"{said}:")

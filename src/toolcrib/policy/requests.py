@@ -96,5 +96,7 @@ def about_rule(
         lines.append(f"a rule that would allow it: {rule}")
     reach = covers(tool, category, rule or "")
     if "session" in scopes and reach and not (lines and reach == rule):
-        lines.append(f"a yes for this session covers: {reach}")
+        lines.append(
+            f"a yes for this session covers: {reach if category == ToolCategory.SHELL else f'every {reach} call'}"
+        )
     return tuple(lines)

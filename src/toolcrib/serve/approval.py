@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcp_types import ElicitRequest, ElicitResult
 
+from ..config.load import config_home
 from ..core.bound import safe
 from ..core.errors import ToolError
 from ..policy.plain import one_line, plain
@@ -34,7 +35,7 @@ def schema(scopes: Sequence[str]) -> dict[str, Any]:
     if "session" in scopes:
         said.append("for this session it also holds for what the lines above say")
     if "rule" in scopes:
-        said.append("always writes the rule above into your own Toolcrib settings")
+        said.append(f"always writes the rule above into your own settings, in {config_home() / 'rules'}")
     text = {"type": "string"}
     return {
         "type": "object",
@@ -65,7 +66,7 @@ def question(tool: str, category: str, reason: str, rules: Sequence[str], reques
     `rules` are the lines of `about_rule`.
     """
     lines = [one_line(line[:1].upper() + line[1:]) for line in rules]
-    ours = [line for line in lines if line.endswith(f": {tool}")]
+    ours = [line for line in lines if line.endswith((f": {tool}", f": every {tool} call"))]
     theirs = [line for line in lines if line not in ours]
     return "\n".join([
         f"Run {one_line(tool)} ({one_line(category)})?",
