@@ -73,7 +73,7 @@ class FilePattern:
         )
 
     def refuses_all_in(self, directory: File) -> bool:
-        """Whether it means a directory, or whatever is in it (`secrets/**`): then to look through it is refused, too."""
+        """Whether it means a directory, or whatever is in it (`secrets/**`): then nobody looks through it, either."""
         inside = File(f"{directory.spelled}/{_ANYTHING}", f"{directory.real}/{_ANYTHING}", directory.access)
         return self.refuses(directory) or self.refuses(inside)
 
