@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.rules.commands import Allowing, overlaps, parse_pattern, refuses, wildcard
+from toolcrib.policy.rules.commands import Allowing, overlaps, parse_pattern, refuses, subjects_of, wildcard
 from toolcrib.policy.shell.reading import read_script
 
 
@@ -18,7 +18,9 @@ def allowed(command, *patterns, harmless=lambda command: False, write=lambda pat
 
 
 def refused(command, pattern):
-    return refuses(parse_pattern(pattern), script(command), command)
+    read = script(command)
+    unread = any(problem.verdict == "ask" for problem in read.problems)
+    return refuses(parse_pattern(pattern), subjects_of(read), command, unread=unread)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,11 @@ class CommandPattern:
     plain: tuple[str, ...]
 
     @property
+    def joins(self) -> bool:
+        """Whether it spells what stands between commands or behind them, and so means more than one part."""
+        return _OPERATOR.search(self.spec) is not None
+
+    @property
     def exact(self) -> bool:
         """Whether it has no star."""
         return len(self.pieces) == 1
@@ -190,38 +195,67 @@ def _spelled(pieces: tuple[str, ...]) -> list[str | None]:
 # --- to refuse or to ask
 
 
-def refuses(pattern: CommandPattern, script: Script, typed: str) -> Certainty:
-    """Whether any part of a script is, or could be, what the pattern says."""
-    if _OPERATOR.search(pattern.spec) and pattern.fits_source(typed):  # `curl * | sh` is never one part
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """An argument vector with unknown places: with them filled, left out where they may be, and as pieces around."""
+
+    filled: str
+    least: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One command of a script as patterns that refuse see it: as it was typed, and every way to spell it."""
+
+    source: str
+    known: tuple[str, ...] = ()
+    unsure: tuple[Unsure, ...] = ()
+
+
+def subjects_of(script: Script) -> tuple[Subject, ...]:
+    """Every command of a script, made ready once for all patterns."""
+    return tuple(map(_subject, script.commands))
+
+
+def _subject(command: Command) -> Subject:
+    known: list[str] = []
+    unsure: list[Unsure] = []
+    for words in _spellings(command) if command.words else ():
+        texts = [word.text for word in words]
+        if None not in texts:
+            known.append(SEPARATOR.join(text for text in texts if text is not None))
+        else:
+            unsure.append(Unsure(_sample(words, many=True), _sample(words, many=False), _known_parts(words)))
+    return Subject(" ".join(command.source.split()), tuple(known), tuple(unsure))
+
+
+def refuses(pattern: CommandPattern, subjects: Iterable[Subject], typed: str, *, unread: bool = False) -> Certainty:
+    """Whether any part of a script is, or could be, what the pattern says. `unread`: some of it could not be read."""
+    if pattern.joins and pattern.fits_source(typed):  # `curl * | sh` is never one part
         return "yes"
     found: Certainty = "no"
-    for command in script.commands:
-        match = _refuses_part(pattern, command)
+    for subject in subjects:
+        match = _refuses_part(pattern, subject)
         if match == "yes":
             return "yes"
         found = match if match == "maybe" else found
-    unread = any(problem.verdict == "ask" for problem in script.problems)
     return "maybe" if unread else found
 
 
 _OPERATOR = re.compile(r"[|&;<>()\n]")
 
 
-def _refuses_part(pattern: CommandPattern, command: Command) -> Certainty:
-    if not command.words:
-        return "yes" if command.source and pattern.fits_source(command.source) else "no"
-    if command.source and pattern.fits_source(command.source):
+def _refuses_part(pattern: CommandPattern, subject: Subject) -> Certainty:
+    if subject.source and wildcard(pattern.plain, subject.source):
+        return "yes"
+    if any(map(pattern.fits, subject.known)):
         return "yes"
     found: Certainty = "no"
-    for words in _spellings(command):
-        texts = [word.text for word in words]
-        if None not in texts:
-            if pattern.fits(SEPARATOR.join(text for text in texts if text is not None)):
-                return "yes"
-            continue
-        if pattern.fits(_sample(words, many=True)) and pattern.fits(_sample(words, many=False)):
+    for each in subject.unsure:
+        if pattern.fits(each.filled) and pattern.fits(each.least):
             return "yes"
-        if pattern.may_fit(_known_parts(words)):
+        if pattern.may_fit(each.parts):
             found = "maybe"
     return found
 

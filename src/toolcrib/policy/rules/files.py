@@ -26,6 +26,11 @@ class File:
     access: Access
 
     @property
+    def paths(self) -> tuple[str, ...]:
+        """Both, or the one that they are."""
+        return (self.real,) if self.real == self.spelled else (self.spelled, self.real)
+
+    @property
     def is_dir(self) -> bool:
         """Whether it is a directory now."""
         return os.path.isdir(self.real)
@@ -66,11 +71,7 @@ class FilePattern:
 
     def refuses(self, file: File) -> bool:
         """Whether it means the file: by its spelling or by what it really is."""
-        return any(
-            glob.match(path, glob.directory and file.is_dir)
-            for glob in self.globs
-            for path in {file.spelled, file.real}
-        )
+        return any(glob.match(path, glob.directory and file.is_dir) for glob in self.globs for path in file.paths)
 
     def refuses_all_in(self, directory: File) -> bool:
         """Whether it means a directory, or whatever is in it (`secrets/**`): then nobody looks through it, either."""
@@ -79,10 +80,7 @@ class FilePattern:
 
     def allows(self, file: File) -> bool:
         """Whether it means the file by its spelling and by what it really is."""
-        return all(
-            any(glob.match(path, glob.directory and file.is_dir) for glob in self.globs)
-            for path in {file.spelled, file.real}
-        )
+        return all(any(glob.match(path, glob.directory and file.is_dir) for glob in self.globs) for path in file.paths)
 
     def reaches_below(self, directory: str) -> bool:
         """Whether it could mean something inside a directory."""

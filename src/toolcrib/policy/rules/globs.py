@@ -43,6 +43,8 @@ class PathGlob:
             return False
         if not self.segments:
             return True
+        if self.plain and not path.startswith(self.plain[0], len(base) + (not base.endswith("/"))):
+            return False
         parts = path[len(base) :].strip("/").split("/")
         end = len(self.segments)
         places = self._skip({0})
@@ -94,7 +96,10 @@ class PathGlob:
     def real(self, *, follow: bool) -> PathGlob:
         """The same below the folder's real path; with `follow`, also through links in the parts without wildcards."""
         plain = self.plain if follow else ()
-        base = os.path.realpath(os.path.join(self.base, *plain))
+        folder = os.path.join(self.base, *plain)
+        base = os.path.realpath(folder)
+        if base == folder:
+            return self
         return PathGlob(base, self.segments[len(plain) :], (), self.directory)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ...core.context import ToolContext
 from ...core.errors import ConfigError
 from ...core.tool import Access, Tool
-from .commands import Certainty, CommandPattern, parse_pattern, refuses
+from .commands import Certainty, CommandPattern, Subject, parse_pattern, refuses, subjects_of
 from .files import File, FilePattern, file_at, file_pattern, files_of
 from .grammar import Rule
 from .hosts import domain_fits, host_of, plain_domain
@@ -60,6 +60,16 @@ class Call:
         from ..shell.reading import read_script
 
         return read_script(self.command or "", self.cwd, self.around.home)
+
+    @functools.cached_property
+    def subjects(self) -> tuple[Subject, ...]:
+        """Its command's parts, as patterns that refuse see them."""
+        return subjects_of(self.script)
+
+    @property
+    def unread(self) -> bool:
+        """Whether some of its command could not be read."""
+        return any(problem.verdict == "ask" for problem in self.script.problems)
 
     @functools.cached_property
     def files(self) -> tuple[File, ...]:
@@ -114,7 +124,7 @@ class Bound:
         if self.command is not None:
             if call.command is None:
                 return "no"
-            return refuses(self.command, call.script, call.command)
+            return refuses(self.command, call.subjects, call.command, unread=call.unread)
         if self.files is not None:
             return self._refuses_files(call)
         if self.domain is not None:

@@ -19,8 +19,6 @@ from ...core.errors import ConfigError
 from ...core.tool import Tool
 from ...core.verdict import Judgement, Verdict
 from ..plain import one_line
-from .allow import allowed
-from .effects import refused_by_effects
 from .files import File
 from .grammar import VERDICTS, Rule, Source, parse_rule
 from .match import Around, Bound, Call, Labels, bind, why_never
@@ -131,6 +129,9 @@ class RuleSet:
         compiled = self._of(tool)
         if not compiled:
             return None
+        from .allow import allowed  # not before there is a rule that speaks of a tool
+        from .effects import refused_by_effects
+
         call = Call(tool, arguments, ctx, self._around)
         asked: Judgement | None = None
         for each in compiled.deny:
@@ -157,6 +158,9 @@ class RuleSet:
 
     def speaking(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> list[tuple[Rule, bool]]:
         """Every rule that speaks of a call, for people, and whether that is certain."""
+        from .allow import allowed
+        from .effects import refused_by_effects
+
         compiled = self._of(tool)
         call = Call(tool, arguments, ctx, self._around)
         found: list[tuple[Rule, bool]] = []
