@@ -423,7 +423,7 @@ PROGRAMS = {
     "hg": program(
         "text*",
         "--config=program",
-        subs={"version help": program("text*"), "*": program("text*", "--config=program", "execute")},
+        subs={"*": program("text*", "--config=program", "execute"), "": program("text*", "", "execute")},
     ),
     "svn": program(
         "text*",

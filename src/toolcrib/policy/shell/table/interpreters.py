@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..effects import Call, Effect, literal, of_operands, of_options
 from ..parts import Word
+from ..wrappers import SHELLS as READ_SHELLS
 from .spec import Program, program
 
 
@@ -111,6 +112,10 @@ def _shell(call: Call) -> Iterator[Effect]:
     if words and all((word.text or "") in ("--version", "--help") for word in words):
         return
     if call.has("-c"):
+        if call.name not in READ_SHELLS:  # close enough to sh for its harm to be seen
+            for word in call.operands[:1]:
+                yield Effect("shell", word, f"runs {call.name} code")
+            yield Effect("execute", None, f"runs {call.name} code that cannot be judged whole", "shell:unknown-code")
         return
     if call.operands and not call.has("-s"):
         yield Effect("execute", call.operands[0], f"runs the script {call.operands[0].text or '…'}", "shell:script")
@@ -197,9 +202,7 @@ _SHELL = (
 _TRUST: Program = program("text*", "", "execute")
 
 PROGRAMS = {
-    "sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash pwsh powershell elvish nu xonsh": program(
-        "text*", _SHELL, handler=_shell
-    ),
+    "sh bash dash zsh ksh mksh ash rbash fish csh tcsh yash": program("text*", _SHELL, handler=_shell),
     "python python2 python3 pypy pypy3 ipython bpython micropython": program(
         "text*", _PYTHON, handler=code_from("python", "-c")
     ),
@@ -256,7 +259,7 @@ PROGRAMS = {
         handler=_sqlite,
         single=True,
     ),
-    "crash mdb": _TRUST,
+    "crash mdb pwsh powershell elvish nu xonsh": _TRUST,
 }
 
 

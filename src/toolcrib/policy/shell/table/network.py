@@ -75,12 +75,14 @@ def _rsync(call: Call) -> Iterator[Effect]:
 
 
 def _nc(call: Call) -> Iterator[Effect]:
+    yield from of_options(call)
     if call.has("-e", "-c", "--exec", "--sh-exec", "--lua-exec"):
         yield Effect("reverse-shell")
     yield Effect("network", call.operands[0] if call.operands else None)
 
 
 def _socat(call: Call) -> Iterator[Effect]:
+    yield from of_options(call)
     for word in call.operands:
         text = "".join(part or "" for part in word.parts)
         if re.match(r"(?:exec|system|shell)\b", text, re.IGNORECASE):

@@ -104,12 +104,14 @@ def _dpkg(call: Call) -> Iterator[Effect]:
 
 
 def _rpm(call: Call) -> Iterator[Effect]:
+    yield from of_options(call)
     first = call.command.args[0].text if call.command.args else ""
     if not re.match(r"-q\w*|--query|-V|--verify|--eval-x", first or "") or call.has("--pipe"):
         yield Effect("install")
 
 
 def _pacman(call: Call) -> Iterator[Effect]:
+    yield from of_options(call)
     first = (call.command.args[0].text if call.command.args else "") or ""
     if not re.match(r"-(?:Q|F[^y]|Si|Ss)", first):
         yield Effect("install")
@@ -192,7 +194,7 @@ PROGRAMS = {
         subs={"list show search policy depends rdepends showsrc madison  help": _APT_LOOK, "*": _APT, "": LOOK},
     ),
     "apt-cache ": _APT_LOOK,
-    "apt-config": program("text*", "-o=aptsetting"),
+    "apt-config": program("text*", "-o=aptsetting --option=aptsetting -c=exec --config-file=exec"),
     "apt-key apt-mark add-apt-repository debconf-set-selections dpkg-reconfigure dpkg-divert "
     "update-alternatives alien": program("text*", "", "system"),
     "dpkg": program(
@@ -229,7 +231,7 @@ PROGRAMS = {
         single=True,
         handler=_compiler,
     ),
-    "pkg-config pkgconf": program("text*", "--define-variable="),
+    "pkg-config pkgconf": program("maybe*", "--define-variable="),
     "strip objcopy  patchelf install_name_tool codesign": program(
         "write*", "-o=write --set-interpreter= --set-rpath= --add-needed= -R= -j= -N="
     ),

@@ -79,8 +79,22 @@ def _unset(call: Call) -> Iterator[Effect]:
 
 
 def _history(call: Call) -> Iterator[Effect]:
+    if call.has("-r", "-n"):
+        yield from (Effect("read", word) for word in call.operands)
     if call.has("-c", "-d", "-w", "-a", "-s"):
         yield Effect("log", None, "tampers with the shell's history", "shell:history")
+
+
+def _fc(call: Call) -> Iterator[Effect]:
+    yield from plain(call)
+    if not call.has("-l"):
+        yield Effect("execute", None, "runs commands of the history", "shell:unknown-code")
+
+
+def _shell_alone(call: Call) -> Iterator[Effect]:
+    """Without a program to run it starts a shell that reads its input."""
+    if len(call.operands) < 1 + (call.name == "setarch"):
+        yield Effect("execute", None, "starts a shell", "shell:unknown-code")
 
 
 def _set(call: Call) -> Iterator[Effect]:
@@ -159,7 +173,7 @@ PROGRAMS = {
     "unalias": program("text*"),
     "enable": program("text*", "-f=exec -n -a -d -s -p"),
     "history": program("text*", "-c -d= -w -a -s -n -r -p", handler=_history),
-    "fc": program("text*", "-e=program -l -n -r -s!execute"),
+    "fc": program("text*", "-e=program -l -n -r -s!execute", handler=_fc),
     "bg fg disown": program("text*"),
     "complete compgen compopt bind": program("text*", "-C=shell -F= -x=shell -W= -A= -G= -P= -S= -X= -o= -f=exec"),
     "kill": program("text*", handler=_kill),
@@ -181,10 +195,13 @@ PROGRAMS = {
         wrapper=True,
     ),
     "script": program("write", "-c= -q -a -f -e", "execute", wrapper=True),
+    "setarch linux64 linux32 torsocks tsocks proxychains dbus-run-session xvfb-run faketime catchsegv sem": program(
+        "text*", handler=_shell_alone, wrapper=True
+    ),
     "busybox toybox": program("text*", "--install!system --list --help", wrapper=True),
     "nohup setsid nice ionice timeout gtimeout stdbuf unbuffer chronic ts caffeinate taskset chrt cpulimit prlimit "
-    "choom numactl parallel watch entr exec eval source . setarch linux64 linux32 "
-    "catchsegv dbus-run-session xvfb-run faketime proxychains tsocks torsocks sem": program("text*", wrapper=True),
+    "choom numactl parallel watch entr exec eval source .    "
+    "       ": program("text*", wrapper=True),
     "strace ltrace": program("text*", "-o=write -p!process -e= -E= -s= -u=", "execute", wrapper=True),
     "sudo doas gosu su-exec": program("text*", "", "privilege", wrapper=True),
     "su pkexec runuser sg newgrp setpriv capsh machinectl": program("text*", "", "privilege", wrapper=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, plain
+from ..effects import Call, Effect, of_options, plain
 from .spec import Program, program
 
 
@@ -49,9 +49,10 @@ def _mount(call: Call) -> Iterator[Effect]:
 
 def _ip(call: Call) -> Iterator[Effect]:
     """`ip addr`, `ip route show` look; everything else changes something."""
+    yield from of_options(call)
     texts = [text or "" for text in call.texts()]
     verbs = texts[1:2]
-    looks = ("", "show", "list", "ls", "lst", "sh", "s", "get", "help", "l")
+    looks = ("", "show", "list", "ls", "lst", "sh", "get", "help", "l")
     if texts[:1] in (["netns"], ["vrf"]) and verbs not in ([], ["list"], ["show"]):
         yield Effect("namespace")
     elif (texts and texts[0] in ("monitor", "help")) or not verbs or verbs[0] in looks:
@@ -135,13 +136,20 @@ SYSTEMCTL = {
 
 PROGRAMS = {
     # inspect
-    "whoami id groups uname who w last lastlog users uptime free vmstat iostat mpstat lscpu lsblk "
+    "whoami id groups uname who w last  users uptime free vmstat iostat mpstat lscpu lsblk "
     "lspci lsusb lsmem lsmod modinfo "
-    "numastat pgrep pidof pstree top htop locale getconf lsb_release ruptime tload nvidia-smi sensors "
+    "numastat pgrep pidof pstree top htop locale getconf lsb_release ruptime tload   "
     "lsipc lslocks cpuid "
-    "sar pidstat slabtop sw_vers neofetch fastfetch screenfetch inxi ss netstat tput reset clear tset "
+    " pidstat slabtop sw_vers     ss netstat tput reset clear tset "
     "infocmp": program("text*", "-K!process --kill!process -D=write --diag=write"),
     "stty": _LOOKS,
+    "lastlog": program("text*", "-C!log -S!log --clear!log --set!log -u= -t= -b= -R="),
+    "nvidia-smi": program(
+        "text*", "-L -q -x -l= -i= -d= --query-gpu= --query-compute-apps= --format= -f=write", closed=True
+    ),
+    "sensors": program("text*", "-s!system --set!system -c=read --config-file=read --bus-list"),
+    "sar": program("text*", "-o=write -f=read -n= -P= -s= -e= -i="),
+    "neofetch fastfetch screenfetch inxi": program("text*", "", "execute"),
     "ps": program("text*", "-E!unknown", handler=_ps),
     "date gdate": program(
         "text*",
@@ -227,7 +235,8 @@ PROGRAMS = {
     "umount fusermount fusermount3 swapon swapoff pivot_root switch_root mount.* sshfs bindfs encfs": program(
         "text*", "", "mount"
     ),
-    "findmnt blkid": _LOOKS,
+    "findmnt": _LOOKS,
+    "blkid": program("text*", "-w=write -c=write -g!system"),
     "losetup": program(
         "text*",
         handler=lambda call: (
@@ -252,7 +261,8 @@ PROGRAMS = {
     # network configuration
     "ip": program(
         "text*",
-        "-f= -family= -n!namespace -netns!namespace -o -4 -6 -br -brief -s -d -c -j -p -color -json "
+        "-b=exec -batch=exec -force!firewall -f= -family= -n!namespace -netns!namespace -o -4 -6 -br "
+        "-brief -s -d -c -j -p -color -json "
         "-details -stats -oneline",
         handler=_ip,
         single=True,

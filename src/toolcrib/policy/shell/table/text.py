@@ -143,9 +143,7 @@ PROGRAMS = {
         "maybe*", "-n= -i= -o=write --output=write --head-count= --input-range= --random-source=read -e --echo"
     ),
     "tr": program("text*"),
-    "grep egrep fgrep zgrep bzgrep xzgrep zstdgrep ugrep pcregrep pcre2grep": program(
-        "text read*", _GREP, handler=_grep
-    ),
+    "grep egrep fgrep zgrep bzgrep xzgrep zstdgrep pcregrep pcre2grep": program("text read*", _GREP, handler=_grep),
     "rg": program(
         "text read*",
         "-e= --regexp= -f=read --file=read -g= --glob= --iglob= -t= -T= --type= --type-not= --type-add= "
@@ -155,6 +153,12 @@ PROGRAMS = {
         "--ignore-file=read --path-separator= --context-separator= --field-match-separator= --pre=program "
         "--pre-glob= --hostname-bin=program --engine= "
         "-z!execute --search-zip!execute --files --type-list --after-context= --before-context= --context=",
+        handler=_grep,
+    ),
+    "ugrep": program(
+        "text read*",
+        "-e= -f=read --file=read --filter=shell --pager=program --view=program --save-config=write "
+        "-Q!execute --config=read",
         handler=_grep,
     ),
     "ag ack": program(
@@ -177,7 +181,8 @@ PROGRAMS = {
     ),
     "jq gojq jaq": program(
         "text read*",
-        "--arg= --argjson= --slurpfile= --rawfile= -f=read --from-file=read -L=read --indent= --tab -n -r "
+        "-i!change --in-place!change --arg= --argjson= --slurpfile= --rawfile= -f=read --from-file=read "
+        "-L=read --indent= --tab -n -r "
         "-e -s -c -S --args --jsonargs "
         "--seq --stream --null-input",
         handler=_jq,
@@ -225,7 +230,8 @@ PROGRAMS = {
     "seq": program("text*", "-s= -f= -w --separator= --format="),
     "bc": program("read*", "-l -q -i -e= -f=read"),
     "dc": program("text*", "", "execute"),
-    "factor numfmt expr units primes jot": program(
+    "units": program("text*", "-f=read --file=read -L=write --log=write -o= -H=write --history=write"),
+    "factor numfmt expr primes jot": program(
         "text*", "-f=read --file=read -e= --from= --to= --field= -d= --format= --suffix= --padding= --delimiter="
     ),
     "yes": program("text*"),
@@ -234,7 +240,8 @@ PROGRAMS = {
     "cowsay cowthink": program("text*", "-f=exec -e= -T= -W="),
     "aspell hunspell ispell": program("unknown*", "", "unknown"),
     "pygmentize highlight glow mdcat": program("unknown*", "-o=write", "unknown"),
-    "tokei scc": program(
+    "scc": program("list*", "-o=write --output=write -f= --format= -w -p"),
+    "tokei": program(
         "list*",
         "--list-file=read --out=write --report-file=write --output= -o= --exclude-dir= -e= -t= --include-lang=",
         "",
