@@ -224,6 +224,7 @@ class Pipeline:
         call_id = call_id or self.new_id()
         started, begun = time.time(), time.perf_counter()
         trace = _Trace()
+        told: str | None = None
         text: str | bytes = arguments if isinstance(arguments, str | bytes) else ""
         output: ToolOutput
         try:
@@ -235,9 +236,8 @@ class Pipeline:
                 output = unexpected(tool, error)
             else:
                 if self.events.listeners:
-                    self.events.emit(
-                        CallStarted(call_id, tool.name, tool.category, self._told(text), ctx.session_id, started)
-                    )
+                    told = self._told(text)
+                    self.events.emit(CallStarted(call_id, tool.name, tool.category, told, ctx.session_id, started))
                 output = await self._guarded(tool, kwargs, text, ctx, call_id, waiting, trace)
         except BaseException as error:
             if self.events.listeners:
@@ -257,9 +257,9 @@ class Pipeline:
             raise
         output = self._clean(output)
         if self.events.listeners:
-            self._emit_finished(
-                tool, self._told(trace.text or text or _show(arguments)), ctx, call_id, started, begun, output, trace
-            )
+            if told is None or trace.text:
+                told = self._told(trace.text or text or _show(arguments))
+            self._emit_finished(tool, told, ctx, call_id, started, begun, output, trace)
         return output
 
     def _emit_finished(
