@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import stat
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -74,6 +76,8 @@ def drop(what: str) -> str:
 
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("MY_TOKEN", VALUE)
     filed = tmp_path / "filed"
     filed.write_text(FROM_FILE + "\n")
@@ -228,3 +232,51 @@ async def test_a_tool_without_a_grant_gets_a_clear_no(configured: Path, tmp_path
 async def test_the_record_and_the_questions_are_private_files(box: Toolbox) -> None:
     await box.call("drop", {"what": "x"})
     assert stat.S_IMODE(box.state.record_db.stat().st_mode) & 0o077 == 0
+
+
+def run(args: list[str], environ: dict[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "toolcrib", *args], env=environ, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout + done.stderr
+
+
+def test_the_command_line_and_the_server_show_none(configured: Path, tmp_path: Path) -> None:
+    work = tmp_path / "ws"
+    (work / "keys.txt").write_text(EVERYTHING)
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    at = ["--workspace", str(work), "--config", str(configured)]
+    said = run([*at, "call", "read_file", "path=keys.txt"], environ)
+    assert "***" in said and "End of file" in said
+    said += run([*at, "call", "read_file", f"path=nowhere {EVERYTHING}"], environ)
+    log = run([*at, "log"], environ)
+    assert "read_file" in log
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    messages = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "read_file", "arguments": {"path": "keys.txt"}}},
+        {"id": 3, "method": "tools/call", "params": {"name": EVERYTHING, "arguments": {"path": EVERYTHING}}},
+        {"id": 4, "method": "tools/call", "params": {"name": "read_file", "arguments": {"path": {"a": EVERYTHING}}}},
+    ]  # fmt: skip
+    command = [sys.executable, "-m", "toolcrib", *at, "serve"]
+    server = subprocess.Popen(
+        command, env=environ, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with server:
+        assert server.stdin is not None and server.stdout is not None and server.stderr is not None
+        for message in messages:
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        server.stdin.flush()
+        traffic = ""
+        while not all(f'"id":{number},' in traffic for number in (1, 2, 3, 4)):
+            line = server.stdout.readline()
+            assert line, traffic
+            traffic += line
+        server.stdin.close()
+        traffic += server.stdout.read() + server.stderr.read()
+    assert "End of file" in traffic, traffic[:2000]
+    for text in (said, log, traffic):
+        assert not leaks(text), leaks(text)
+    for path in (tmp_path / "state").rglob("*"):
+        assert not path.is_file() or not leaks_in_bytes(path.read_bytes()), path

@@ -206,8 +206,8 @@ _KEY_OF = "|".join(
 )
 
 CONTEXTS: tuple[Pattern, ...] = (
-    Pattern("password in a URL", ("://",),
-            r"://[^\s/@:\"'<>\\]{0,256}:(?P<s>[^\s/\"'<>\\]{1,256})@(?=[\w\[$<{])", _password,
+    Pattern("password in a URL", (":/",),
+            r":/{1,2}[^\s/@:\"'<>\\]{0,256}:(?P<s>[^\s/\"'<>\\]{1,256})@(?=[\w\[$<{])", _password,
             context=True, whole=True),
     Pattern("bearer token", ("earer ",), r"earer {1,4}(?P<s>[A-Za-z0-9._~+/-]{16,}+=*+)", _has_digit, context=True),
     Pattern("bearer header", ("earer ",),

@@ -67,7 +67,7 @@ class Redactor:
             or "SECRET" in text
             or "ASSW" in text
             or "Key=" in text
-            or ("://" in text and "@" in text)
+            or (":/" in text and "@" in text)  # a path has one slash left of `://`
             or "IVATE KEY" in text
             or self.own
             or self._stands(text)
