@@ -57,13 +57,14 @@ class CommandJudge:
         self.workspace, self.rules = workspace, rules
         self._sandbox = sandbox
         self._contained: bool | None = None
+        self._home = os.path.expanduser("~")
 
     def judge(self, command: str, cwd: str, *, bare: bool = False) -> Judgement:
         """The judgement of a command in a folder. `bare`: no grants, no sandbox, no settings (spec 11.3)."""
         from ..policy.shell.judge import judge_command
         from ..policy.shell.parts import Place
 
-        home = os.path.expanduser("~")
+        home = self._home
         if bare:
             return judge_command(command, Place(self.workspace, cwd, home))
         rules = self.rules

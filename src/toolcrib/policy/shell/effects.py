@@ -14,6 +14,7 @@ from typing import Literal
 from ...boundary.sensitive import sensitive_by
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Redirect, Word
+from .table import lookup
 from .table.spec import Option, Program, is_risky, parse_operands, parse_options
 
 SYSTEM_FOLDERS = (
@@ -250,8 +251,6 @@ def program_name(command: Command) -> str | None:
 
 
 def _of_program(command: Command) -> Iterable[Effect]:
-    from .table import lookup
-
     name = program_name(command)
     if name is None:
         if command.name is None:

@@ -124,6 +124,12 @@ def _spread(commands: tuple[Command, ...], sources: list[tuple[Command, str]]) -
             kind = _in_word(value, sources, names)
             if kind is not None:
                 names[name] = kind
+        if program_name(command) in ("read", "mapfile", "readarray"):
+            kind = _from_feeders(command) or next(
+                (k for r in command.redirects if (w := r.text or r.target) and (k := _in_word(w, sources, names))), None
+            )
+            if kind is not None:
+                names.update((word.text, kind) for word in command.args if word.text and word.text.isidentifier())
         if program_name(command) in ("export", "declare", "local", "readonly", "typeset"):
             for word in command.args:
                 kind = _in_word(word, sources, names)

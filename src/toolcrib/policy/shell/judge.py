@@ -9,12 +9,16 @@ from dataclasses import replace
 from ...core.verdict import Judgement
 from .effects import Effect, effects_of, program_name
 from .flow import swept, tainted
+from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Place, Script, Word
 from .paths import Finding
 from .paths import find as find_path
 from .paths import judge as judge_path
+from .reading import read_script
+from .table import lookup
 from .table.codepatterns import SHELL_ONLY
+from .table.spec import Program
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +35,6 @@ def judge_command(command: str, place: Place) -> Judgement:
 
 
 def _judge_text(command: str, place: Place, depth: int) -> Judgement:
-    from .reading import read_script
-
     try:
         return _judge_script(read_script(command, place.cwd, place.home), place, depth)
     except RecursionError:
@@ -84,9 +86,12 @@ def _of_command(command: Command, place: Place, wrapped: set[str], depth: int) -
     for effect in effects:
         yield from _of_effect(command, effect, place, depth)
     if command.words:
+        name = program_name(command)
+        known = lookup(name) if name else None
         if command.cwd is None or not _inside(command.cwd, place):
-            yield from _of_place(command, place)
-        yield from _of_wrapper(command, wrapped)
+            yield from _of_place(command, known, place)
+        if known is not None and known.wrapper and name not in wrapped and command.name not in wrapped:
+            yield from _of_wrapper(command, known)
 
 
 def _inside(cwd: str, place: Place) -> bool:
@@ -94,12 +99,8 @@ def _inside(cwd: str, place: Place) -> bool:
     return cwd == root or (cwd.startswith(f"{root}/") and "/.." not in cwd)
 
 
-def _of_place(command: Command, place: Place) -> Iterator[Judgement]:
+def _of_place(command: Command, known: Program | None, place: Place) -> Iterator[Judgement]:
     """A program that runs elsewhere looks at what is there, unless it only prints."""
-    from .table import lookup
-
-    name = program_name(command)
-    known = lookup(name) if name else None
     if known is not None and known.operands == "text*" and known.subs is None and known.handler is None:
         return
     finding = judge_path("list", Word((".",)), command.cwd, place)
@@ -107,14 +108,8 @@ def _of_place(command: Command, place: Place) -> Iterator[Judgement]:
         yield _say(command, finding)
 
 
-def _of_wrapper(command: Command, wrapped: set[str]) -> Iterator[Judgement]:
-    """A program that runs its operands is harmless only if what it runs was read, too."""
-    from .table import lookup
-
-    name = program_name(command)
-    known = lookup(name) if name else None
-    if known is None or not known.wrapper or name in wrapped or command.name in wrapped:
-        return
+def _of_wrapper(command: Command, known: Program) -> Iterator[Judgement]:
+    """A program that runs its operands is harmless only if what it runs was read, too; here it was not."""
     if any(word.text in known.stops for word in command.args[:1]):
         return
     if any(not (word.text or "").startswith("-") for word in command.args):
@@ -144,8 +139,6 @@ def _of_effect(command: Command, effect: Effect, place: Place, depth: int) -> It
 
 
 def _is_metadata(target: Word | str) -> bool:
-    from .hosts import is_metadata
-
     text = target if isinstance(target, str) else "".join(part or "" for part in target.parts)
     return is_metadata(text)
 

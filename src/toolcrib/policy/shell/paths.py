@@ -190,19 +190,31 @@ def _real(path: str, plain: str, root: str) -> str:
 def judge(kind: str, word: Word, cwd: str | None, place: Place, *, found: bool = False) -> Finding | None:
     """What speaks against doing this at the place a word points to; None where nothing does."""
     spot = find(word, cwd, place, found=found)
-    if (
-        kind == "delete"
-        and cwd is None
-        and not found
-        and spot == ("unknown", "", False, "")
-        and word.start[:1] not in ("/", "~", "")
-    ):
-        return Finding("deny", "shell:delete-unknown", "deletes files in a directory that cannot be known beforehand")
+    if kind == "delete" and spot.where == "unknown" and not found:
+        evident = _evident_deletion(word, cwd)
+        if evident is not None:
+            return evident
     if kind == "list":
         return _judge_list(spot)
     if kind == "read":
         return _judge_read(spot, place)
     return _judge_change(kind, spot, place)
+
+
+_VARIABLE = re.compile(r"\"?\$\{?\w+\}?\"?/")
+_EVERYTHING = (("/",), ("/*",), ("/.*",), ("/..",))
+
+
+def _evident_deletion(word: Word, cwd: str | None) -> Finding | None:
+    """Deletions of the unknown that are harm all the same: in an unknown folder, and `$UNSET/*`.
+
+    Commands run with few environment variables: one that the script did not set is probably empty.
+    """
+    if cwd is None and word.start[:1] not in ("/", "~", ""):
+        return Finding("deny", "shell:delete-unknown", "deletes files in a directory that cannot be known beforehand")
+    if word.parts[:1] == (None,) and word.parts[1:] in _EVERYTHING and _VARIABLE.match(word.source):
+        return Finding("deny", "shell:delete-outside", "deletes everything where the variable is empty")
+    return None
 
 
 def _judge_list(spot: Spot) -> Finding | None:

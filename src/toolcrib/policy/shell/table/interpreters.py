@@ -120,6 +120,11 @@ def _shell(call: Call) -> Iterator[Effect]:
     if call.operands and not call.has("-s"):
         yield Effect("execute", call.operands[0], f"runs the script {call.operands[0].text or '…'}", "shell:script")
         yield Effect("read", call.operands[0])
+    elif call.name not in READ_SHELLS:
+        text = _input(call)
+        if text is not None:
+            yield Effect("shell", text, f"runs {call.name} code")
+        yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
     elif call.command.stdin is None or call.command.stdin.text is None:
         via = call.command.via
         if via and not set(via) & PRIVILEGED and call.command.stdin is None and not call.command.redirects:
