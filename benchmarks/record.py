@@ -140,7 +140,7 @@ def questions(count: int) -> dict[str, Callable[[random.Random], dict[str, Any]]
         "one tool, since a moment": lambda rng: {"tool": tool_name(rng), "since": START + rng.random() * YEAR},
         "one tool, the latest": lambda rng: {"tool": tool_name(rng)},
         "all tools, within a day": lambda rng: span(rng, 1 / 365),
-        "one call by its id": lambda rng: {"call_id": f"call_1f3a9c{rng.randrange(count):09x}", "kind": None},
+        "one call by its id": lambda rng: {"call_id": f"call_1f3a9c{rng.randrange(count):09x}"},
         "failures, within a week": lambda rng: {"outcome": "exception", **span(rng, 7 / 365)},
         "one session, the latest": lambda rng: {"session_id": f"session-{rng.randrange(2_000):04d}"},
         "arguments with a rare text": lambda rng: {"text": f"/{rng.randrange(10_000)}.py"},
