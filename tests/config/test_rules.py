@@ -57,6 +57,25 @@ def test_rules_may_be_a_list_of_tables(place):
         place.load()
 
 
+def test_tables_stand_beside_the_lists(place):
+    place.user(
+        '[rules]\ndeny = ["a"]\n[[rules.table]]\nverdict = "deny"\ntool = "b"\n[[rules.table]]\nverdict = "ask"\n'
+    )
+    assert [(rule.verdict, rule.tool) for rule in place.load().all_rules] == [
+        ("deny", "a"),
+        ("deny", "b"),
+        ("ask", "*"),
+    ]
+    assert place.load().rules.table == []
+
+
+@pytest.mark.parametrize("wrong", ["table = 1", 'table = ["x"]', 'deny = 1\ntable = [{verdict = "deny", tool = "x"}]'])
+def test_tables_of_another_shape_are_errors(place, wrong):
+    place.user(f"[rules]\n{wrong}\n")
+    with pytest.raises(ConfigError, match=r"config\.toml"):
+        place.load()
+
+
 def test_a_wrong_rule_names_its_file(place):
     place.user('mode = "observer"\n[rules]\ndeny = ["Bash("]\n')
     with pytest.raises(ConfigError, match=r"config\.toml:3: rule Bash\("):

@@ -34,7 +34,7 @@ def listed(options: Options) -> int:
     if options.json:
         show.out_json({"rules": [_as_json(rule) for rule in rules], "warnings": warnings, "ignored": ignored})
         return OK
-    rows = [[rule.verdict, rule.text, rule.source.layer, rule.source.where] for rule in rules]
+    rows = [[rule.verdict, rule.shown, rule.source.layer, rule.source.where] for rule in rules]
     show.columns(rows, ("verdict", None, "dim", "dim"))
     if not rules:
         show.say("No rules: the mode and the judgement of each call decide. See `toolcrib rules add --help`.")
@@ -73,7 +73,7 @@ def tried(
             matching = [{**_as_json(rule), "certain": sure} for rule, sure in speaking]
             show.out_json({"verdict": found.verdict, "rule": found.rule, "reason": found.reason, "matching": matching})
         else:
-            rows = [[rule.verdict, rule.text, "" if sure else "cannot be ruled out", rule.source.where or
+            rows = [[rule.verdict, rule.shown, "" if sure else "cannot be ruled out", rule.source.where or
                      rule.source.layer] for rule, sure in speaking]  # fmt: skip
             show.columns(rows, ("verdict", None, "yellow", "dim"))
             if not rows:

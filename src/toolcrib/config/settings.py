@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..boundary.sandbox.cgroup import most_memory
-from ..boundary.sandbox.spec import Limits, SandboxSettings
+from ..boundary.sandbox.spec import DockerSettings, Limits, SandboxSettings
 from ..core.errors import ConfigError
 from ..core.tool import ToolCategory
 from .tighten import Fewer, Longer, More, Only, OnlySome, Rank, Smaller
@@ -85,6 +85,8 @@ class Rules(Section):
     ask: Annotated[list[RuleText], More()] = []
     deny: Annotated[list[RuleText], More()] = []
     """deny counts before ask, ask before allow, whichever file says it."""
+    table: list[Json] = []
+    """Rules as tables, each with its verdict: `[[rules.table]]`. They are put into the lists above."""
     imports: list[str] = []
     """Settings files of Claude Code whose `permissions` count, too; also spelled `import`."""
 
@@ -172,11 +174,30 @@ class SandboxLimits(Section):
     """CPU time is the timeout times this. Unset: this machine's."""
 
 
+class Docker(Section):
+    """Backend `docker`."""
+
+    engine: str = "docker"
+    """docker, podman, or a path to one."""
+    image: str | None = None
+    """The image that commands run in. It must be on this machine; nothing is downloaded for a command."""
+    cpus: Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, Smaller(lambda: os.cpu_count() or 1)] = (
+        None
+    )
+    """How many processors' time a command may use. Unset: those of this machine."""
+
+
 class Sandbox(Section):
     """The walls around commands, and the directories that tools may reach."""
 
-    backend: Annotated[Backend, Rank(("none", "auto"))] = "auto"
-    """auto is the platform's: bubblewrap on Linux. none runs commands without walls; it is never chosen for you."""
+    backend: Annotated[Backend, Rank(("none", "external", "landlock", "auto", "bubblewrap"))] = "auto"
+    """auto is bubblewrap, and nothing else where that does not work. landlock has weaker walls that need no namespaces;
+    docker runs commands in containers; external says that this machine is a sandbox itself; none runs commands without
+    walls. docs/sandbox.md compares them."""
+    docker: Docker = Docker()
+    outer_walls: Annotated[bool, Only(False)] = False
+    """For external: the sandbox around us keeps commands to the workspace and off the network. Only then are commands
+    allowed unasked because of it."""
     profile: Annotated[
         Literal["read-only", "workspace-write", "unrestricted"], Rank(("unrestricted", "workspace-write", "read-only"))
     ] = "workspace-write"
@@ -501,5 +522,7 @@ def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
         env=tuple(box.env),
         allow_protected=frozenset(box.allow_protected),
         loopback=box.loopback,
+        outer_walls=box.outer_walls,
+        docker=DockerSettings(**box.docker.model_dump()),
         limits=Limits(**box.limits.model_dump()),
     )

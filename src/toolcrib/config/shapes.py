@@ -153,9 +153,17 @@ def _mode(value: Any, spelled: Path_, out: Shaped) -> None:
 
 
 def _rules(value: Any, spelled: Path_) -> Any:
-    """Rules as a list of tables, each with its verdict (`[[rules]]`), as the lists of ours."""
+    """Tables with a verdict each, in `[[rules.table]]` or as `[[rules]]`, put into the lists of the section."""
+    section: dict[str, Any] = {}
+    if isinstance(value, Mapping):
+        section = dict(cast("Mapping[str, Any]", value))
+        key = next((key for key in section if snake(key) == "table"), None)
+        if key is None:
+            return section
+        value, spelled = section[key], (*spelled, key)
+        section[key] = []
     if not isinstance(value, list):
-        return value
+        raise ShapeError(spelled, f"{'.'.join(spelled)}: should be a list of tables, each with a verdict")
     found: dict[str, list[Any]] = {}
     for number, item in enumerate(cast("list[Any]", value)):
         verdict: Any = cast("Mapping[str, Any]", item).get("verdict") if isinstance(item, Mapping) else None
@@ -163,7 +171,13 @@ def _rules(value: Any, spelled: Path_) -> Any:
             where = (*spelled, str(number))
             raise ShapeError(where, f"{'.'.join(where)}: should be a table with verdict allow, ask or deny")
         found.setdefault(verdict, []).append(item)
-    return found
+    for verdict, tables in found.items():
+        key = next((key for key in section if snake(key) == verdict), verdict)
+        standing = section.get(key, [])
+        if not isinstance(standing, list):
+            raise ShapeError((*spelled[:-1], key), f"{key}: should be a list of rules")
+        section[key] = [*cast("list[Any]", standing), *tables]
+    return section
 
 
 def _unknown(key: str, model: type[Section], spelled: Path_, out: Shaped) -> None:

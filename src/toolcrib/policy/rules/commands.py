@@ -68,17 +68,16 @@ VALUED: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """A pattern, cut at its stars. `spec` is its text; `bare` the command it also means without arguments."""
+    """A pattern, cut at its stars. `spec` is its text; `bare` the command it also means without arguments.
+
+    `plain` are the pieces as they are typed. `joins`: it spells what stands between commands or behind them.
+    """
 
     spec: str
     pieces: tuple[str, ...]
     bare: str | None
     plain: tuple[str, ...]
-
-    @property
-    def joins(self) -> bool:
-        """Whether it spells what stands between commands or behind them, and so means more than one part."""
-        return _OPERATOR.search(self.spec) is not None
+    joins: bool
 
     @property
     def exact(self) -> bool:
@@ -111,7 +110,8 @@ def parse_pattern(spec: str) -> CommandPattern:
         else:
             pieces[-1] += atom
     bare = pieces[0][:-1] if len(pieces) == 2 and not pieces[1] and pieces[0].endswith(SEPARATOR) else None
-    return CommandPattern(spec, tuple(pieces), bare or None, tuple(_typed(text).split(SEPARATOR)))
+    return CommandPattern(spec, tuple(pieces), bare or None, tuple(_typed(text).split(SEPARATOR)),
+                          _OPERATOR.search(spec) is not None)  # fmt: skip
 
 
 def _typed(text: str) -> str:
@@ -147,9 +147,11 @@ def _atoms(text: str, *, quotes: bool) -> list[str | None] | None:
 def wildcard(pieces: tuple[str, ...], text: str) -> bool:
     """Whether a text is the pieces in their order with anything between them; linear but for `find`."""
     first, last = pieces[0], pieces[-1]
+    if not text.startswith(first):
+        return False
     if len(pieces) == 1:
         return text == first
-    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
+    if len(text) < len(first) + len(last) or not text.endswith(last):
         return False
     at, end = len(first), len(text) - len(last)
     for piece in pieces[1:-1]:
@@ -249,8 +251,9 @@ _OPERATOR = re.compile(r"[|&;<>()\n]")
 def _refuses_part(pattern: CommandPattern, subject: Subject) -> Certainty:
     if subject.source and wildcard(pattern.plain, subject.source):
         return "yes"
-    if any(map(pattern.fits, subject.known)):
-        return "yes"
+    for known in subject.known:
+        if pattern.fits(known):
+            return "yes"
     found: Certainty = "no"
     for each in subject.unsure:
         if pattern.fits(each.filled) and pattern.fits(each.least):

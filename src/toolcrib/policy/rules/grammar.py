@@ -69,9 +69,19 @@ class Rule:
         said = self.spec or self.args or self.category or self.hints or self.labels
         return not said and self.exactly is None
 
+    @property
+    def shown(self) -> str:
+        """The rule for people: on one line, and of a table what decides."""
+        if not self.text.startswith("{"):
+            return one_line(self.text)
+        table = cast("dict[str, Any]", json.loads(self.text))
+        said = {key: value for key, value in table.items() if key not in ("verdict", "reason", "match", "not_match")}
+        text = said["tool"] if list(said) == ["tool"] else json.dumps(said, ensure_ascii=False)
+        return one_line(text)
+
     def __str__(self) -> str:
         where = f" ({self.source.where})" if self.source.where else ""
-        return f"{self.verdict} {one_line(self.text)}{where}"
+        return f"{self.verdict} {self.shown}{where}"
 
 
 def parse_rule(written: object, verdict: Verdict, source: Source | None = None) -> Rule:

@@ -115,7 +115,7 @@ class Bound:
 
     def rest_fits(self, call: Call) -> bool:
         """Whether its other conditions hold."""
-        return all(each(call) for each in self.rest)
+        return not self.rest or all(each(call) for each in self.rest)
 
     def refuses(self, call: Call) -> Certainty:
         """Whether a rule that denies or asks speaks of this call."""

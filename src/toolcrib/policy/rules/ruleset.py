@@ -195,10 +195,10 @@ class RuleSet:
         found: list[str] = []
         for rule in self._rules:
             why = why_never(rule)
-            if why is None and not any(self._bind(rule, tool) for tool in tools):
-                why = "no tool here is meant by it"
             if why is not None:
                 found.append(f"{rule}: can never match: {why}")
+            elif not any(self._bind(rule, tool) for tool in tools):
+                found.append(f"{rule}: no tool here is meant by it")
         return found
 
     # --- compiling
@@ -238,7 +238,7 @@ class RuleSet:
 
 
 def _judgement(rule: Rule, verdict: str, *, unsure: bool = False) -> Judgement:
-    shown = one_line(rule.text)
+    shown = rule.shown
     shown = shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"
     where = f" ({rule.source.where or rule.source.layer})"
     if unsure:
