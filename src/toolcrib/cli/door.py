@@ -43,25 +43,39 @@ class TerminalDoor:
 
     def __init__(self, pause: Callable[[], None] | None = None) -> None:
         self._pause = pause
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._waiting: dict[str, tuple[float, asyncio.Future[None]]] = {}  # request id → when it was made, its turn
+        self._shown: str | None = None
         self._answered = 0  # of those that waited together
 
     async def __call__(self, request: ApprovalRequest) -> Decision:
-        self._waiting += 1
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting[request.id] = request.created, turn
+        loop.call_later(_TOGETHER, self._next)
         try:
-            async with self._turn:
-                await asyncio.sleep(_TOGETHER)
-                if self._pause is not None:
-                    self._pause()
-                present(request, self._answered + 1, self._answered + self._waiting)
-                return await self._answer(request)
+            await turn
+            if self._pause is not None:
+                self._pause()
+            present(request, self._answered + 1, self._answered + len(self._waiting))
+            return await self._answer(request)
         except asyncio.CancelledError:
-            show.say("\n(this question no longer waits for an answer here)", "dim")
+            if self._shown == request.id:
+                show.say("\n(this question no longer waits for an answer here)", "dim")
             raise
         finally:
-            self._waiting -= 1
+            del self._waiting[request.id]
+            if self._shown == request.id:
+                self._shown = None
             self._answered = self._answered + 1 if self._waiting else 0
+            self._next()
+
+    def _next(self) -> None:
+        """Give the turn to the question that was made first, if it is nobody's."""
+        if self._shown is None and self._waiting:
+            self._shown = min(self._waiting, key=lambda ident: self._waiting[ident][0])
+            turn = self._waiting[self._shown][1]
+            if not turn.done():
+                turn.set_result(None)
 
     async def tell(self, text: str) -> None:
         """Say where a rule was written."""

@@ -84,6 +84,7 @@ class Approver:
         self._at_intent, self._settle, self._redact, self._workspace = at_intent, settle, redact, workspace
         self._granted: dict[str | None, set[tuple[str | None, str]]] = {}
         self._token = secrets.token_hex(4)
+        self._last = 0.0
 
     def forget(self, session_id: str | None) -> None:
         """A session is over: drop what was granted for it. What was asked in it is for its caller's next one."""
@@ -106,6 +107,7 @@ class Approver:
         offered, and a yes for the session covers what this asks about only. Labels ask about values that may come
         from somebody else: each time.
         """
+        now = self._now()
         line = self.suggest(request.tool, request.arguments) or ""
         asked_by = (rule or "policy") if fixed else None
         if (asked_by, _covers(request.tool, line)) in self._granted.get(request.ctx.session_id, ()):
@@ -125,7 +127,7 @@ class Approver:
         door = current_door() or self.door
         if door is None and waiting is not None:  # a model that repeats its call gets the request that waits already
             return self._pending(request, _from_row(waiting, request), reason)
-        asked = await self._request(request, reason, line, asked_by, live=door is not None)
+        asked = await self._request(request, reason, line, asked_by, now, live=door is not None)
         if door is None:
             return self._pending(request, asked, reason)
         return await self._at(door, request, asked, rule)
@@ -211,9 +213,9 @@ class Approver:
     # --- asking
 
     async def _request(
-        self, request: CallRequest, reason: str, line: str, asked_by: str | None, *, live: bool
+        self, request: CallRequest, reason: str, line: str, asked_by: str | None, now: float, *, live: bool
     ) -> ApprovalRequest:
-        now, ident, ctx = time.time(), f"ap_{secrets.token_hex(5)}", request.ctx
+        ident, ctx = f"ap_{secrets.token_hex(5)}", request.ctx
         work = {
             "tool": request.tool, "arguments": request.arguments, "ctx": ctx, "request_id": ident,
             "redact": self._redact,
@@ -306,6 +308,14 @@ class Approver:
         if self.store is None:
             return None
         return await shared_threads.run(getattr(self.store, method), arguments)
+
+    def _now(self) -> float:
+        """The time, a little later for each question: they are shown in the order in which their calls came."""
+        now = time.time()
+        if 0 <= self._last - now < 1:
+            now = self._last + 1e-6
+        self._last = now
+        return now
 
     def _process(self) -> str:
         return this_process(self._token)

@@ -1,0 +1,69 @@
+"""The queue of questions at the terminal: one at a time, in the order in which their calls came."""
+
+import asyncio
+
+import pytest
+
+from toolcrib.cli import door as cli_door
+from toolcrib.cli.door import TerminalDoor
+from toolcrib.policy.requests import ApprovalRequest
+
+
+def request(number):
+    return ApprovalRequest(
+        f"ap_{number}", "c", "wipe", "destructive", {"path": str(number)}, f"wipe {number}", "it asks", "wipe", "d",
+        None, float(number), 4e9,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def asked(monkeypatch, capsys):
+    """Lines that a person types, by turn; what is shown is kept."""
+    shown = []
+    typed = asyncio.Queue()
+
+    async def line(self, prompt):
+        return await typed.get()
+
+    monkeypatch.setattr(TerminalDoor, "_line", line)
+    monkeypatch.setattr(cli_door, "_forget_typed_ahead", lambda: None)
+    monkeypatch.setattr(cli_door, "present", lambda r, number, of: shown.append((r.id, number, of)))
+    return shown, typed
+
+
+async def test_the_oldest_is_asked_first_and_each_says_how_many_there_are(asked):
+    shown, typed = asked
+    door = TerminalDoor()
+    tasks = [asyncio.ensure_future(door(request(number))) for number in (2, 3, 1)]
+    for answer in ("y", "n", "because", "y"):
+        typed.put_nowait(answer)
+    decisions = await asyncio.gather(*tasks)
+    assert shown == [("ap_1", 1, 3), ("ap_2", 2, 3), ("ap_3", 3, 3)]
+    assert [decision.approve for decision in decisions] == [False, True, True]
+    typed.put_nowait("y")
+    await door(request(4))
+    assert shown[-1] == ("ap_4", 1, 1)
+
+
+async def test_one_that_was_answered_elsewhere_leaves_the_queue(asked, capsys):
+    shown, typed = asked
+    door = TerminalDoor()
+    tasks = [asyncio.ensure_future(door(request(number))) for number in (1, 2, 3)]
+    while not shown:
+        await asyncio.sleep(0.01)
+    tasks[1].cancel()  # never shown
+    tasks[0].cancel()
+    await asyncio.gather(*tasks[:2], return_exceptions=True)
+    assert capsys.readouterr().err.count("no longer waits") == 1
+    typed.put_nowait("y")
+    assert (await tasks[2]).approve
+    assert [ident for ident, _, _ in shown] == ["ap_1", "ap_3"]
+
+
+async def test_only_what_is_offered_is_taken(asked, capsys):
+    _, typed = asked
+    for answer in ("a", "s later", "yes please", "e {", "e [1]", "", "e {}"):
+        typed.put_nowait(answer)
+    decision = await TerminalDoor()(request(1))
+    assert (decision.approve, decision.arguments, decision.scope) == (True, {}, "once")
+    assert capsys.readouterr().err.count("Please answer y, n, e, s or w.") == 4
