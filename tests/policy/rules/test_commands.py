@@ -84,6 +84,22 @@ def test_what_a_pattern_need_not_mention(command):
     assert allowed(command, "git *")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for PATH in /tmp/evil; do git status; done", "select PATH in a; do git status; done",
+        "read PATH < x; git status",
+        "printf -v PATH /tmp/evil; git status", "A=PA; printf -v ${A}TH /tmp; git status", "let PATH=1; git status",
+        "((PATH=1)); git status", "((${A}TH=1)); git status", ": ${PATH:=/tmp}; git status", "mapfile PATH; git status",
+        "getopts a PATH; git status", "for GIT_PAGER in x; do git log; done", "export GIT_PAGER=x; git log",
+        "\\time -o x git status", "command time -o x git status",
+    ],
+)  # fmt: skip
+def test_no_way_to_set_a_variable_puts_another_program_in_its_place(command):
+    quiet = ("read", "printf", "let", ":", "mapfile", "getopts")
+    assert not allowed(command, "git *", harmless=lambda part: part.name in quiet)
+
+
 def test_a_part_that_is_harmless_by_itself_needs_no_rule():
     assert not allowed("git status | head", "git *")
     assert allowed("git status | head", "git *", harmless=lambda command: command.name == "head")

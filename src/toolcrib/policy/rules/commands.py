@@ -352,7 +352,7 @@ class Allowing:
 
     def covers(self, script: Script, typed: str) -> CommandPattern | None:
         """A pattern that took part, if the rules allow the whole script; None if they do not."""
-        if len(typed) > MAX_SCRIPT or script.problems or not script.commands:
+        if len(typed) > MAX_SCRIPT or script.problems or not script.commands or sets_variables(typed, script):
             return None
         used: CommandPattern | None = None
         commands = script.commands
@@ -414,6 +414,32 @@ class Allowing:
         return None
 
 
+# Ways to set a variable that are no assignment before a command: `for PATH in x`, `read PATH`, `${PATH:=x}`, `((x=1))`.
+_SETTERS = frozenset({"read", "printf", "mapfile", "readarray", "getopts", "let", "wait", "coproc"})
+_SETS = re.compile(rf"\b(?:for|select|{'|'.join(sorted(_SETTERS))})\b|=|\(\(")
+_COMPUTED = re.compile(r"\(\([^)]*\$[^)]*(?:=|\+\+|--)|\(\([^)]*(?:=|\+\+|--)[^)]*\$")
+_NAMES = re.compile(r"(?<![\w$])(?:\$\{[!#]?)?([A-Z_][A-Z0-9_]{1,})\b(?!\})")
+
+
+def sets_variables(typed: str, script: Script) -> bool:
+    """Whether a script may set a variable that programs follow in a way that is not seen in its commands.
+
+    It goes by the text, and so says yes too often: then no pattern allows the script.
+    """
+    if not _SETS.search(typed):
+        return False
+    if _COMPUTED.search(typed):
+        return True
+    from ..shell.parts import Word
+    from ..shell.table.environment import assignment
+
+    names = set(_NAMES.findall(typed))
+    for command in script.commands:  # `printf -v "$X" …`, as far as $X is known
+        if command.name in _SETTERS:
+            names.update(name for word in command.args for name in _NAMES.findall(word.text or "PATH"))
+    return any(list(assignment(name, Word(("/x",)))) for name in names - SAFE_VARIABLES)
+
+
 def _is_own_variable(name: str) -> bool:
     return name in SAFE_VARIABLES or _OWN_VARIABLE.match(name) is not None
 
@@ -428,7 +454,9 @@ def _runs_next(command: Command, following: Command | None) -> bool:
     name = command.name
     if name not in WRAPPERS or following is None or following.via != (*command.via, name):
         return False
-    return name != "xargs" or not any((word.text or "-").startswith("-") for word in command.args[:1])
+    if name in ("xargs", "time"):  # their options read and write files
+        return not any((word.text or "-").startswith("-") for word in command.args[:1])
+    return True
 
 
 def patterns_of(specs: Iterable[str]) -> tuple[CommandPattern, ...]:
