@@ -217,3 +217,28 @@ def test_listing_ten_thousand_tools_again_takes_no_time(thousands: ToolRegistry)
 def test_few_tools_are_listed_when_none_is_close() -> None:
     assert "Available: a, b" in ToolRegistry([named("b"), named("a")]).unknown("zzzzzz")
     assert ToolRegistry().unknown("x") == "Tool not found: 'x'."
+
+
+def test_what_the_policy_hides_is_not_listed_nor_suggested():
+    class Hiding:
+        def __init__(self):
+            self.names = {"hidden_tool"}
+
+        def hides(self, tool):
+            return tool.name in self.names
+
+    policy = Hiding()
+    tools = [Tool.from_schema(name, "", {}, lambda: "") for name in ("hidden_tool", "shown_tool")]
+    registry = ToolRegistry(tools, policy=policy)
+    view = registry.view()
+    for each in (registry, view):
+        assert [body["name"] for body in each.definitions("mcp")] == ["shown_tool"]
+        assert each.definitions("mcp", ["hidden_tool"]) == []
+        assert "hidden_tool" not in each.unknown("hidden_too")
+    policy.names.clear()
+    told = []
+    registry.on_change(lambda: told.append(1))
+    registry.policy_changed()
+    assert told
+    for each in (registry, view):
+        assert len(each.definitions("mcp")) == 2
