@@ -239,7 +239,7 @@ async def test_an_error_of_ours_ends_one_command_and_not_the_others() -> None:
         def feed(self, data: bytes) -> int | None:
             raise RuntimeError("cannot confine")
 
-        def failure(self, stderr: str) -> Exception | None:
+        def failure(self, stderr: str, code: int) -> Exception | None:
             return None
 
         def close(self) -> None:

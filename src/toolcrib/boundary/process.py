@@ -296,7 +296,7 @@ class Process:
             with contextlib.suppress(ProcessLookupError):  # gone already
                 self._leader_fd = os.pidfd_open(leader)
             if self._killing:
-                self._signal()
+                self._signal(gently=True)
 
     def _flush(self) -> None:
         with self._lock:
@@ -324,16 +324,22 @@ class Process:
         self._killing = True
         if self._popen is not None:
             self._deadline = time.monotonic() + REAP_SECONDS
-            self._signal()
+            self._signal(gently=True)
 
     def _extend(self, seconds: float) -> None:
         if not self._killing and not self.done:
             self._timeout, self._deadline = seconds, time.monotonic() + seconds
 
-    def _signal(self) -> None:
-        """SIGKILL to the process group, and to pid 1 of the sandbox, which takes everything inside with it."""
+    def _signal(self, gently: bool = False) -> None:
+        """SIGKILL to the process group, and to pid 1 of the sandbox, which takes everything inside with it.
+
+        `gently` leaves it to a launcher that knows better how to end its command.
+        """
         popen = self._popen
         assert popen is not None
+        if gently and self._spawn.stop is not None:
+            self._spawn.stop()
+            return
         if popen.returncode is None:  # not reaped yet, so the number is still theirs
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(popen.pid, signal.SIGKILL)
@@ -385,7 +391,7 @@ class Process:
             popen.wait()
         else:
             thread.reap_later(popen)
-        if self._spawn.handshake is None and self._leader_fd is None:
+        if self._leader_fd is None:
             sweep(popen.pid, self._marker)
         left = _DRAIN_BYTES
         for fd in list(self._streams):
@@ -397,7 +403,7 @@ class Process:
         for capture in self._captures:
             capture.close()
         if self.error is None and self._spawn.handshake is not None and code is not None:
-            self.error = self._spawn.handshake.failure(self._captures[1].excerpt().text)
+            self.error = self._spawn.handshake.failure(self._captures[1].excerpt().text, code)
         self.result = ProcessResult(
             exit_code=code if code is None or code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,

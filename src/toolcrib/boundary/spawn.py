@@ -20,8 +20,8 @@ class Handshake(Protocol):
         """Take what the launcher wrote. Returns the leader's pid once known, after confining and releasing it."""
         ...
 
-    def failure(self, stderr: str) -> Exception | None:
-        """After the end: the error if the command never ran, None if it did."""
+    def failure(self, stderr: str, code: int) -> Exception | None:
+        """After the launcher's own end with this exit code: the error if the command never ran, None if it did."""
         ...
 
     def close(self) -> None: ...
@@ -39,6 +39,10 @@ class Spawn:
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
+    notes: list[str] = field(default_factory=list[str])  # what `appeared` has to say beside
+    stop: Callable[[], None] | None = None
+    """How to end it before its time, where a signal to its process group would end the launcher alone. Called in
+    the thread that spawns, perhaps more than once; must not block. The group is signalled if that does not help."""
 
     def discard(self) -> None:
         """Release everything of a spawn that is not going to be started, or is over."""

@@ -247,7 +247,7 @@ class ShellTools:
             except Exception:  # whatever is wrong with the journal, the person must hear of the file
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 failed.append(path)
-        return appeared(moved, failed)
+        return [*appeared(moved, failed), *spawn.notes]
 
     # --- sessions -----------------------------------------------------------------------------------------
 

@@ -90,16 +90,27 @@ def _sandbox(settings: Settings) -> Iterator[Finding]:
     from ..config import sandbox_settings
     from ..core.errors import ToolcribError
 
-    if settings.sandbox.backend in ("none", "external") or settings.sandbox.profile == "unrestricted":
-        yield Finding("sandbox", True, f"backend {settings.sandbox.backend}: commands run without walls, as configured")
-        return
-    yield from probe()
+    asked = sandbox_settings(settings)
     try:
-        sandbox = select_sandbox(sandbox_settings(settings), settings.workspace)
+        yield from probe(asked)
+        sandbox = select_sandbox(asked, settings.workspace)
     except ToolcribError as error:
         yield Finding("sandbox", False, str(error), "until then exec is refused; the other tools work")
-    else:
-        yield Finding("sandbox", True, f"{sandbox.name}, profile {sandbox.profile}")
+        return
+    yield Finding("sandbox", True, _standing(sandbox.name, sandbox.profile, sandbox.active))
+
+
+def _standing(name: str, profile: str, active: bool) -> str:
+    if name == "none":
+        return "backend none: commands run without walls, as configured"
+    if name != "external":
+        return f"{name}, profile {profile}"
+    if active:
+        return "external: walls around us keep commands to the workspace and off the network, as configured"
+    return (
+        "external: we stand in a sandbox that the configuration vouches for, but not for what it stops; commands are "
+        "asked about as without one (sandbox.outer_walls = true says that it has no network)"
+    )
 
 
 def _tools(options: Options, settings: Settings) -> Iterator[Finding]:

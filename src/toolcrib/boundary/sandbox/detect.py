@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from ..process import start
 from . import cgroup, seccomp
 from .bubblewrap import Bubblewrap
 from .remedies import INSTALL, WITHOUT, remedy
-from .spec import Finding, SandboxSettings
+from .spec import Finding, Sandbox, SandboxSettings
 
 LEAST_VERSION = (0, 8)  # the first with --disable-userns
 _RUN_SECONDS = 20.0
@@ -80,7 +81,7 @@ def find() -> str:
     raise SandboxUnavailable(f"The sandbox does not work on this machine, so commands are refused. {reasons}. {helps}")
 
 
-def findings() -> list[Finding]:
+def bubblewrap_findings() -> list[Finding]:
     """What is there, what works, and what to do where it does not."""
     found, tried = working()
     found_all: list[Finding] = []
@@ -99,14 +100,7 @@ def findings() -> list[Finding]:
         found_all.append(Finding("bubblewrap", True, f"{found.label}; a real run works"))
     elif not tried:
         found_all.append(Finding("bubblewrap", False, "not found", INSTALL))
-    machine = seccomp.this_machine()
-    found_all.append(
-        Finding(
-            "seccomp", machine is not None, os.uname().machine, "" if machine else "only x86-64 and aarch64 are known"
-        )
-    )
     found_all.append(_namespaces())
-    found_all.append(_cgroups())
     return found_all
 
 
@@ -129,6 +123,13 @@ def _namespaces() -> Finding:
     return Finding(
         "user namespaces", False, detail, remedy("uid map" if "apparmor" in detail else "namespace"), needed=False
     )
+
+
+def machine_findings() -> list[Finding]:
+    """What bubblewrap and Landlock both need of the machine."""
+    machine = seccomp.this_machine()
+    remedy = "" if machine else "only x86-64 and aarch64 are known"
+    return [Finding("seccomp", machine is not None, os.uname().machine, remedy), _cgroups()]
 
 
 def _cgroups() -> Finding:
@@ -170,18 +171,25 @@ def _version(program: str) -> tuple[int, ...]:
 
 
 def _try(program: str) -> str:
-    """Run `true` as a tool's command would be run. "" if that works, else what was said."""
-    with tempfile.TemporaryDirectory(prefix="toolcrib-probe-") as folder:
+    """Run a command as a tool's command would be run. "" if that works, else what was said."""
+    return try_run(lambda folder: Bubblewrap(program, SandboxSettings(), folder))
+
+
+def try_run(make: Callable[[Path], Sandbox]) -> str:
+    """Run a command in a sandbox around a new folder that writes there. "" if that works, else what was said."""
+    with tempfile.TemporaryDirectory(prefix="toolcrib-probe-") as name:
+        folder = Path(os.path.realpath(name))
+        command = ["/bin/sh", "-c", "echo probe > probe && exit 7"]
         try:
-            sandbox = Bubblewrap(program, SandboxSettings(), Path(folder))
-            spawn = sandbox.wrap(
-                ["/bin/sh", "-c", "exit 7"], cwd=sandbox.workspace, env=command_environment(), timeout=5
-            )
+            spawn = make(folder).wrap(command, cwd=folder, env=command_environment(), timeout=5)
             result = start(spawn, timeout=_RUN_SECONDS).wait()
         except SandboxUnavailable as error:
             return str(error)
         except OSError as error:
             return f"{error.strerror or error}"
-    if result is None or result.exit_code != 7:
-        return f"a test command ended with {None if result is None else result.exit_code} instead of 7"
-    return ""
+        if result is None or result.exit_code != 7:
+            said = "" if result is None else result.stderr.excerpt().text.strip()[:200]
+            return (
+                f"a test command ended with {None if result is None else result.exit_code} instead of 7. {said}".strip()
+            )
+        return "" if (folder / "probe").exists() else "what a test command wrote did not arrive in its folder"

@@ -44,6 +44,7 @@ class Guard:
     pinned: set[str] = field(default_factory=set[str])
     read_only: set[str] = field(default_factory=set[str])
     existing: dict[str, str] = field(default_factory=dict[str, str])  # path → where it really is
+    named: set[str] = field(default_factory=set[str])  # protected names that exist, under their own paths
     links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → what it says
     nearer: tuple[str, ...] = ()  # where the command starts, and the folders above
     known: tuple[str, ...] = ()  # folders to look at again, however many others there are by then
@@ -51,13 +52,19 @@ class Guard:
     absolute: bool = False  # how paths are spelled: for a root that is not the workspace
     started: int = field(default_factory=lambda: time.time_ns() - _TICK)
 
+    def mounts(self) -> list[tuple[str, bool]]:
+        """What to bind onto itself, outer folders first, each with whether it is to be read-only."""
+        return [
+            (path, path in self.read_only)
+            for path in sorted(self.pinned | self.read_only, key=lambda p: (p.count("/"), p))
+            if not any(path.startswith(other + "/") for other in self.read_only)
+        ]
+
     def arguments(self) -> list[str]:
         """Bubblewrap's arguments, to come after the workspace's own bind."""
         arguments: list[str] = []
-        for path in sorted(self.pinned | self.read_only, key=lambda p: (p.count("/"), p)):
-            if any(path.startswith(other + "/") for other in self.read_only):
-                continue
-            arguments += ["--ro-bind" if path in self.read_only else "--bind", path, path]
+        for path, read_only in self.mounts():
+            arguments += ["--ro-bind" if read_only else "--bind", path, path]
         return arguments
 
     def appeared(self) -> list[str]:
@@ -100,6 +107,7 @@ class Guard:
         real = self.existing[path] = os.path.realpath(path)
         if self._is_allowed(name):
             return
+        self.named.add(path)
         if not real.startswith(self.root + "/"):
             return  # a link that leads out of the workspace: the command cannot write there
         if os.path.exists(real):

@@ -37,6 +37,7 @@ TOOL_HOMES = (
 )  # fmt: skip
 _RELATED = {".cargo/bin": ".rustup"}  # rustup's proxies run the toolchains that are kept there
 
+ROOTS_SECONDS = 10.0  # how long what PATH links to is remembered
 VENV_NAMES = (".venv", "venv", "env")
 _MOST_HOPS = 8
 _MOST_LINKS = 500
@@ -74,6 +75,20 @@ def system_arguments() -> list[str]:
         if os.path.isdir(path):
             arguments += ["--tmpfs", path, "--remount-ro", path]
     return arguments
+
+
+def system_paths() -> list[str]:
+    """The same part of the root as plain paths, for a sandbox that has rules instead of mounts."""
+    found = [*SYSTEM_FOLDERS, *(link for link in SYSTEM_LINKS if not os.path.islink(link)), "/etc/localtime"]
+    found += [f"/etc/{name}" for name in _ETC_FILES]
+    for name in _ETC_FOLDERS:
+        folder = f"/etc/{name}"
+        secrets = [path for path in _ETC_SECRETS if path.startswith(f"{folder}/")]
+        if not secrets:
+            found.append(folder)
+        elif os.path.isdir(folder):  # nothing can be taken away from a folder, so each entry by itself
+            found += [entry.path for entry in os.scandir(folder) if entry.path not in secrets]
+    return [path for path in found if os.path.exists(path)]
 
 
 def open_system_files() -> list[tuple[int, str]]:

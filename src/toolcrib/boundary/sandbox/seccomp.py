@@ -15,12 +15,13 @@ from dataclasses import dataclass
 # linux/seccomp.h, linux/audit.h
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
+_ASK = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
 _KILL = 0x80000000
 _DATA_NR, _DATA_ARCH, _DATA_ARG0, _DATA_ARG1 = 0, 4, 16, 24  # low halves; both machines are little-endian
 _X32_BIT = 0x40000000
 
 # linux/bpf_common.h
-_LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
+_LD, _JEQ, _JGE, _JSET, _RET, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 
 # linux/sched.h; CLONE_NEWTIME shares bits with clone's exit signal and exists for clone3 and unshare only
 CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -79,8 +80,25 @@ def this_machine() -> Machine | None:
     return MACHINES.get(platform.machine().lower())
 
 
-def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,)) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Further:
+    """What a filter says beyond the common list, by the numbers of one machine.
+
+    `errors` are calls and the errno they get, `asked` calls that somebody is asked about, `blocks` code for calls
+    whose arguments decide (see `when`). `ioctls` are further requests that are refused; `pairs` the address families
+    of socketpair, None for those of sockets.
+    """
+
+    errors: tuple[tuple[int, int], ...] = ()
+    asked: tuple[int, ...] = ()
+    blocks: tuple[bytes, ...] = ()
+    ioctls: tuple[int, ...] = ()
+    pairs: tuple[int, ...] | None = None
+
+
+def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,), further: Further | None = None) -> bytes:
     """The filter: sockets of the given address families only. Anything it does not know of is allowed."""
+    further = further or Further()
     code = [
         _op(_LD, _DATA_ARCH),
         _op(_JEQ, machine.audit, 1, 0),
@@ -93,15 +111,19 @@ def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,)) -> bytes:
         number = numbers[machine.column]
         if number is not None:
             code += [_op(_JEQ, number, 0, 1), _deny(errno.EPERM)]
+    for number, error in further.errors:
+        code += [_op(_JEQ, number, 0, 1), _deny(error)]
+    for number in further.asked:
+        code += [_op(_JEQ, number, 0, 1), _op(_RET, _ASK)]
+    code += further.blocks
     # clone3 hides its flags behind a pointer; without it, C libraries use clone
     code += [_op(_JEQ, machine.clone3, 0, 1), _deny(errno.ENOSYS)]
     code += _when(machine.clone, [_op(_LD, _DATA_ARG0), _op(_JSET, CLONE_NEW, 0, 1), _deny(errno.EPERM)])
-    code += _when(
-        machine.ioctl,
-        [_op(_LD, _DATA_ARG1), _op(_JEQ, TIOCSTI, 1, 0), _op(_JEQ, TIOCLINUX, 0, 1), _deny(errno.EPERM)],
-    )
-    for call in (machine.socket, machine.socketpair):
-        allowed = [_op(_JEQ, family, len(families) - i, 0) for i, family in enumerate(families)]
+    refused = [op for request in (TIOCSTI, TIOCLINUX, *further.ioctls) for op in _unless(request, errno.EPERM)]
+    code += _when(machine.ioctl, [_op(_LD, _DATA_ARG1), *refused])
+    pairs = families if further.pairs is None else further.pairs
+    for call, known in ((machine.socket, families), (machine.socketpair, pairs)):
+        allowed = [_op(_JEQ, family, len(known) - i, 0) for i, family in enumerate(known)]
         code += _when(call, [_op(_LD, _DATA_ARG0), *allowed, _deny(errno.EAFNOSUPPORT)])
     code.append(_op(_RET, _ALLOW))
     return b"".join(code)
@@ -113,6 +135,22 @@ def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 
 def _deny(number: int) -> bytes:
     return _op(_RET, _ERRNO | number)
+
+
+def refuse_bits(call: int, argument: int, mask: int, value: int, error: int) -> bytes:
+    """Code that refuses a call where the bits `mask` of an argument (its low half) are `value`."""
+    test = [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_AND, mask), _op(_JEQ, value, 0, 1), _deny(error)]
+    return b"".join([_op(_JEQ, call, 0, len(test) + 1), *test, _op(_LD, _DATA_NR)])
+
+
+def refuse_unless_zero(call: int, argument: int, error: int) -> bytes:
+    """Code that refuses a call where the low half of an argument is not 0."""
+    test = [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_JEQ, 0, 1, 0), _deny(error)]
+    return b"".join([_op(_JEQ, call, 0, len(test) + 1), *test, _op(_LD, _DATA_NR)])
+
+
+def _unless(value: int, error: int) -> list[bytes]:
+    return [_op(_JEQ, value, 0, 1), _deny(error)]
 
 
 def _when(call: int, block: list[bytes]) -> list[bytes]:

@@ -32,6 +32,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class DockerSettings:
+    """What backend `docker` runs: an `engine` (docker, podman, or a path) and an `image` that is on this machine.
+
+    `cpus` is how many processors' time a command may use; None for those of this machine.
+    """
+
+    engine: str = "docker"
+    image: str | None = None
+    cpus: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxSettings:
     """How commands are confined.
 
@@ -39,6 +51,8 @@ class SandboxSettings:
     `env` names of host variables that are handed in, `allow_protected` protected names (".git/config", or
     "*" for all) that commands may change. `loopback` allows TCP and UDP inside the sandbox's own network, which
     has nothing but a loopback interface. `hidden` are paths that are masked even inside the workspace.
+    `outer_walls` is the user's word on the sandbox that backend `external` stands in: that it lets commands change
+    the workspace only, and reach no network.
     """
 
     backend: str | None = None
@@ -51,6 +65,8 @@ class SandboxSettings:
     env: tuple[str, ...] = ()
     allow_protected: frozenset[str] = frozenset()
     loopback: bool = False
+    outer_walls: bool = False
+    docker: DockerSettings = field(default_factory=DockerSettings)
     limits: Limits = field(default_factory=Limits)
 
 
@@ -59,7 +75,7 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str:
-        """The backend: "bubblewrap", "none"."""
+        """The backend: "bubblewrap", "landlock", "docker", "external", "none"."""
         ...
 
     @property
@@ -67,7 +83,8 @@ class Sandbox(Protocol):
 
     @property
     def active(self) -> bool:
-        """Whether there are walls at all. Policy may only rely on them where this is true."""
+        """Whether walls stand that keep a command to the workspace and off the network. Policy relies on them where
+        this is true."""
         ...
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:

@@ -1,0 +1,40 @@
+"""Does the container engine that was asked for run a command here? Looked at once a process, engine and image."""
+
+from __future__ import annotations
+
+import functools
+
+from ...core.errors import SandboxUnavailable
+from .detect import try_run
+from .docker import Docker
+from .engine import Engine, check_image, find_engine
+from .remedies import engine_remedy
+from .spec import DockerSettings, Finding, SandboxSettings
+
+
+def require(settings: DockerSettings) -> Engine:
+    """The engine, when a real run has worked. Raises SandboxUnavailable with the reason and the remedy."""
+    engine = find_engine(settings.engine)
+    if settings.image:
+        check_image(engine, settings.image)
+        _run(engine, settings)
+    return engine
+
+
+def findings(settings: DockerSettings) -> list[Finding]:
+    """What answers, and whether it runs a command."""
+    try:
+        engine = require(settings)
+    except SandboxUnavailable as error:
+        return [Finding("docker", False, str(error))]
+    detail = f"{engine.label} ({engine.program})"
+    if not settings.image:
+        return [Finding("docker", False, f"{detail}; no image is set", 'sandbox.docker.image = "python:3.12-slim"')]
+    return [Finding("docker", True, f"{detail}, image {settings.image}; a real run works")]
+
+
+@functools.cache  # of successes: what is raised is tried again
+def _run(engine: Engine, settings: DockerSettings) -> None:
+    if found := try_run(lambda folder: Docker(engine, SandboxSettings(docker=settings), folder)):
+        text = f"{engine.label} runs no command here, so commands are refused. {found} {engine_remedy(found)}"
+        raise SandboxUnavailable(text.strip())
