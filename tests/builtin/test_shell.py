@@ -331,7 +331,11 @@ def test_judgement_and_preview(boxed: Bench) -> None:
     assert harmless is not None
     assert harmless.verdict == "allow"
     (boxed.root / "sub").mkdir()
-    for command, verdict in (("cat ../x", "allow"), ("cat ../../../../../../../etc/hosts", "ask"), ("rm -rf ../..", "deny")):
+    for command, verdict in (
+        ("cat ../x", "allow"),
+        ("cat ../../../../../../../etc/hosts", "ask"),
+        ("rm -rf ../..", "deny"),
+    ):
         found = tool.judge({"command": command, "working_dir": "sub"}, CALLER)
         assert found is not None
         assert found.verdict == verdict, command
@@ -354,6 +358,22 @@ async def begin(bench: Bench, command: str, ctx: ToolContext = CALLER) -> str:
     output = await bench("exec", ctx, command=command, background=True)
     assert not output.is_error, output.for_llm
     return output.meta["session_id"]
+
+
+async def test_input_for_a_shell_is_judged_as_commands(bench: Bench) -> None:
+    judge = bench.tool("exec_session").judge
+    assert judge is not None
+    for command, typed, verdict, unknown in (
+        ("bash", "rm -rf /\n", "deny", False),
+        ("bash", "rm x\n", "ask", False),
+        ("bash", "ls\n", "ask", True),
+        ("cat", "rm -rf /\n", "ask", True),
+    ):
+        session = await begin(bench, command)
+        found = judge({"action": "write", "session_id": session, "input": typed}, CALLER)
+        assert found is not None
+        assert (found.verdict, found.unknown) == (verdict, unknown), (command, typed)
+        await bench("exec_session", action="kill", session_id=session)
 
 
 async def test_a_conversation_with_a_session(bench: Bench) -> None:

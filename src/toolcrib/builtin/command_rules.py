@@ -56,7 +56,7 @@ class CommandJudge:
     def __init__(self, workspace: str, rules: CommandRules, sandbox: Callable[[], Sandbox]) -> None:
         self.workspace, self.rules = workspace, rules
         self._sandbox = sandbox
-        self._contained: bool | None = None
+        self._walls: tuple[bool, tuple[str, ...]] | None = None
         self._home = os.path.expanduser("~")
 
     def judge(self, command: str, cwd: str, *, bare: bool = False) -> Judgement:
@@ -68,24 +68,26 @@ class CommandJudge:
         if bare:
             return judge_command(command, Place(self.workspace, cwd, home))
         rules = self.rules
-        contained = self._is_contained()
+        contained, scratch = self._containment()
         place = Place(
             self.workspace, cwd, home, rules.profile, rules.readable, rules.writable,
-            PRIVATE_FOLDERS if contained else (), contained,
+            scratch, contained,
         )  # fmt: skip
         found = judge_command(command, place)
         if found.verdict == "deny" or not (rules.deny or rules.allow or rules.restrict_to_workspace):
             return found
         return self._by_settings(command, place) or found
 
-    def _is_contained(self) -> bool:
-        if self._contained is None:
+    def _containment(self) -> tuple[bool, tuple[str, ...]]:
+        """Whether there are walls, and the folders that are new within them."""
+        if self._walls is None:
             try:
                 sandbox = self._sandbox()
             except SandboxUnavailable:  # it may be installed later; commands are refused till then
-                return False
-            self._contained = sandbox.active and sandbox.name == "bubblewrap"
-        return self._contained
+                return False, ()
+            private = PRIVATE_FOLDERS if sandbox.active and sandbox.name == "bubblewrap" else ()
+            self._walls = (sandbox.active, private)
+        return self._walls
 
     def _by_settings(self, command: str, place: object) -> Judgement | None:
         """What the patterns and the restriction say; None where nothing speaks against it."""

@@ -160,6 +160,7 @@ def _editor(call: Call) -> Iterator[Effect]:
                 "shell", literal(" ".join(re.findall(r"[\"']([^\"']*)[\"']", line)) or ":"), "runs code from an editor"
             )
     for word in call.operands:
+        yield Effect("read", word)
         yield Effect("write", word)
     yield Effect("execute", None, "edits by commands of its own", "shell:unknown-code")
 

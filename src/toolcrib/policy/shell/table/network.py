@@ -237,12 +237,14 @@ PROGRAMS = {
     ),
     "age minisign signify cosign rage sops": program("unknown*", "-o=write -i=read", "unknown"),
     # clouds and code hosts
-    "gh glab hub": program("text*", "", "network"),
+    "gh glab hub": program("maybe*", "-F=maybe -f=maybe", "network"),
     "aws gcloud gsutil az kubectl oc helm doctl heroku flyctl fly vercel netlify wrangler firebase "
     "terraform tofu terragrunt pulumi ansible "
     "ansible-playbook vagrant packer rclone s3cmd mc b2 restic borg eksctl minikube kind k3s k9s "
     "nomad consul serverless sls cdk sam railway "
-    "supabase linode-cli hcloud oci ibmcloud salt puppet chef": program("text*", "", "network"),
+    "supabase linode-cli hcloud oci ibmcloud salt puppet chef": program(
+        "maybe*", "-f=maybe --from-file=maybe -o= --output=", "network"
+    ),
     "psql mysql mariadb mongosh mongo redis-cli clickhouse-client cqlsh influx mysqldump pg_dump "
     "pg_dumpall pg_restore mongodump sqlcmd": program(
         "text*", "-o=write --output=write -f=read -h= -U= -d= -c=", "network"

@@ -116,7 +116,13 @@ def _journalctl(call: Call) -> Iterator[Effect]:
 
 
 def _fuser(call: Call) -> Iterator[Effect]:
-    yield Effect("process") if call.has("-k", "--kill") else Effect("list", call.operands[0] if call.operands else None)
+    """With -k it ends everything that uses a file or a file system."""
+    if not call.has("-k", "--kill"):
+        yield from (Effect("list", word) for word in call.operands)
+    elif any((word.text or "/").startswith("/") for word in call.operands):
+        yield Effect("kill-all")
+    else:
+        yield Effect("process")
 
 
 _LOOKS = program("text*")
