@@ -292,8 +292,10 @@ class Toolbox:
     def _warm_up(self) -> None:
         from .builtin.workspace_tools import warm
         from .core.errors import ToolcribError
+        from .policy.shell.table import lookup
 
         warm(self.journal)
+        lookup("ls")  # the table of programs, which judging a command needs
         try:
             self.sandbox()
         except ToolcribError:  # said when a command asks for it

@@ -10,9 +10,9 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from .effects import Effect, literal
+from .effects import SHELL_ONLY, Effect, literal
 from .parts import Word
-from .table.codepatterns import FETCH, HIDES, PATH_METHODS, PATTERNS, PYTHON_CALLS, REVERSE, SHELL_ONLY
+from .table.codepatterns import FETCH, HIDES, PATH_METHODS, PATTERNS, PYTHON_CALLS, REVERSE
 
 LONGEST = 64 * 1024
 

@@ -270,7 +270,12 @@ def of_words(
     name: str, known: Program, words: Sequence[Word], command: Command, above: Call | None = None
 ) -> Iterable[Effect]:
     """The effects of a program with these words; sub-commands are followed."""
-    if words and words[0].text in _HELP and not known.wrapper and all(w.text in _VERBOSE for w in words[1:]):
+    if (
+        words
+        and words[0].text in _HELP
+        and (len(words) == 1 or not known.wrapper)
+        and all(w.text in _VERBOSE for w in words[1:])
+    ):
         return []
     call = sort_words(name, known, words, command, above)
     if known.subs is None:
@@ -379,6 +384,8 @@ def _maybe(word: Word) -> Iterator[Effect]:
             return
 
 
+# A command line that only starts a shell.
+SHELL_ONLY = re.compile(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")
 _PATHISH = re.compile(r"(?:[/~]|\.\.?(?:/|\Z)|file:)|.*/\.\.(?:/|\Z)", re.DOTALL)
 _REMOTE = re.compile(r"(?:[\w.+-]+@)?[\w.\[\]-]+:(?!/?/?\Z)|\w+://")
 HARMLESS_PROGRAM = re.compile(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: -\w+)*")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...core.verdict import Judgement
-from .effects import Effect, effects_of, program_name
+from .effects import SHELL_ONLY, Effect, effects_of, program_name
 from .flow import swept, tainted
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
@@ -17,7 +17,6 @@ from .paths import find as find_path
 from .paths import judge as judge_path
 from .reading import read_script
 from .table import lookup
-from .table.codepatterns import SHELL_ONLY
 from .table.spec import Program
 
 log = logging.getLogger(__name__)

@@ -43,7 +43,6 @@ PATH_METHODS = {
     "chmod": "modify",
 }
 
-SHELL_ONLY = re.compile(r"(?:exec\s+)?(?:/usr)?(?:/bin/)?(?:ba|da|z|k|c|tc|fi)?sh(?:\s+-[ilps]+)*(?:\s+[0-9<>&]+)*")
 FETCH = re.compile(
     r"urlopen|requests\.get|urllib|https?://|fetch\s*\(|Net::HTTP|LWP|file_get_contents\s*\(\s*['\"]http|socket",
     re.IGNORECASE,

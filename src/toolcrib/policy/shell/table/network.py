@@ -41,6 +41,8 @@ def _wget(call: Call) -> Iterator[Effect]:
 
 def _ssh(call: Call) -> Iterator[Effect]:
     """A remote command is the other machine's; what options run is ours."""
+    if [word.text for word in call.command.args] == ["-V"]:
+        return
     yield from _ssh_options(call)
     yield Effect("network", call.operands[0] if call.operands else None)
 
