@@ -290,12 +290,12 @@ class Toolbox:
         self._closers.append(thread.join)
 
     def _warm_up(self) -> None:
+        from .builtin.command_rules import warm_judgement
         from .builtin.workspace_tools import warm
         from .core.errors import ToolcribError
-        from .policy.shell.table import lookup
 
         warm(self.journal)
-        lookup("ls")  # the table of programs, which judging a command needs
+        warm_judgement()
         try:
             self.sandbox()
         except ToolcribError:  # said when a command asks for it

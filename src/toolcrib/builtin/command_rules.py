@@ -115,6 +115,14 @@ class CommandJudge:
         return leaves_workspace(script, place) if rules.restrict_to_workspace else None
 
 
+def warm_judgement() -> None:
+    """Load what the first judgement would wait for: the reader's modules and the table of programs."""
+    from ..policy.shell.judge import judge_command
+    from ..policy.shell.parts import Place
+
+    judge_command("ls", Place("/", "/", "/"))
+
+
 def _stranger(segments: list[str], allow: tuple[re.Pattern[str], ...]) -> str | None:
     """The first segment that no pattern matches in full."""
     if not segments:
