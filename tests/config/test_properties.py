@@ -148,7 +148,19 @@ _valid = st.fixed_dictionaries(
         "web": st.fixed_dictionaries({}, optional={"allowed_domains": _words, "ports": st.lists(_number, max_size=2)}),
         "mcp_servers": st.dictionaries(st.sampled_from(["s", "t"]), st.just({"command": "x"}), max_size=2),
         "plugins": st.fixed_dictionaries({}, optional={"enabled": st.booleans(), "blocked_plugins": _words}),
-        "hooks": st.lists(st.just({"a": 1}), max_size=1),
+        "hooks": st.lists(
+            st.sampled_from(
+                [
+                    {"action": "block", "tools": ["exec"]},
+                    {"action": "ask"},
+                    {"preset": "safety"},
+                    {"action": "log", "file": "x"},
+                    {"action": "notify", "command": ["x"]},
+                    {"action": "log"},
+                ]
+            ),
+            max_size=2,
+        ),
     },
 )
 
@@ -183,8 +195,15 @@ def _no_looser(after: Any, before: Any) -> list[str]:
     subset("ask", before.rules.ask, after.rules.ask)
     subset("deny", before.rules.deny, after.rules.deny)
     a, b = after.sandbox, before.sandbox
-    if a.backend != b.backend and (b.backend, a.backend) != ("none", "auto"):
-        wrong.append("backend")
+    walls = ["none", "external", "landlock", "auto", "bubblewrap"]  # docker is beside them: never taken, never left
+    if a.backend != b.backend:
+        if "docker" in (a.backend, b.backend):
+            wrong.append("backend")
+        else:
+            rank("backend", a.backend, b.backend, walls)
+    rank("outer_walls", a.outer_walls, b.outer_walls, [True, False])
+    if (a.docker.image, a.docker.engine) != (b.docker.image, b.docker.engine):
+        wrong.append("docker")
     rank("profile", a.profile, b.profile,
          ["unrestricted", "workspace-write", "read-only"])  # fmt: skip
     rank("network", a.network, b.network, ["proxy", "off"])
@@ -206,8 +225,11 @@ def _no_looser(after: Any, before: Any) -> list[str]:
     rank("restrict", after.tools.exec.restrict_to_workspace, before.tools.exec.restrict_to_workspace, [False, True])
     subset("web", after.web.allowed_domains, before.web.allowed_domains)
     subset("ports", after.web.ports, before.web.ports)
-    if after.mcp_servers != before.mcp_servers or after.hooks != before.hooks:
+    if after.mcp_servers != before.mcp_servers:
         wrong.append("servers")
+    kept, added = after.hooks[: len(before.hooks)], after.hooks[len(before.hooks) :]
+    if kept != before.hooks or any(hook.action in ("log", "notify") for hook in added):
+        wrong.append("hooks")
     rank("plugins", after.plugins.enabled, before.plugins.enabled, [True, False])
     subset("blocked", before.plugins.blocked_plugins, after.plugins.blocked_plugins)
     return wrong

@@ -98,7 +98,8 @@ async def fight(base: Path, backend: str) -> dict[str, object]:
     numbers["prlimit64"] = uncovered.PRLIMIT[machine.column]
     numbers |= {"clone": machine.clone, "clone3": machine.clone3, "socket": machine.socket}
     targets = {
-        "workspace": str(workspace), "outside": str(outside), "pid": bystander.pid, "devices": os.stat("/dev/ptmx").st_dev, "daemon": daemon,
+        "workspace": str(workspace), "outside": str(outside), "pid": bystander.pid,
+        "devices": os.stat("/dev/ptmx").st_dev, "daemon": daemon,
         "port": listener.getsockname()[1], "abstract": name, "numbers": numbers,
         "shared_memory": shared_memory(), "home_secret": str(base / "home" / "secret"), "environment_secret": secret,
     }  # fmt: skip

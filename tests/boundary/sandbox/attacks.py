@@ -425,8 +425,8 @@ def abstract_socket():
 
 @attack
 def datagram_pair():
-    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-    a.sendto(b"x", f"{OUT}/datagrams")
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ends[0].sendto(b"x", f"{OUT}/datagrams")
 
 
 @attack

@@ -118,7 +118,7 @@ def test_what_gets_through_landlock_is_what_the_documentation_says(
     if os.geteuid() != 0:
         open_here |= {"bounding_set"}
     assert reached(report) - OWN <= open_here
-    assert PUT_BACK <= reached(report)  # or the table in the documentation is too modest
+    assert reached(report) >= PUT_BACK  # or the table in the documentation is too modest
     moved = cast("list[str]", host.pop("appeared"))
     assert len(moved) == 3
     assert all(".changed-by-command-" in path or path == "sub.old/project/.git/config" for path in moved)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.boundary.sandbox import seccomp
+from toolcrib.boundary.sandbox import seccomp, uncovered
 
-ALLOW, KILL = 0x7FFF0000, 0x80000000
+ALLOW, KILL, ASK = 0x7FFF0000, 0x80000000, 0x7FC00000
 MACHINES = {"x86_64": seccomp.X86_64, "aarch64": seccomp.AARCH64}
 HEADERS = {"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "/usr/include/asm-generic/unistd.h"}
 
@@ -25,6 +25,8 @@ def verdict(program: bytes, arch: int, number: int, *arguments: int) -> int:
         at += 1
         if op == 0x20:
             accumulator = struct.unpack_from("<I", data, value)[0]
+        elif op == 0x54:
+            accumulator &= value
         elif op == 0x06:
             return value
         else:
@@ -102,11 +104,56 @@ def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
     numbers = {key: int(value) for key, value in found}
     machine = MACHINES[name]
     checked = 0
-    for key, pair in seccomp.DENIED.items():
+    calls = {key: numbers for key, (numbers, _) in uncovered.MADE.items()}
+    calls |= {**seccomp.DENIED, **uncovered.ATTRIBUTES, **uncovered.IPC}
+    calls |= {"prlimit64": uncovered.PRLIMIT, "truncate": uncovered.TRUNCATE, "seccomp": uncovered.SECCOMP}
+    calls |= {"open": uncovered.OPEN, "openat": uncovered.OPENAT, "openat2": uncovered.OPENAT2}
+    for key, pair in calls.items():
         number = pair[machine.column]
         if number is not None and key in numbers:
             assert numbers[key] == number, key
             checked += 1
-    assert checked > 40
+    assert checked > 75
     for key in ("clone", "clone3", "ioctl", "socket", "socketpair"):
         assert numbers[key] == getattr(machine, key), key
+
+
+@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("abi", [1, 3, 7])
+def test_what_landlock_leaves_open_is_asked_about_or_refused(name: str, abi: int) -> None:
+    m = MACHINES[name]
+    asking, refusing = uncovered.filters(m, abi)
+
+    def of(program: bytes, pair: tuple[int | None, int | None], *arguments: int) -> int:
+        number = pair[m.column]
+        return ALLOW if number is None else verdict(program, m.audit, number, *arguments)
+
+    for pair, _ in uncovered.MADE.values():
+        if pair[m.column] is not None:
+            assert of(asking, pair) == ASK
+            assert of(refusing, pair) == error(errno.EPERM)
+    assert set(uncovered.made_calls(m)) == {pair[m.column] for pair, _ in uncovered.MADE.values()} - {None}
+    for program in (asking, refusing):
+        for pair in uncovered.ATTRIBUTES.values():
+            assert of(program, pair) == error(errno.EOPNOTSUPP)
+        for pair in uncovered.IPC.values():
+            assert of(program, pair) == error(errno.EPERM)
+        assert of(program, uncovered.PRLIMIT, 0, 7) == ALLOW
+        assert of(program, uncovered.PRLIMIT, 1234, 7) == error(errno.EPERM)
+        old = abi < 3
+        assert of(program, uncovered.TRUNCATE) == (error(errno.EPERM) if old else ALLOW)
+        assert of(program, uncovered.OPENAT2) == (error(errno.ENOSYS) if old else ALLOW)
+        reading, writing = 0o1000, 0o1000 | 0o101
+        assert of(program, uncovered.OPENAT, 3, 0, reading) == (error(errno.EPERM) if old else ALLOW)
+        assert of(program, uncovered.OPENAT, 3, 0, writing) == ALLOW
+        assert of(program, uncovered.OPENAT, 3, 0, 0) == ALLOW
+        assert verdict(program, m.audit, m.socket, 1) == error(errno.EAFNOSUPPORT)  # a path may lead to D-Bus
+        assert verdict(program, m.audit, m.socketpair, 1, 0x80001) == ALLOW
+        assert verdict(program, m.audit, m.socketpair, 1, 0x80002) == error(errno.EPROTONOSUPPORT)
+        assert verdict(program, m.audit, m.socketpair, 2, 1) == error(errno.EAFNOSUPPORT)
+        assert verdict(program, m.audit, m.ioctl, 3, 0x40086602) == error(errno.EPERM)
+        assert verdict(program, m.audit, m.ioctl, 3, 0x5412) == error(errno.EPERM)
+        assert verdict(program, m.audit, m.ioctl, 3, 0x5401) == ALLOW
+        for pair in seccomp.DENIED.values():
+            if pair[m.column] is not None:
+                assert of(program, pair) == error(errno.EPERM)

@@ -6,9 +6,8 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import SandboxSettings, probe, select_sandbox
+from toolcrib.boundary.sandbox import SandboxSettings, detect_landlock, probe, select_sandbox
 from toolcrib.boundary.sandbox import detect as module
-from toolcrib.boundary.sandbox import detect_landlock
 from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
 from toolcrib.boundary.sandbox.remedies import explain, remedy
 from toolcrib.core.errors import ConfigError, SandboxUnavailable

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ...core.errors import SandboxUnavailable
 from ..readonly import landlock_abi
@@ -33,9 +33,11 @@ from .bubblewrap import FORBIDDEN_WORKSPACES, memory_file, resource_limits
 from .cgroup import CommandGroup, join_group, new_group
 from .guarded import Guard, guard
 from .kept import Keeper, Kept
-from .launcher import Plan
 from .roots import ROOTS_SECONDS, Roots, system_paths
 from .spec import Limits, Profile, SandboxSettings
+
+if TYPE_CHECKING:
+    from .launcher import Plan
 
 # linux/landlock.h: rights over files, and the version of the interface that brought them
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3

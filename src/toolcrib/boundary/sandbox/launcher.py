@@ -21,28 +21,30 @@ import select
 import struct
 import sys
 import time
-from collections.abc import Iterator
-from typing import NoReturn, TypedDict, cast
 
 if sys.platform == "linux":  # nothing but the code object is used elsewhere
     import resource
 
+TYPE_CHECKING = False  # importing typing would double what the launcher costs
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import NoReturn, TypedDict
 
-class Plan(TypedDict):
-    """What to do, in the types that `marshal` knows."""
+    class Plan(TypedDict):
+        """What to do, in the types that `marshal` knows."""
 
-    argv: list[str]
-    cwd: str
-    status: int
-    control: int
-    folder: str  # private, removed at the end
-    writable: list[str]  # real paths beneath which chmod, chown and utime are made
-    handled: bytes  # struct landlock_ruleset_attr
-    rules: list[tuple[str, int, int]]  # path, rights if it is a directory, rights if it is a file
-    filters: list[bytes]  # the second for where nobody may be asked, or for good
-    seccomp: int  # the number of that system call
-    calls: dict[int, tuple[str, int, int, int, int, bool]]  # see `_Calls`
-    limits: list[tuple[int, int]]
+        argv: list[str]
+        cwd: str
+        status: int
+        control: int
+        folder: str  # private, removed at the end
+        writable: list[str]  # real paths beneath which chmod, chown and utime are made
+        handled: bytes  # struct landlock_ruleset_attr
+        rules: list[tuple[str, int, int]]  # path, rights if it is a directory, rights if it is a file
+        filters: list[bytes]  # the second for where nobody may be asked, or for good
+        seccomp: int  # the number of that system call
+        calls: dict[int, tuple[str, int, int, int, int, bool]]  # see `_Calls`
+        limits: list[tuple[int, int]]
 
 
 # linux/landlock.h, linux/prctl.h, linux/seccomp.h, linux/fcntl.h
@@ -163,7 +165,7 @@ def _filter(call: int, program: bytes, ask: bool) -> int:
 def _syscall(number: int, *arguments: object) -> int:
     wide = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
     libc.syscall.restype = ctypes.c_long
-    return cast("int", libc.syscall(ctypes.c_long(number), *wide))
+    return int(libc.syscall(ctypes.c_long(number), *wide))
 
 
 # --- beside it ---------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ _Numbers = tuple[int | None, int | None]
 
 # name: numbers, and then for the launcher: what it does, the index of the arguments that hold the directory, the
 # path, the value and the flags (-1 for none), and whether it follows links
-_MADE: dict[str, tuple[_Numbers, tuple[str, int, int, int, int, bool]]] = {
+MADE: dict[str, tuple[_Numbers, tuple[str, int, int, int, int, bool]]] = {
     "chmod": ((90, None), ("chmod", -1, 0, 1, -1, True)),
     "fchmod": ((91, 52), ("chmod", 0, -1, 1, -1, True)),
     "fchmodat": ((268, 53), ("chmod", 0, 1, 2, -1, True)),
@@ -30,7 +30,7 @@ _MADE: dict[str, tuple[_Numbers, tuple[str, int, int, int, int, bool]]] = {
 }
 
 # Extended attributes, access lists among them; programs that copy files go on without when they are told so.
-_ATTRIBUTES: dict[str, _Numbers] = {
+ATTRIBUTES: dict[str, _Numbers] = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466),
 }  # fmt: skip
@@ -43,12 +43,12 @@ IPC: dict[str, _Numbers] = {
     "mq_open": (240, 180), "mq_unlink": (241, 181),
 }  # fmt: skip
 
-_FILE_SETATTR: _Numbers = (469, 469)  # flags of files, from 6.17 on
+FILE_SETATTR: _Numbers = (469, 469)  # flags of files, from 6.17 on
 PRLIMIT: _Numbers = (302, 261)
-_TRUNCATE: _Numbers = (76, 45)
-_OPEN: _Numbers = (2, None)
-_OPENAT: _Numbers = (257, 56)
-_OPENAT2: _Numbers = (437, 437)
+TRUNCATE: _Numbers = (76, 45)
+OPEN: _Numbers = (2, None)
+OPENAT: _Numbers = (257, 56)
+OPENAT2: _Numbers = (437, 437)
 SECCOMP: _Numbers = (317, 277)
 
 _SOCK_TYPE_MASK, _SOCK_DGRAM = 0xF, 2
@@ -60,7 +60,7 @@ ABI_TRUNCATE, ABI_SCOPES = 3, 6
 
 def made_calls(machine: Machine) -> dict[int, tuple[str, int, int, int, int, bool]]:
     """The calls that the launcher makes in the command's place, by their numbers."""
-    found = ((numbers[machine.column], shape) for numbers, shape in _MADE.values())
+    found = ((numbers[machine.column], shape) for numbers, shape in MADE.values())
     return {number: shape for number, shape in found if number is not None}
 
 
@@ -74,17 +74,17 @@ def filters(machine: Machine, abi: int) -> list[bytes]:
     column = machine.column
     made = tuple(made_calls(machine))
     errors = [
-        *((number, errno.EOPNOTSUPP) for number in _on(column, *_ATTRIBUTES.values())),
+        *((number, errno.EOPNOTSUPP) for number in _on(column, *ATTRIBUTES.values())),
         *((number, errno.EPERM) for number in _on(column, *IPC.values())),
-        *((number, errno.ENOSYS) for number in _on(column, _FILE_SETATTR)),
+        *((number, errno.ENOSYS) for number in _on(column, FILE_SETATTR)),
     ]
     blocks = [refuse_bits(machine.socketpair, 1, _SOCK_TYPE_MASK, _SOCK_DGRAM, errno.EPROTONOSUPPORT)]
     # of other processes: Landlock does not look at it
     blocks += [refuse_unless_zero(number, 0, errno.EPERM) for number in _on(column, PRLIMIT)]
     if abi < ABI_TRUNCATE:
-        errors += [(number, errno.EPERM) for number in _on(column, _TRUNCATE)]
-        errors += [(number, errno.ENOSYS) for number in _on(column, _OPENAT2)]  # its flags are behind a pointer
-        for argument, numbers in ((1, _OPEN), (2, _OPENAT)):
+        errors += [(number, errno.EPERM) for number in _on(column, TRUNCATE)]
+        errors += [(number, errno.ENOSYS) for number in _on(column, OPENAT2)]  # its flags are behind a pointer
+        for argument, numbers in ((1, OPEN), (2, OPENAT)):
             # opening to read with O_TRUNC truncates
             blocks += [
                 refuse_bits(number, argument, _O_ACCMODE | _O_TRUNC, _O_TRUNC, errno.EPERM)
