@@ -154,7 +154,7 @@ _valid = st.fixed_dictionaries(
                     {"action": "block", "tools": ["exec"]},
                     {"action": "ask"},
                     {"preset": "safety"},
-                    {"action": "log", "file": "x"},
+                    {"action": "log", "file": "/x"},
                     {"action": "notify", "command": ["x"]},
                     {"action": "log"},
                 ]
