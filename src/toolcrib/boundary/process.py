@@ -188,7 +188,7 @@ class Process:
         """Something of ours went wrong: the error is the outcome, and nothing may be left running."""
         self.error = self.error or error
         if self._popen is not None:
-            self._signal()
+            self._signal(gently=True)
             spawner().reap_later(self._popen)
         self._finish()
 

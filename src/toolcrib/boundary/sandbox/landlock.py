@@ -321,10 +321,11 @@ def _launcher() -> CodeType:
 
 def _python() -> str:
     """The interpreter for the launcher: this one, without its virtual environment."""
-    for program in (getattr(sys, "_base_executable", ""), sys.executable):
+    bundled = getattr(sys, "frozen", False)  # then sys.executable is that program, not an interpreter
+    for program in () if bundled else (getattr(sys, "_base_executable", ""), sys.executable):
         if program and os.access(program, os.X_OK):
             return program
     raise SandboxUnavailable(
         'Backend "landlock" starts a Python interpreter beside each command, and this program does not know where its '
-        "own is (sys.executable is empty)."
+        "own is (it is bundled, or embeds Python)."
     )
