@@ -197,12 +197,12 @@ async def test_no_sandbox_means_no_command_and_a_remedy(folder, monkeypatch):
     assert not (folder / "x").exists()
 
 
-async def test_a_backend_of_a_later_version_is_refused_and_not_replaced(folder):
-    (folder / "toolcrib.toml").write_text('[sandbox]\nbackend = "landlock"\n')
+async def test_effects_of_a_later_version_are_refused_and_not_replaced(folder):
+    (folder / "toolcrib.toml").write_text('[sandbox]\neffects = "review"\n')
     async with Toolbox.open(workspace=folder, config=folder / "toolcrib.toml", yes=True) as box:
         output = await box.call("exec", {"command": "touch x"})
         assert output.is_error
-        assert "landlock" in output.for_llm
+        assert "effects" in output.for_llm
     assert not (folder / "x").exists()
 
 
