@@ -124,7 +124,8 @@ async def test_what_a_container_is_told(fake: Fake, workspace: Path) -> None:
     for option, value in expected.items():
         assert value in values(told, option), option
     assert set(values(told, "--ulimit")) == {"core=0:0", "nofile=64:64", f"fsize={1 << 20}:{1 << 20}", "cpu=21:21"}
-    assert values(told, "--tmpfs") == [f"/tmp:rw,exec,nosuid,nodev,mode=1777,size={1 << 21}"]
+    fresh = f"rw,exec,nosuid,nodev,mode=1777,size={1 << 21}"
+    assert values(told, "--tmpfs") == [f"/tmp:{fresh}", f"/tmp/home:{fresh}"]
     assert mounts(told) == [["type=bind", f"source={workspace}", f"target={workspace}"]]
     assert told[told.index("--entrypoint") + 2] == "tools:1"
 
@@ -217,7 +218,7 @@ async def test_profile_grants_and_hidden_paths(fake: Fake, workspace: Path, tmp_
     assert [mount[-1] for mount in mounts(told)] == ["readonly"] * 4
     assert f"source={tmp_path / 'rw'}" in mounts(told)[1]
     assert mounts(told)[3][1:3] == ["source=/dev/null", f"target={workspace / 'key'}"]
-    assert values(told, "--tmpfs")[1].startswith(f"{workspace / 'state'}:ro")
+    assert values(told, "--tmpfs")[2].startswith(f"{workspace / 'state'}:ro")
     await out(made(workspace, settings(**more)), workspace, "true")
     assert [mount[-1] == "readonly" for mount in mounts(fake.last_run())] == [True, False, False, True]
 

@@ -46,7 +46,6 @@ _CLIENT_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN_")
 _SHELL = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec sh -c "$1"'
 _ENGINE_ERROR = re.compile(r"Error response from daemon|OCI runtime|crun:|runc create failed", re.IGNORECASE)
 _ENGINE_CODES = (125, 126, 127)  # docker-run(1): its own error, a command that cannot be run, one that is missing
-_AGAIN_SECONDS = 30.0
 
 
 class Docker:
@@ -116,7 +115,8 @@ class Docker:
     def _mounts(self, guards: Sequence[Guard]) -> list[str]:
         """Outer folders first. Folders above protected names are mounted onto themselves: then they cannot be moved."""
         writable = self.profile == "workspace-write"
-        arguments = ["--tmpfs", f"{TMP}:rw,exec,nosuid,nodev,mode=1777,size={self._settings.limits.tmp}"]
+        fresh = f"rw,exec,nosuid,nodev,mode=1777,size={self._settings.limits.tmp}"
+        arguments = ["--tmpfs", f"{TMP}:{fresh}", "--tmpfs", f"{HOME}:{fresh}"]
         for path in self._settings.read:
             if path.exists():
                 arguments += _bind(os.path.realpath(path), str(path), writable=False)
