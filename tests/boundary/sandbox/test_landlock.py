@@ -16,6 +16,7 @@ from toolcrib.boundary.process import Process, ProcessResult, run, start
 from toolcrib.boundary.readonly import landlock_abi
 from toolcrib.boundary.sandbox import Limits, SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox import landlock as module
+from toolcrib.boundary.sandbox.kept import Kept
 from toolcrib.boundary.sandbox.landlock import Landlock
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import SandboxUnavailable
@@ -306,6 +307,13 @@ async def test_from_a_host_with_many_threads(tmp_path: Path) -> None:
 # --- what is protected -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user who has no inotify watches left: everything is put back at the end."""
+    monkeypatch.setattr(Kept, "places", lambda self: [])
+
+
+@pytest.mark.usefixtures("unwatched")
 async def test_protected_files_are_put_back_and_what_was_made_of_them_is_moved_aside(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     hook = tmp_path / ".git/hooks/pre-commit"
@@ -332,6 +340,7 @@ async def test_protected_files_are_put_back_and_what_was_made_of_them_is_moved_a
     shutil.rmtree(tmp_path / ".git/hooks")
 
 
+@pytest.mark.usefixtures("unwatched")
 async def test_a_folder_moved_away_comes_back(tmp_path: Path) -> None:
     (tmp_path / ".git/hooks").mkdir(parents=True)
     (tmp_path / ".git/hooks/update").write_text("genuine")
@@ -371,3 +380,22 @@ def test_too_much_to_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / ".idea/cache").write_bytes(b"x" * 2000)
     with pytest.raises(SandboxUnavailable, match=r"\.idea.*allow_protected"):
         prepared(tmp_path, "true")
+
+
+async def test_protected_files_are_put_back_while_the_command_still_runs(tmp_path: Path) -> None:
+    (tmp_path / ".git/hooks").mkdir(parents=True)
+    (tmp_path / ".git/config").write_text("genuine")
+    command = (
+        "until_back() { for i in $(seq 300); do grep -qs genuine .git/config && return; sleep 0.02; done; echo late; };"
+        "echo evil > .git/config; echo evil > .git/hooks/post-commit; until_back;"
+        "mv .git away; until_back; echo evil > .git/config; until_back; sleep 0.2; ls .git/hooks/post-commit 2>&-; true"
+    )
+    spawn = prepared(tmp_path, command)
+    result = await run(spawn, timeout=40)
+    assert result.exit_code == 0
+    assert result.stdout.excerpt().text == "", result.stderr.excerpt().text
+    away = spawn.appeared()
+    assert (tmp_path / ".git/config").read_text() == "genuine"
+    assert os.listdir(tmp_path / ".git/hooks") == []
+    assert all("changed-by-command" in path or path.startswith("away") for path in away)
+    assert ".git/config" in " ".join(spawn.notes)

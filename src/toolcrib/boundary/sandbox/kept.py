@@ -11,6 +11,7 @@ import contextlib
 import os
 import secrets
 import stat
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -89,20 +90,42 @@ class Kept:
     """What protected files were before a command."""
 
     trees: list[Tree]
+    done: Restored = field(default_factory=lambda: Restored())
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def restore(self) -> Restored:
-        """Put back what is not as it was."""
-        done = Restored()
+    def restore(self, *, running: bool = False) -> Restored:
+        """Put back what is not as it was; all that was done so far. `running`: the command is still at work, so what
+        it made in protected folders is moved aside at once."""
+        with self.lock:
+            for tree in self.trees:
+                for path in sorted(tree.copies, key=lambda p: (p.count("/"), p)):
+                    self._restore(tree, path)
+                for path in _new(tree):
+                    if path not in self.done.aside:
+                        self.done.aside.append(_aside(tree.root, path) if running else path)
+            return self.done
+
+    def _restore(self, tree: Tree, path: str) -> None:
+        done, copy = self.done, tree.copies[path]
+        try:
+            if not _is_still(path, copy) and _restore(tree.root, path, copy, done.aside):
+                done.back += [path] if path not in done.back else []
+            done.failed = [other for other in done.failed if other != path]
+        except OSError:
+            done.failed += [path] if path not in done.failed else []
+
+    def places(self) -> list[tuple[str, list[str]]]:
+        """Where to watch for changes: folders, and the names in each that matter (none given: all)."""
+        found: dict[str, list[str]] = {}
         for tree in self.trees:
-            for path in sorted(tree.copies, key=lambda p: (p.count("/"), p)):
-                copy = tree.copies[path]
-                try:
-                    if not _is_still(path, copy) and _restore(tree.root, path, copy, done.aside):
-                        done.back.append(path)
-                except OSError:
-                    done.failed.append(path)
-            done.aside += _new(tree)
-        return done
+            for path in tree.copies:
+                found.setdefault(os.path.dirname(path), []).append(os.path.basename(path))
+                for above in _above(tree.root, path):
+                    found.setdefault(os.path.dirname(above), []).append(os.path.basename(above))
+            for path, copy in tree.copies.items():
+                if copy.kind == stat.S_IFDIR:
+                    found[path] = []
+        return [(folder, sorted(set(names))) for folder, names in found.items()]
 
 
 @dataclass(slots=True)
@@ -257,6 +280,28 @@ def _restore_mode(folder: int, name: str, copy: Copy, mode: int) -> bool:
     return True
 
 
+def _aside(root: str, path: str) -> str:
+    """Move a new file aside by its path. Where it is by now."""
+    try:
+        folder = _open_folder(root, os.path.dirname(path), [])
+    except OSError:
+        return path
+    try:
+        return _put_aside(folder, os.path.basename(path), os.path.dirname(path))
+    except OSError:
+        return path
+    finally:
+        os.close(folder)
+
+
+def _above(root: str, path: str) -> Iterator[str]:
+    """The folders between a root and a path."""
+    folder = os.path.dirname(path)
+    while folder.startswith(root + "/"):
+        yield folder
+        folder = os.path.dirname(folder)
+
+
 def _put_aside(folder: int, name: str, shown: str) -> str:
     """Give it another name that nothing runs or reads. Its path then."""
     other = f"{name}.changed-by-command-{secrets.token_hex(3)}"
@@ -280,7 +325,7 @@ def _write(folder: int, name: str, copy: Copy) -> None:
 def _new(tree: Tree) -> list[str]:
     """What is in a protected folder now and was not before; the outermost of it."""
     found: list[str] = []
-    for path, copy in tree.copies.items():
+    for path, copy in list(tree.copies.items()):
         if copy.kind != stat.S_IFDIR:
             continue
         with contextlib.suppress(OSError), os.scandir(path) as entries:

@@ -103,13 +103,14 @@ class Landlock:
             home, tmp = f"{folder}/home", f"{folder}/tmp"  # noqa: S108
             os.mkdir(home, 0o700)
             os.mkdir(tmp, 0o700)
-            handshake = _Handshake(self._settings.limits)
+            handshake = _Handshake(self._settings.limits, kept)
             places = [os.path.realpath(folder), *map(str, writable)]
             plan: Plan = {
                 "argv": list(argv), "cwd": str(cwd), "status": handshake.status, "control": handshake.control,
                 "folder": folder, "writable": places, "handled": self._handled(),
                 "rules": self._rules(readable, places), "filters": self._filters, "seccomp": self._seccomp,
                 "calls": self._calls, "limits": list(_limits(self._settings.limits, timeout).items()),
+                "watched": kept.places(),
             }  # fmt: skip
             plan_fd = memory_file(marshal.dumps((_launcher(), cast("dict[str, Any]", plan))))
         except BaseException:
@@ -214,8 +215,10 @@ class Landlock:
 class _Handshake:
     """The launcher tells the pid of the command and waits; we put it into a control group and let it go on."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, kept: Kept) -> None:
+        self._limits, self._kept = limits, kept
+        self._lock = threading.Lock()
+        self._restoring = False
         self.fd, self.status = os.pipe()
         self.control, self._word = os.pipe()
         self._text = b""
@@ -237,16 +240,26 @@ class _Handshake:
             self._ran = self._ran or word == "ran"
             if word == "error":
                 self._error = rest
+            if word == "changed" and not self._restoring:
+                self._restoring = True
+                threading.Thread(target=self._restore, name="toolcrib-restore", daemon=True).start()
         return None
+
+    def _restore(self) -> None:
+        """Put protected files back while the command runs, and have the new ones watched."""
+        self._restoring = False  # what changes from here on is told again
+        self._kept.restore(running=True)
+        self._send(b"w")
 
     def stop(self) -> None:
         """Let the launcher end everything."""
         self._send(b"0")
 
     def _send(self, word: bytes) -> None:
-        if self._open:
-            with contextlib.suppress(OSError):  # it has ended meanwhile
-                os.write(self._word, word)
+        with self._lock:
+            if self._open:
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    os.write(self._word, word)
 
     def failure(self, stderr: str, code: int) -> Exception | None:
         if self._ran:
@@ -256,9 +269,10 @@ class _Handshake:
 
     def close(self) -> None:
         """The other ends belong to the spawn's `child_fds`."""
-        self._open = False
+        with self._lock:
+            self._open = False
+            os.close(self._word)
         os.close(self.fd)
-        os.close(self._word)
         if self._cgroup is not None:
             self._cgroup.remove()
 

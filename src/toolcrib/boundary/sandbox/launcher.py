@@ -5,7 +5,8 @@ here is imported from the rest of Toolcrib: the backend hands over a plan, and t
 subreaper: whatever the command leaves behind becomes its child, and is ended before the launcher ends itself.
 
 It talks to the host by two pipes. On `status` it says `pid N`, then `ran` or `error TEXT`, a line each. From
-`control` it reads one byte that lets the command go; another one, or the end of the pipe, ends the command.
+`control` it reads one byte that lets the command go; `w` has it watch the protected files anew, and anything else, or
+the end of the pipe, ends the command. It says `changed` when it sees one of them change.
 
 Landlock does not know of chmod, chown and utime. The filter hands these calls to this process, which makes them
 itself on a descriptor whose place it has looked at: nothing can be swapped between the look and the change.
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         seccomp: int  # the number of that system call
         calls: dict[int, tuple[str, int, int, int, int, bool]]  # see `_Calls`
         limits: list[tuple[int, int]]
+        watched: list[tuple[str, list[str]]]  # folders, and the names in each; none: all
 
 
 # linux/landlock.h, linux/prctl.h, linux/seccomp.h, linux/fcntl.h
@@ -60,6 +62,9 @@ _NOTIF = struct.Struct("=QIIiIQ6Q")
 _AT_FDCWD, _NOFOLLOW, _EMPTY_PATH = -100, 0x100, 0x1000
 _PATH_MAX = 4096
 _KILL = 9
+# linux/inotify.h: modify, attributes, moved from and to, create, delete, and the folder itself deleted or moved
+_CHANGES = 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
+_EVENT = struct.Struct("=iIII")
 _TICK_MS = 1000  # how often ended orphans are looked for
 _REMOVE_SECONDS = 1.0  # what is left of the folder then, the host removes
 
@@ -173,12 +178,13 @@ def _syscall(number: int, *arguments: object) -> int:
 
 def _run(plan: Plan) -> int:
     child, up, down, listener = _begin(plan)
+    watch = _Watch(plan["watched"])
     _say(plan["status"], f"pid {child}")
     if os.read(plan["control"], 1) != b"1":
         return 128 + _KILL
     os.write(down, b"1")
     os.close(down)
-    return _beside(plan, child, up, listener)
+    return _beside(plan, child, up, listener, watch)
 
 
 def _begin(plan: Plan) -> tuple[int, int, int, int]:
@@ -226,15 +232,14 @@ def _fetch(child: int, number: int) -> int:
         os.close(pidfd)
 
 
-def _beside(plan: Plan, child: int, up: int, listener: int) -> int:
+def _beside(plan: Plan, child: int, up: int, listener: int, watch: _Watch) -> int:
     """Answer its questions until it ends, or the host says so. Its exit code."""
     pidfd = os.pidfd_open(child)
     poll = select.poll()
-    for fd in (pidfd, up, plan["control"]):
-        poll.register(fd, select.POLLIN)
     calls = _Calls(plan, listener)
-    if listener >= 0:
-        poll.register(listener, select.POLLIN)
+    for fd in (pidfd, up, plan["control"], watch.fd, listener):
+        if fd >= 0:
+            poll.register(fd, select.POLLIN)
     began = False
     while True:
         events = dict(poll.poll(_TICK_MS))
@@ -246,12 +251,51 @@ def _beside(plan: Plan, child: int, up: int, listener: int) -> int:
         if pidfd in events:
             return _status(child)
         if plan["control"] in events:
-            return 128 + _KILL
+            if os.read(plan["control"], 1) != b"w":
+                return 128 + _KILL
+            watch.arm()
+        if watch.fd in events and watch.has_changed():
+            _say(plan["status"], "changed")
         if events.get(listener, 0) & select.POLLIN:
             calls.answer()
         elif listener in events:
             poll.unregister(listener)  # nobody is left who could ask
         _reap_others(child)
+
+
+class _Watch:
+    """Tells when a protected file changes, so that it is put back at once and not only at the end."""
+
+    def __init__(self, places: list[tuple[str, list[str]]]) -> None:
+        self._places = places
+        self._names: dict[int, list[str]] = {}
+        self.fd = (
+            libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK) if places else -1
+        )  # -1, too, if the user has too many
+        self.arm()
+
+    def arm(self) -> None:
+        """Watch what has these names now."""
+        for folder, names in self._places if self.fd >= 0 else ():
+            found = libc.inotify_add_watch(self.fd, os.fsencode(folder), _CHANGES)
+            if found >= 0:  # not there, or more than the user may watch: then it is seen at the end
+                self._names[found] = names
+
+    def has_changed(self) -> bool:
+        """Read what has happened, and whether it matters."""
+        found = False
+        try:
+            data = os.read(self.fd, 65536)
+        except BlockingIOError:
+            return False
+        at = 0
+        while at < len(data):
+            watch, _, _, size = _EVENT.unpack_from(data, at)
+            name = data[at + _EVENT.size : at + _EVENT.size + size].rstrip(b"\0")
+            names = self._names.get(watch)
+            found = found or not names or not name or os.fsdecode(name) in names
+            at += _EVENT.size + size
+        return found
 
 
 def _status(child: int) -> int:
