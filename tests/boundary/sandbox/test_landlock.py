@@ -399,3 +399,13 @@ async def test_protected_files_are_put_back_while_the_command_still_runs(tmp_pat
     assert os.listdir(tmp_path / ".git/hooks") == []
     assert all("changed-by-command" in path or path.startswith("away") for path in away)
     assert ".git/config" in " ".join(spawn.notes)
+
+
+async def test_a_command_that_goes_on_changing_them_is_ended(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text("genuine")
+    spawn = prepared(tmp_path, "while :; do echo evil > .mcp.json; done 2>/dev/null")
+    result = await run(spawn, timeout=50)
+    assert result.exit_code == 128 + signal.SIGKILL
+    assert len(spawn.appeared()) <= 60
+    assert (tmp_path / ".mcp.json").read_text() == "genuine"
+    assert any("went on changing" in note for note in spawn.notes)

@@ -97,12 +97,14 @@ class Kept:
         """Put back what is not as it was; all that was done so far. `running`: the command is still at work, so what
         it made in protected folders is moved aside at once."""
         with self.lock:
+            before = len(self.done.aside)
             for tree in self.trees:
                 for path in sorted(tree.copies, key=lambda p: (p.count("/"), p)):
                     self._restore(tree, path)
                 for path in _new(tree):
                     if path not in self.done.aside:
                         self.done.aside.append(_aside(tree.root, path) if running else path)
+            self.done.times += running and len(self.done.aside) > before
             return self.done
 
     def _restore(self, tree: Tree, path: str) -> None:
@@ -135,6 +137,7 @@ class Restored:
     aside: list[str] = field(default_factory=list[str])
     back: list[str] = field(default_factory=list[str])
     failed: list[str] = field(default_factory=list[str])
+    times: int = 0  # how often that was needed while the command ran
 
 
 def _is_still(path: str, copy: Copy) -> bool:

@@ -50,6 +50,8 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV  # the 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
+_MOST_TIMES = 50  # protected files are put back while a command runs; then it is ended
+
 # HOME is another folder inside, so what looks for these below it has to be told.
 _HOMES_OF_TOOLS = {
     "PYENV_ROOT": ".pyenv", "RBENV_ROOT": ".rbenv", "NODENV_ROOT": ".nodenv", "GOENV_ROOT": ".goenv",
@@ -197,6 +199,8 @@ class Landlock:
         done = kept.restore()
         if done.back:
             notes.append(f"[put back as before, for commands must not change it: {self._shown(done.back)}]")
+        if done.times >= _MOST_TIMES:
+            notes.append("[ended, because it went on changing them]")
         if done.failed:
             notes.append(f"[protected, changed, and could not be put back: {self._shown(done.failed)}. Tell the user.]")
         paths = [os.path.relpath(p, self.workspace) if self._is_inside(p) else p for p in done.aside]
@@ -248,8 +252,8 @@ class _Handshake:
     def _restore(self) -> None:
         """Put protected files back while the command runs, and have the new ones watched."""
         self._restoring = False  # what changes from here on is told again
-        self._kept.restore(running=True)
-        self._send(b"w")
+        done = self._kept.restore(running=True)
+        self._send(b"w" if done.times < _MOST_TIMES else b"0")
 
     def stop(self) -> None:
         """Let the launcher end everything."""
