@@ -125,7 +125,9 @@ def sync(uv: str) -> None:
         "UV_NO_PROGRESS": "1",
     }
     done = subprocess.run(
-        [uv, "sync", "--locked", "--quiet", "--group", "dev", "--python", sys.executable], cwd=ROOT, env=env
+        [uv, "sync", "--locked", "--quiet", "--group", "dev", "--extra", "web", "--python", sys.executable],
+        cwd=ROOT,
+        env=env,
     )
     if done.returncode:
         fail("uv could not make .venv (its words are above). It needs to reach pypi.org the first time.")

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from .boundary.workspace import Workspace
     from .builtin.command_rules import CommandRules
     from .builtin.listing import Hider
+    from .builtin.outgoing import Gate
     from .builtin.shell import ShellTools
+    from .builtin.web_tools import WebSettings
     from .config import Settings
     from .core.context import ToolContext
     from .core.events import EventStream
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from .core.output import ToolOutput
     from .core.registry import ToolRegistry
     from .core.tool import Tool
+    from .core.verdict import Judgement
     from .core.watchdog import Watchdog
     from .policy.approval import Approver, Door
     from .policy.check import Checker
@@ -413,6 +416,7 @@ class Toolbox:
 
     def _builtin(self) -> list[Tool]:
         from .config import command_rules
+        from .config.web import web_settings
 
         settings = self.settings
         tools = default_tools(
@@ -420,6 +424,7 @@ class Toolbox:
             env=settings.sandbox.env, secrets=self.secrets, redactor=self.redactor, ripgrep=settings.tools.ripgrep,
             closers=self._closers,
             rules=command_rules(settings), hider=self._hider,
+            network=lambda: self.network, web=web_settings(settings), gate=self._gate, missing=self.missing,
         )  # fmt: skip
         self._probing = [tool for tool in tools if tool.category == "shell" and not tool.judge_blocks]
         for tool in self._probing:
@@ -427,6 +432,16 @@ class Toolbox:
         disabled = set(settings.tools.disabled)
         self.missing += [(tool.name, "disabled by tools.disabled") for tool in tools if tool.name in disabled]
         return [tool for tool in tools if tool.name not in disabled]
+
+    def _gate(self, name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """What policy says of a web tool's call with another address: one that it was redirected to."""
+        from .core.verdict import Judgement
+
+        tool = self.registry.find(name)
+        if tool is None:
+            return None
+        found = self.policy.check(tool, arguments, ctx)
+        return Judgement(found.verdict, found.reason, found.rule)
 
     def watch(self) -> None:
         """Report coroutines that block the running loop (spec 2.6)."""
@@ -461,18 +476,24 @@ def default_tools(
     closers: list[Callable[[], object]] | None = None,
     rules: CommandRules | None = None,
     hider: Hider | None = None,
+    network: Callable[[], Guard] | None = None,
+    web: WebSettings | None = None,
+    gate: Gate | None = None,
+    missing: list[tuple[str, str]] | None = None,
 ) -> list[Tool]:
-    """The built-in tools over a workspace: files, search, shell, for a registry of one's own.
+    """The built-in tools over a workspace: files, search, shell and web, for a registry of one's own.
 
-    What is not given is made: the journal in the workspace's state folder, the platform's sandbox. `redactor` keeps
-    secrets out of what commands print and their masks out of files. `closers` gets what ends background sessions and
-    closes what was made. A `Toolbox` does all this and has a policy, too.
+    What is not given is made: the journal in the workspace's state folder, the platform's sandbox, a guard that lets
+    requests go to public addresses. Tools that need what is not installed are left out and named in `missing`.
+    `redactor` keeps secrets out of what commands print and their masks out of files. `closers` gets what ends
+    background sessions and closes what was made. A `Toolbox` does all this and has a policy, too.
     """
     from .boundary.filesystems import may_hang
     from .boundary.sandbox import SandboxSettings, select_sandbox
     from .boundary.workspace import Workspace
     from .builtin.search import SearchTools
     from .builtin.shell import ShellTools
+    from .builtin.web_tools import web_tools
     from .builtin.workspace_tools import file_tools
     from .record.journal import Journal
     from .record.state import StateFolder
@@ -497,6 +518,10 @@ def default_tools(
     )  # fmt: skip
     if closers is not None:
         closers += [*made, shell.close]
+    web_made = web_tools(
+        network or functools.cache(_public_only), web, gate=gate, secrets=secrets, redactor=redactor,
+        keep=None if spill is None else spill.keep, missing=missing, closers=closers,
+    )  # fmt: skip
     lost_by = None if redactor is None else functools.partial(_lost_by, redactor)
     tools = [
         *file_tools(workspace, journal, hider=hider, lost_by=lost_by),
@@ -506,7 +531,13 @@ def default_tools(
     if any(may_hang(each.path) for each in workspace.roots()):
         for tool in tools:  # their judges look at files
             tool.judge_blocks = True
-    return tools
+    return [*tools, *web_made]
+
+
+def _public_only() -> Guard:
+    from .boundary.network.guard import Guard
+
+    return Guard()
 
 
 def _lost_by(redactor: Redactor, current: str, new: str) -> str | None:

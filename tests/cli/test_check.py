@@ -196,7 +196,7 @@ def test_bare_makes_no_file_and_needs_no_state_folder(cli: Cli) -> None:
     assert not (cli.work / "state").exists()
 
 
-def test_web_tools_that_are_not_there_are_judged_by_address(cli: Cli) -> None:
+def test_web_addresses_are_judged_even_of_tools_that_are_not_there(cli: Cli) -> None:
     pins = {"resolve": {"pub.example.test": ["93.184.216.34"], "in.example.test": ["93.184.216.34", "10.0.0.1"]}}
     rows = _bare(
         cli,
@@ -211,10 +211,11 @@ def test_web_tools_that_are_not_there_are_judged_by_address(cli: Cli) -> None:
     )
     assert [row["verdict"] for row in rows] == ["allow", "deny", "deny", "allow", "deny", "deny", "deny"]
     assert [row["category"] for row in rows[:4]] == ["network_read", "network_read", "network_write", "network_read"]
-    assert all("is not here" in row["reason"] for row in rows[:4])
+    assert "is not here" in rows[3]["reason"]
     assert rows[4]["rule"] == "address:unresolved"
-    assert all("not found" in row["reason"] for row in rows[5:])
-    row = json.dumps({"tool": "web_fetch", "arguments": {"url": "https://8.8.8.8/"}})
+    assert "unknown" in rows[5]["reason"]
+    assert "not found" in rows[6]["reason"]
+    row = json.dumps({"tool": "browser_open", "arguments": {"url": "https://8.8.8.8/"}})
     assert "not found" in _rows(cli, [row])[0]["reason"]  # what would happen: there is no such tool
 
 

@@ -247,8 +247,11 @@ class HttpRequest(Section):
     spellings = {"timeout_secs": "timeout"}
 
     allowed_domains: Annotated[list[str], Fewer()] = []
+    """`api.example.com`, or `*.myco.com`, which is the domain itself, too. web.allowed_domains counts as well."""
     timeout: Annotated[Seconds | None, Smaller(lambda: 30.0)] = None
+    """Seconds for one request with its redirects. Unset: 30."""
     max_response_bytes: Annotated[Count | None, Smaller(lambda: 524_288)] = None
+    """Bytes of an answer's body that are read. Unset: 524,288."""
 
 
 class Tools(Section):
@@ -265,18 +268,34 @@ class Tools(Section):
 class WebSearch(Section):
     """The tool `web_search`."""
 
-    spellings = {"count": "max_results"}
+    spellings = {"count": "max_results", "providers": "provider"}
 
-    provider: str | None = None
+    provider: OneOrMore = []
+    """duckduckgo, brave, tavily, exa, searxng or ddgs; several are asked in order. Unset: those with a key in the
+    environment (BRAVE_API_KEY, TAVILY_API_KEY, EXA_API_KEY, SEARXNG_URL)."""
+    fallback: Annotated[list[str], Fewer()] = ["duckduckgo"]
+    """Who is asked where those fail. Empty: nobody."""
     api_key: str | None = None
+    """The key of the first provider; `${secret:NAME}` is a granted secret. Unset: the one in the environment."""
     base_url: str | None = None
-    max_results: Annotated[Count | None, Smaller()] = None
+    """The address of the first provider's server: of a SearXNG, or of a proxy in front of another."""
+    max_results: Annotated[Count | None, Smaller(lambda: 10)] = None
+    """Most results of one search."""
+    timeout: Annotated[Seconds | None, Smaller(lambda: 20.0)] = None
+    """Seconds that one provider gets. Unset: 20."""
 
 
 class WebFetch(Section):
     """The tool `web_fetch`."""
 
     max_chars: Annotated[Count | None, Smaller(lambda: 50_000)] = None
+    """Most characters of one answer, whatever a call asks for. Unset: 100,000, and 50,000 where it asks for nothing."""
+    max_bytes: Annotated[Count | None, Smaller(lambda: 10 << 20)] = None
+    """Bytes of a body that are read, decompressed. Unset: 10 MiB."""
+    timeout: Annotated[Seconds | None, Smaller(lambda: 30.0)] = None
+    """Seconds for a request with its redirects and pauses. Unset: 30."""
+    robots: Annotated[bool, Only(True)] = False
+    """Obey robots.txt."""
 
 
 class Web(Section):
@@ -289,6 +308,8 @@ class Web(Section):
     """Ports beside 80, 443 and 8000-9999."""
     proxy: str | None = None
     proxy_ca: AnyPath | None = None
+    user_agent: str | None = None
+    """What our requests say they come from. Unset: Toolcrib, with its address."""
     search: WebSearch = WebSearch()
     fetch: WebFetch = WebFetch()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,7 +30,7 @@ class UrlJudge:
     Of the context's `metadata` it reads `resolve` (names to lists of addresses) and `bare` (judge without any grant).
     """
 
-    def __init__(self, guard: Guard | None = None, arguments: Sequence[str] = ("url",)) -> None:
+    def __init__(self, guard: Guard | Callable[[], Guard] | None = None, arguments: Sequence[str] = ("url",)) -> None:
         self._guard = guard
         self._names = tuple(arguments)
 
@@ -76,7 +76,7 @@ class UrlJudge:
 
         if self._guard is None or ctx.metadata.get("bare"):
             return Guard()
-        return self._guard
+        return self._guard() if callable(self._guard) else self._guard
 
     def _urls(self, arguments: Mapping[str, Any]) -> list[str]:
         """Every URL among the arguments: text, or a list of it."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ssl
 from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from pathlib import Path
 from typing import Any, cast
 
 import httpcore2
@@ -104,11 +106,18 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         await self._pool.aclose()
 
 
+@functools.cache
+def tls_context(proxy_ca: Path | None) -> ssl.SSLContext:
+    """What TLS trusts: the system's authorities, and a proxy's own. Reading them takes 10 to 50 ms, so it is kept."""
+    context = ssl.create_default_context()
+    if proxy_ca is not None:
+        context.load_verify_locations(str(proxy_ca))
+    return context
+
+
 def _pool(guard: Guard) -> httpcore2.AsyncConnectionPool:
     settings = guard.settings
-    tls = ssl.create_default_context()
-    if settings.proxy_ca is not None:
-        tls.load_verify_locations(str(settings.proxy_ca))
+    tls = tls_context(settings.proxy_ca)
     if settings.proxy is None:
         return httpcore2.AsyncConnectionPool(
             ssl_context=tls,

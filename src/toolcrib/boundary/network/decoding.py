@@ -1,0 +1,162 @@
+"""What do compressed bytes of a response stand for? Decoded piece by piece, so that a bomb costs no memory.
+
+Every decoder is a generator of pieces of at most 64 KiB: whoever has enough stops asking, and what was not asked for is
+never unpacked. gzip and deflate are always there; br and zstd where the packages `brotli` and `backports.zstd` (in
+Python 3.14 and newer the standard library) are.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from importlib import import_module
+from typing import Any
+
+from ...core.errors import ToolError
+
+PIECE = 64 * 1024
+
+Decoder = Callable[[bytes], Iterator[bytes]]
+"""Takes the next encoded bytes, gives the decoded ones in pieces. Raises ToolError for what cannot be decoded."""
+
+
+class BrokenEncoding(ToolError):
+    """The bytes are not what `Content-Encoding` says."""
+
+
+@functools.cache
+def accepted() -> str:
+    """What `Accept-Encoding` may say here."""
+    names = ["gzip", "deflate"]
+    if _brotli() is not None:
+        names.append("br")
+    if _zstd() is not None:
+        names.append("zstd")
+    return ", ".join(names)
+
+
+def decoder(encoding: str) -> Decoder:
+    """A decoder for the value of a `Content-Encoding` header. Raises ToolError for one that is not known here."""
+    names = [name.strip().lower() for name in encoding.split(",")]
+    names = [name for name in names if name not in ("", "identity")]
+    if not names:
+        return _plain
+    if len(names) > 1:  # two layers of a thousand times each could not be bounded by what comes out
+        raise ToolError(f"the body is encoded {len(names)} times, which no honest server does")
+    return _layer(names[0])
+
+
+def _plain(data: bytes) -> Iterator[bytes]:
+    for start in range(0, len(data), PIECE):
+        yield data[start : start + PIECE]
+
+
+def _layer(name: str) -> Decoder:
+    if name in ("gzip", "x-gzip"):
+        return _Zlib(lambda: zlib.decompressobj(16 + zlib.MAX_WBITS), many=True)
+    if name == "deflate":
+        return _Deflate()
+    if name == "br" and (brotli := _brotli()) is not None:
+        return _Brotli(brotli)
+    if name == "zstd" and (zstd := _zstd()) is not None:
+        return _Zlib(zstd.ZstdDecompressor, many=True)
+    raise ToolError(f"the body is encoded as {name[:40]!a}, which cannot be decoded here")
+
+
+class _Zlib:
+    """zlib's and zstd's decompressors: both take `max_length` and have `eof` and `unused_data`.
+
+    With `many`, what follows the end of one compressed stream is another (RFC 1952 §2.2, RFC 8878 §3.1); what is none
+    is left out, as browsers do.
+    """
+
+    def __init__(self, make: Callable[[], Any], *, many: bool) -> None:
+        self._make, self._many = make, many
+        self._inner = make()
+        self._fresh, self._finished = True, False
+
+    def __call__(self, data: bytes) -> Iterator[bytes]:
+        while data and not self._finished:
+            if self._inner.eof and not self._next():
+                return
+            data = yield from self._some(data)
+
+    def _next(self) -> bool:
+        if not self._many:
+            self._finished = True
+            return False
+        self._inner, self._fresh = self._make(), False
+        return True
+
+    def _some(self, data: bytes) -> Generator[bytes, None, bytes]:
+        """Decode to the end of the data or of the stream; returns what comes after the stream."""
+        inner = self._inner
+        while True:
+            try:
+                piece = inner.decompress(data, PIECE)
+            except Exception as error:  # zlib.error, ZstdError: each has its own
+                if not self._fresh:  # padding behind a whole stream
+                    self._finished = True
+                    return b""
+                raise BrokenEncoding(f"the compressed body is broken: {error}") from None
+            if piece:
+                yield piece
+            if inner.eof:
+                return inner.unused_data
+            data = getattr(inner, "unconsumed_tail", b"")
+            if not data and (len(piece) < PIECE or getattr(inner, "needs_input", False)):
+                return b""
+
+
+class _Deflate:
+    """`deflate` is zlib's format by RFC 9110 and bare deflate by what some servers send; the first byte tells."""
+
+    def __init__(self) -> None:
+        self._inner: _Zlib | None = None
+
+    def __call__(self, data: bytes) -> Iterator[bytes]:
+        if not data:
+            return
+        if self._inner is None:
+            bits = zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS
+            self._inner = _Zlib(lambda: zlib.decompressobj(bits), many=False)
+        yield from self._inner(data)
+
+
+class _Brotli:
+    def __init__(self, brotli: Any) -> None:
+        self._inner = brotli.Decompressor()
+        self._error: type[Exception] = brotli.error
+
+    def __call__(self, data: bytes) -> Iterator[bytes]:
+        inner = self._inner
+        while not inner.is_finished():
+            try:
+                piece: bytes = inner.process(data, output_buffer_limit=PIECE)
+            except self._error as error:
+                raise BrokenEncoding(f"the compressed body is broken: {error}") from None
+            yield from _plain(piece)
+            data = b""
+            if inner.can_accept_more_data():
+                return
+
+
+@functools.cache
+def _brotli() -> Any:
+    try:
+        brotli: Any = import_module("brotli")
+    except ImportError:
+        return None
+    # before 1.2 its output had no limit
+    return brotli if hasattr(brotli.Decompressor, "can_accept_more_data") else None
+
+
+@functools.cache
+def _zstd() -> Any:
+    try:
+        zstd: Any = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    except ImportError:
+        return None
+    return zstd

@@ -1,0 +1,227 @@
+"""One request and its answer: every redirect judged like the first, the body bounded, retried where that may help.
+
+Redirects are followed here and not by the client, because each one is another address that somebody may have a say in
+(`Hop`), and because headers that are meant for one server must not reach another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from ...core.errors import AddressRefused, ToolError
+from .guard import MAX_REDIRECTS
+from .url import Target
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from .guard import Guard
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+TRY_AGAIN = frozenset({429, 503})
+TRIES = 3
+LONGEST_PAUSE = 10.0  # seconds; a server that wants more is told to the model instead of waited for
+YIELD_EVERY = 256 * 1024  # decoded bytes after which the loop gets its turn
+MOST_WORK = 4  # times the limit: what may be unpacked on the way to a body of that size
+
+Hop = Callable[[Target], Awaitable[None] | None]
+"""Asked before each request, the first included. Raises ToolError for a target that it must not go to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to send. `private` headers go to the origin of `url` alone, whatever it redirects to."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    private: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`most` decoded bytes of a body are kept; `seconds` is for everything, redirects and pauses included."""
+
+    most: int
+    seconds: float
+    tries: int = TRIES
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. `headers` have lower-case names; `cut` says that the body is only the beginning of it."""
+
+    url: str
+    final_url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    cut: bool
+    retry_after: float | None = None
+
+
+async def exchange(guard: Guard, request: Request, limits: Limits, hop: Hop | None = None) -> Answer:
+    """Send a request behind the guard. Raises AddressRefused or ToolError, with what to try.
+
+    429 and 503 are tried again, twice at most, if the server asks for no longer pause than 10 s; only requests
+    without effects (GET, HEAD) are.
+    """
+    client = await _client(guard)
+    try:
+        async with asyncio.timeout(limits.seconds), client:
+            answer = await _tries(client, guard, request, limits, hop)
+    except TimeoutError:
+        raise ToolError(f"{_shown(request.url)} did not answer within {limits.seconds:g} s") from None
+    return answer
+
+
+async def _client(guard: Guard) -> httpx2.AsyncClient:
+    """A client for this exchange alone; what takes long in making one is done in a thread, once a process."""
+    from ...core.threads import shared_threads
+
+    await shared_threads.run(_load, {"guard": guard})
+    from .dial import guarded_client
+
+    return guarded_client(guard, follow_redirects=False)
+
+
+def _load(guard: Guard) -> None:
+    from .dial import tls_context
+
+    tls_context(guard.settings.proxy_ca)
+
+
+async def _tries(client: httpx2.AsyncClient, guard: Guard, request: Request, limits: Limits, hop: Hop | None) -> Answer:
+    tries = limits.tries if request.method in ("GET", "HEAD") else 1
+    for number in range(1, tries + 1):
+        answer = await _follow(client, guard, request, limits, hop)
+        if answer.status not in TRY_AGAIN or number == tries:
+            return answer
+        pause = answer.retry_after
+        if pause is None:
+            pause = 0.5 * 2 ** (number - 1) * random.uniform(1.0, 1.5)  # noqa: S311
+        if pause > LONGEST_PAUSE:
+            return answer
+        await asyncio.sleep(pause)
+    raise AssertionError
+
+
+async def _follow(
+    client: httpx2.AsyncClient, guard: Guard, request: Request, limits: Limits, hop: Hop | None
+) -> Answer:
+    target = first = guard.target(request.url)
+    for number in range(MAX_REDIRECTS + 1):
+        asked = hop(target) if hop is not None else None
+        if asked is not None:
+            await asked
+        answer, location = await _send(client, request, target, first, limits)
+        if location is None:
+            return answer
+        if number == MAX_REDIRECTS:
+            break
+        target = _redirected(guard, target, location)
+        request = _next(request, answer.status)
+    raise ToolError(f"{_shown(request.url)} redirects more than {MAX_REDIRECTS} times")
+
+
+def _redirected(guard: Guard, target: Target, location: str) -> Target:
+    try:
+        return guard.target(location, target)
+    except AddressRefused as error:
+        raise AddressRefused(
+            f"{target.authority} redirects to where requests may not go: {error}", error.rule
+        ) from None
+
+
+def _next(request: Request, status: int) -> Request:
+    """The request after a redirect: 303, and 301 and 302 after a POST, ask for a GET (RFC 9110 §15.4)."""
+    if (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST"):
+        bare = {name: value for name, value in request.headers.items() if not name.lower().startswith("content-")}
+        return replace(request, method="GET", body=b"", headers=bare)
+    return request
+
+
+async def _send(
+    client: httpx2.AsyncClient, request: Request, target: Target, first: Target, limits: Limits
+) -> tuple[Answer, str | None]:
+    """One request, and where it redirects to."""
+    import httpx2
+
+    from .decoding import accepted
+
+    headers = {"Accept-Encoding": accepted(), **request.headers}
+    if (target.scheme, target.host, target.port) == (first.scheme, first.host, first.port):
+        headers |= request.private
+    try:
+        async with client.stream(request.method, target.url, headers=headers, content=request.body or None) as got:
+            location = got.headers.get("Location") if got.status_code in REDIRECTS else None
+            body, cut = (b"", False) if location is not None else await _body(got, limits.most)
+    except httpx2.TimeoutException:
+        raise ToolError(f"{target.authority} did not answer in time") from None
+    except httpx2.InvalidURL as error:
+        raise ToolError(f"{_shown(target.url)} is no URL that can be sent: {error}") from None
+    except httpx2.HTTPError as error:
+        raise ToolError(f"the request to {target.authority} failed: {_why(error)}") from None
+    headers = {name.lower(): value for name, value in got.headers.items()}
+    pause = _pause(got.headers.get("Retry-After")) if got.status_code in TRY_AGAIN else None
+    return Answer(request.url, target.url, got.status_code, headers, body, cut, pause), location
+
+
+async def _body(got: httpx2.Response, most: int) -> tuple[bytes, bool]:
+    """The decoded body as far as the limit, and whether there is more of it."""
+    from .decoding import decoder
+
+    decode = decoder(got.headers.get("Content-Encoding", ""))
+    kept = bytearray()
+    wire = turn = 0
+    async for part in got.aiter_raw():
+        wire += len(part)
+        if wire > MOST_WORK * most:
+            return bytes(kept), True
+        for piece in decode(part):
+            kept += piece
+            if len(kept) > most:
+                del kept[most:]
+                return bytes(kept), True
+            if len(kept) - turn > YIELD_EVERY:
+                turn = len(kept)
+                await asyncio.sleep(0)
+    return bytes(kept), False
+
+
+def _pause(value: str | None) -> float | None:
+    """Seconds that `Retry-After` asks for: a number, or a date."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return max(0.0, (until - datetime.now(UTC)).total_seconds())
+
+
+def _why(error: Exception) -> str:
+    """What a transport error says, and what it comes from where it says nothing."""
+    inner = error
+    while inner.__cause__ is not None and not str(inner):
+        inner = inner.__cause__  # type: ignore[assignment]
+    said = str(inner)
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return f"its certificate cannot be trusted ({said.partition('] ')[2] or said})"
+    return said or type(error).__name__
+
+
+def _shown(url: str) -> str:
+    return url if len(url) <= 200 else f"{url[:199]}…"

@@ -1,0 +1,220 @@
+"""What does a page say? The work of the extraction process: its text from its bytes, none of it to be believed.
+
+`article` finds the main text with trafilatura; `page` turns the whole page into Markdown with turbohtml, which is quick
+and has nothing to say about what matters. Both leave out what a person would not see.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from .charsets import decode
+
+KEPT = 2_000_000  # characters of a text that are handed back at most
+LITTLE = 200  # characters: an article shorter than this may be a mistake
+LINKS, LINK_CHARS = 100, 8_000  # how many links of an article are listed
+_INDENTED = 2
+_TITLE_CHARS = 300
+
+# A list is a menu if it is hardly more than links and these are short.
+MENU_LINKS = 4
+MENU_SHARE = 0.8
+MENU_LINK_CHARS = 30
+
+_UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas")
+_CODE = re.compile(r"(^```.*?^```[^\n]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"(!?)\[([^\[\]\n]{0,500})\]\(([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?)\)")
+_BLANK = re.compile(r"\n{3,}")
+# Characters that nobody sees and models read: Unicode tags and the second block of variation selectors.
+_SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
+
+
+def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+    """One job: `what` is article, page, json or text; `charset`, `url` and `style` (markdown or text) say more.
+
+    Answers with `extractor`, `title`, `links`, `length` (characters of the whole text), and the text itself.
+    """
+    what, style = job["what"], job.get("style", "markdown")
+    found: dict[str, Any] = {"extractor": "raw", "title": "", "links": []}
+    text = decode(data, job.get("charset"), markup=what in ("article", "page") or bool(job.get("markup")))
+    if what == "article":
+        text = _article(text, job["url"], style, found)
+    elif what == "page":
+        text = _page(text, job["url"], style, found)
+    elif what == "json":
+        text = _json(text, found)
+    text = _SMUGGLED.sub("", text.replace("\r\n", "\n"))
+    found["length"] = len(text)
+    return found, text[:KEPT].encode("utf-8", "replace")
+
+
+def _json(text: str, found: dict[str, Any]) -> str:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # not JSON after all, or cut
+        return text
+    found["extractor"] = "json"
+    return json.dumps(value, indent=_INDENTED, ensure_ascii=False)
+
+
+# --- the main text
+
+
+def _article(html: str, url: str, style: str, found: dict[str, Any]) -> str:
+    """The main text; the whole page where there is little of it."""
+    text = main_text(html, url, style)
+    if len(text) < LITTLE:
+        whole: dict[str, Any] = {"extractor": "turbohtml", "title": "", "links": []}
+        page = _page(html, url, style, whole)
+        if len(page) > 2 * len(text):
+            found |= whole
+            return page
+    found["extractor"] = "trafilatura"
+    found["title"] = _title(html)
+    if style == "markdown":
+        text, found["links"] = without_targets(text)
+    return text
+
+
+def main_text(html: str, url: str, style: str) -> str:
+    """What trafilatura takes for the main text, with these settings; "" for nothing."""
+    import trafilatura
+    from trafilatura.utils import load_html
+
+    tree = load_html(html)
+    if tree is None:
+        return ""
+    _clean(tree, url)
+    text = trafilatura.extract(
+        tree,
+        fast=True,
+        include_comments=False,
+        include_links=style == "markdown",
+        output_format="markdown" if style == "markdown" else "txt",
+    )
+    return text or ""
+
+
+def _clean(tree: Any, url: str) -> None:
+    """Take out of a tree (lxml's) what is not seen, what is a menu, and links that lead nowhere."""
+    for element in list(tree.iter()):
+        if isinstance(element.tag, str) and is_unseen(element.attrib):
+            _drop(element)
+    for element in list(tree.iter("nav")):
+        _drop(element)
+    for element in list(tree.iter("ul", "ol")):
+        if _is_menu(element):
+            _drop(element)
+    for link in tree.iter("a"):
+        href = link.get("href")
+        if href is not None:
+            whole = absolute(url, href)
+            if whole is None:
+                del link.attrib["href"]
+            else:
+                link.set("href", whole)
+
+
+def _drop(element: Any) -> None:
+    if element.getparent() is not None:
+        element.drop_tree()
+
+
+def is_unseen(attributes: Mapping[str, Any]) -> bool:
+    """Whether an element says of itself that it is not shown."""
+    if "hidden" in attributes and attributes["hidden"] != "until-found":
+        return True
+    style = attributes.get("style")
+    return bool(style) and _UNSEEN.search(str(style)) is not None
+
+
+def _is_menu(element: Any) -> bool:
+    links = list(element.iter("a"))
+    if len(links) < MENU_LINKS or element.getparent() is None:
+        return False
+    whole = _size(element)
+    linked = sum(map(_size, links))
+    return bool(whole) and linked / whole >= MENU_SHARE and linked / len(links) < MENU_LINK_CHARS
+
+
+def _size(element: Any) -> int:
+    return len(" ".join(element.text_content().split()))
+
+
+def absolute(base: str, href: str) -> str | None:
+    """A link's whole address; None for what is no web address."""
+    try:
+        whole = urljoin(base, href.strip())
+        scheme = urlsplit(whole).scheme
+    except ValueError:
+        return None
+    return whole if scheme in ("http", "https", "mailto") else None
+
+
+def without_targets(markdown: str) -> tuple[str, list[list[str]]]:
+    """Markdown with `[text](address)` as `[text]`, and the (text, address) of each link, in order, once.
+
+    Addresses cost more tokens than the text they stand in, and break its sentences. Code is left as it is.
+    """
+    links: dict[tuple[str, str], None] = {}
+    room = LINK_CHARS
+
+    def note(match: re.Match[str]) -> str:
+        nonlocal room
+        image, text, address = match.groups()
+        pair = (" ".join(text.split()), address)
+        if not image and address and len(links) < LINKS and pair not in links and sum(map(len, pair)) <= room:
+            links[pair] = None
+            room -= sum(map(len, pair))
+        return text if image else f"[{text}]"
+
+    parts = _CODE.split(markdown)
+    plain = "".join(part if number % 2 else _LINK.sub(note, part) for number, part in enumerate(parts))
+    return plain, [list(pair) for pair in links]
+
+
+# --- the whole page
+
+
+def _page(html: str, url: str, style: str, found: dict[str, Any]) -> str:
+    import turbohtml
+
+    document = turbohtml.parse(html)
+    found["extractor"] = "turbohtml"
+    title = document.select_one("title")
+    found["title"] = _one_line(title.text) if title is not None else ""
+    body = document.select_one("body") or document
+    for element in body.select(",".join(_NO_TEXT)):
+        element.decompose()
+    for element in body.select("[hidden],[style]"):
+        if is_unseen(element.attrs):
+            element.decompose()
+    for image in body.select("img"):
+        image.replace_with(turbohtml.Text(str(image.attrs.get("alt") or "")))
+    for link in body.select("a[href]"):
+        whole = absolute(url, str(link.attrs["href"]))
+        if whole is None:
+            link.unwrap()
+        else:
+            link.attrs["href"] = whole
+    text = body.to_markdown() if style == "markdown" else body.to_text()
+    return _BLANK.sub("\n\n", text).strip()
+
+
+_TITLE = re.compile(r"<title\b[^>]{0,200}>([^<]{0,1000})", re.IGNORECASE)
+
+
+def _title(html: str) -> str:
+    import html as entities
+
+    found = _TITLE.search(html[:500_000])
+    return _one_line(entities.unescape(found[1])) if found else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_TITLE_CHARS]

@@ -1,0 +1,125 @@
+"""May a robot fetch this page? robots.txt as RFC 9309 reads it: the longest rule of our group counts."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from ..boundary.network.exchange import Limits, Request, exchange
+from ..core.errors import AddressRefused, ToolError
+
+if TYPE_CHECKING:
+    from ..boundary.network.url import Target
+    from .outgoing import Outgoing
+
+AGENT = "toolcrib"
+MOST_BYTES = 500 * 1024  # RFC 9309 §2.5: at least so many are to be read
+SECONDS = 10.0
+KEEP_SECONDS = 3600.0
+MOST_SITES = 256
+MOST_RULES = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`pattern` is a path with `*` and `$`; the longer one wins, and of two as long the one that allows."""
+
+    pattern: str
+    allow: bool
+
+
+class Robots:
+    """Remembers the robots.txt of each site for an hour."""
+
+    def __init__(self, outgoing: Outgoing) -> None:
+        self._outgoing = outgoing
+        self._known: OrderedDict[str, tuple[float, list[Rule]]] = OrderedDict()
+
+    async def ask(self, target: Target) -> None:
+        """Raises ToolError if the site does not want this page fetched, or cannot be asked."""
+        site = f"{target.scheme}://{target.authority}"
+        known = self._known.get(site)
+        if known is None or known[0] < time.monotonic():
+            known = (time.monotonic() + KEEP_SECONDS, await self._rules(site))
+            self._known[site] = known
+            while len(self._known) > MOST_SITES:
+                self._known.popitem(last=False)
+        if not allowed(known[1], target.path):
+            raise ToolError(
+                f"{site}/robots.txt asks robots not to fetch {target.path[:200]}; web.fetch.robots says to obey"
+            )
+
+    async def _rules(self, site: str) -> list[Rule]:
+        request = Request("GET", f"{site}/robots.txt", {"User-Agent": self._outgoing.user_agent})
+        try:
+            answer = await exchange(self._outgoing.guard(), request, Limits(MOST_BYTES, SECONDS, tries=1))
+        except AddressRefused:
+            raise
+        except ToolError as error:
+            raise ToolError(f"{site}/robots.txt could not be read, so nothing is fetched there: {error}") from None
+        if answer.status >= 500:  # RFC 9309 §2.3.1.4: then everything is disallowed
+            raise ToolError(
+                f"{site}/robots.txt could not be read (status {answer.status}), so nothing is fetched there"
+            )
+        if answer.status >= 400:
+            return []
+        return parse(answer.body.decode("utf-8", "replace"))
+
+
+def parse(text: str, agent: str = AGENT) -> list[Rule]:
+    """The rules for one robot: of the groups that name it, else of those for `*`."""
+    groups: dict[str, list[Rule]] = {}
+    current: list[str] = []
+    in_rules = False
+    for line in text.removeprefix("\ufeff").splitlines():
+        key, colon, value = line.partition("#")[0].partition(":")
+        key, value = key.strip().lower(), value.strip()
+        if not colon:
+            continue
+        if key == "user-agent":
+            if in_rules:
+                current, in_rules = [], False
+            name = re.match(r"[a-zA-Z_-]*|\*", value)
+            current.append("*" if value.startswith("*") else name[0].lower() if name else "")
+            groups.setdefault(current[-1], [])
+        elif key in ("allow", "disallow"):
+            in_rules = True
+            if value:
+                for name in current:
+                    if len(groups[name]) < MOST_RULES:
+                        groups[name].append(Rule(value, key == "allow"))
+    return groups.get(agent, groups.get("*", []))
+
+
+def allowed(rules: list[Rule], path: str) -> bool:
+    """Whether a path (with its query) may be fetched. /robots.txt always may."""
+    if path == "/robots.txt":
+        return True
+    best: Rule | None = None
+    for rule in rules:
+        longer = best is None or (len(rule.pattern), rule.allow) > (len(best.pattern), best.allow)
+        if longer and fits(rule.pattern, path):
+            best = rule
+    return best is None or best.allow
+
+
+def fits(pattern: str, path: str) -> bool:
+    """Whether a path begins as the pattern says; `*` is anything, `$` at the end is the end. Linear, whatever it is."""
+    path, pattern = unquote(path), unquote(pattern)
+    ends = pattern.endswith("$")
+    parts = pattern.removesuffix("$").split("*")
+    if not path.startswith(parts[0]):
+        return False
+    place = len(parts[0])
+    for number, part in enumerate(parts[1:], 1):
+        if ends and number == len(parts) - 1:
+            return path.endswith(part) and len(path) - len(part) >= place
+        found = path.find(part, place)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return not ends or place == len(path)

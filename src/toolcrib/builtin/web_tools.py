@@ -1,0 +1,55 @@
+"""The web tools together: which of them can be there, and what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..core.tool import Tool
+from .outgoing import USER_AGENT, Gate, Outgoing
+from .web import FetchSettings, Keep, WebFetch
+
+if TYPE_CHECKING:
+    from ..boundary.network.guard import Guard
+    from ..policy.secrets.grants import Secrets
+    from ..policy.secrets.redact import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """Of all web tools."""
+
+    user_agent: str = USER_AGENT
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+
+
+def web_tools(
+    guard: Callable[[], Guard],
+    settings: WebSettings | None = None,
+    *,
+    gate: Gate | None = None,
+    secrets: Secrets | None = None,
+    redactor: Redactor | None = None,
+    keep: Keep | None = None,
+    missing: list[tuple[str, str]] | None = None,
+    closers: list[Callable[[], object]] | None = None,
+) -> list[Tool]:
+    """web_fetch. What cannot be there is named in `missing`.
+
+    `gate` is asked about each address that a request is redirected to; `keep` stores texts that are too long;
+    `closers` gets what ends our processes.
+    """
+    settings = settings or WebSettings()
+    outgoing = Outgoing(guard, gate, settings.user_agent)
+    found: list[Tool] = []
+    fetch = WebFetch(outgoing, settings.fetch, keep)
+    for made in (fetch,):
+        why = made.missing()
+        if why is None:
+            found.append(made.tool())
+        elif missing is not None:
+            missing += [(name, why) for name in made.names]
+    if closers is not None:
+        closers.append(fetch.close)
+    return found
