@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import workload as W
 from adapters.floor import FloorPydantic
 from adapters.ours import Ours
+from adapters.ruled import Ruled, RuledByArgument
 
 ROUNDS = int(os.environ.get("ROUNDS", "60"))
 SLICE = 0.004  # seconds of CPU time a turn: short, so that most turns are not preempted
@@ -36,7 +37,7 @@ SLICE = 0.004  # seconds of CPU time a turn: short, so that most turns are not p
 class Row:
     """One line of the table: what was measured, the figure, the target and its unit."""
 
-    def __init__(self, work: str, value: float | None, target: float, unit: str, note: str = "") -> None:
+    def __init__(self, work: str, value: float | None, target: float | None, unit: str, note: str = "") -> None:
         self.work, self.value, self.target, self.unit, self.note = work, value, target, unit, note
 
     def __str__(self) -> str:
@@ -44,8 +45,10 @@ class Row:
             text = f"{x:,.0f}" if x >= 100 else f"{x:.2f}" if x < 10 else f"{x:.1f}"
             return f"{text} {self.unit}"
 
-        met = "not built yet" if self.value is None else "met" if self.value <= self.target else "NOT met"
         value = "–" if self.value is None else show(self.value)
+        if self.target is None:
+            return f"| {self.work} | {value} | none | | {self.note} |"
+        met = "not built yet" if self.value is None else "met" if self.value <= self.target else "NOT met"
         return f"| {self.work} | {value} | ≤ {show(self.target)} | {met} | {self.note} |"
 
 
@@ -76,16 +79,16 @@ def ratio(times: dict[str, list[float]], name: str, floor: str) -> float:
     return statistics.median(times[name]) / statistics.median(times[floor])
 
 
-async def columns() -> tuple[FloorPydantic, Ours]:
-    floor, ours = FloorPydantic(), Ours()
-    for column in (floor, ours):
+async def columns() -> tuple[FloorPydantic, Ours, Ours, Ours]:
+    made = FloorPydantic(), Ours(), Ruled(), RuledByArgument()
+    for column in made:
         tools = [
             column.define(W.make_noop("noop")),
             column.define(W.make_nested("nested"), "nested"),
             column.define(W.make_sleep("sleep10")),
         ]
         await column.start(column.registry(tools))
-    return floor, ours
+    return made
 
 
 def check(floor: FloorPydantic, ours: Ours, outputs: list) -> None:
@@ -96,13 +99,16 @@ def check(floor: FloorPydantic, ours: Ours, outputs: list) -> None:
 
 
 async def per_call(raw: dict) -> list[Row]:
-    floor, ours = await columns()
+    floor, ours, ruled, by_argument = await columns()
     kinds = {"flat": ("noop", W.ARGS), "nested": ("nested", W.ARGS_NESTED), "bad": ("noop", W.ARGS_BAD)}
     check(floor, ours, [await ours.call(*kind) for kind in kinds.values()])
     calls = {}
     for kind, (name, args) in kinds.items():
         for column, adapter in (("floor", floor), ("ours", ours)):
             calls[f"{column} {kind}"] = lambda a=adapter, n=name, j=args: a.call(n, j)
+    for column, adapter in (("ruled", ruled), ("by argument", by_argument)):
+        assert ours.text(await adapter.call(*kinds["flat"])) == "ok"
+        calls[f"{column} flat"] = lambda a=adapter: a.call(*kinds["flat"])
     times = raw["per_call_us"] = await cpu_per_call(calls)
     us = {name: f"{statistics.median(v):.1f} µs" for name, v in times.items()}
     targets = {"flat": 6.0, "nested": 1.5, "bad": 3.0}
@@ -111,7 +117,16 @@ async def per_call(raw: dict) -> list[Row]:
         "nested": "one call, 20 nested objects",
         "bad": "bad arguments → message",
     }
-    return [
+    with_rules = [
+        Row(
+            text, ratio(times, f"{column} flat", "floor flat"), 6.0, "×", f"{us[f'{column} flat']} : {us['floor flat']}"
+        )
+        for column, text, target in (
+            ("ruled", "one call, registry with a policy and 60 rules for other tools", 6.0),
+            ("by argument", "the same, and a rule that looks at an argument of this one", None),
+        )
+    ]
+    return with_rules + [
         Row(
             words[k],
             ratio(times, f"ours {k}", f"floor {k}"),
@@ -160,7 +175,7 @@ async def recorded(raw: dict) -> list[Row]:
 
 
 async def concurrent(raw: dict) -> list[Row]:
-    floor, ours = await columns()
+    floor, ours, ruled, by_argument = await columns()
     calls = [("sleep10", W.ARGS, f"c{i}") for i in range(1000)]
     walls: dict[str, list[float]] = {"floor": [], "ours": []}
     for turn in range(8):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -32,13 +32,17 @@ APPROVAL_POLICIES = ("always_allow", "always_require", "require_for_tools", "req
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What would happen to a call, and why. `step` is the number in spec 6.0 that decided."""
+    """What would happen to a call, and why. `step` is the number in spec 6.0 that decided.
+
+    `others` asks about the call, too: a yes that silences one question for a session does not silence the next.
+    """
 
     verdict: Verdict
     category: str
     rule: str | None
     reason: str
     step: int = 4
+    others: tuple[Check, ...] = ()
 
 
 class Rules(Protocol):
@@ -49,7 +53,7 @@ class Rules(Protocol):
         ...
 
     def touches(self, tool: Tool) -> bool:
-        """Whether any rule could match a call of this tool; where none can, its calls need not be looked at."""
+        """Whether the verdict depends on a call's arguments; where it does not, `always` says all there is."""
         ...
 
     def always(self, tool: Tool) -> Judgement | None:
@@ -116,12 +120,14 @@ class Policy:
         if table == "deny":
             return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
         # 2: somebody asked to be asked
-        asked = self._asked_for(tool, ruled, category)
-        for found in (hooked, flowing):
-            if asked is None and found is not None:
-                asked = Check("ask", category, found.rule, found.reason, 2)
-        if asked is not None:
-            return self._quieted(asked)
+        asked = [
+            *(Check("ask", category, found.rule, found.reason, 2) for found in (flowing,) if found is not None),
+            *self._asked_for(tool, ruled, category),
+            *(Check("ask", category, found.rule, found.reason, 2) for found in (hooked,) if found is not None),
+        ]
+        if asked:
+            first, *others = asked
+            return self._quieted(replace(first, others=tuple(others)))
         # 3: allowed by a trusted rule
         if ruled is not None and ruled.verdict == "allow":
             return Check("allow", category, ruled.rule, ruled.reason, 3)
@@ -137,8 +143,7 @@ class Policy:
         table = MODES[self.mode][ToolCategory(tool.category)]
         if table == "deny":
             return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
-        asked = self._asked_for(tool, ruled, category)
-        if asked is not None:
+        for asked in self._asked_for(tool, ruled, category):
             return self._quieted(asked)
         if ruled is not None:
             return Check("allow", category, ruled.rule, ruled.reason, 3)
@@ -146,16 +151,17 @@ class Policy:
         judgement = Judgement("ask", "depends on the command", unknown=True) if nothing_known else None
         return self._by_table(tool, judgement, table, category)
 
-    def _asked_for(self, tool: Tool, ruled: Judgement | None, category: str) -> Check | None:
+    def _asked_for(self, tool: Tool, ruled: Judgement | None, category: str) -> Iterator[Check]:
         if ruled is not None and ruled.verdict == "ask":
-            return Check("ask", category, ruled.rule, ruled.reason, 2)
+            yield Check("ask", category, ruled.rule, ruled.reason, 2)
         if self.approval == "always_require":
-            return Check("ask", category, "approval.policy", "approval is required for every call", 2)
+            yield Check("ask", category, "approval.policy", "approval is required for every call", 2)
+        if not self.ask_for:
+            return
         names = _names(tool)
         for pattern in self.ask_for:
             if any(fnmatch.fnmatchcase(name, pattern) for name in names):
-                return Check("ask", category, f"require_for:{pattern}", f"{tool.name} is set to ask", 2)
-        return None
+                yield Check("ask", category, f"require_for:{pattern}", f"{tool.name} is set to ask", 2)
 
     def _by_table(self, tool: Tool, judgement: Judgement | None, table: Verdict, category: str) -> Check:
         rule: str | None = f"mode:{self.mode}"
@@ -223,7 +229,7 @@ class Policy:
         )
         if any(watches is not None and watches(tool) for watches in watchers):
             return False
-        return self.check(tool, {}).verdict == "allow"
+        return self.usual(tool).verdict == "allow"
 
     async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
         """A grant, or the refusal to answer with; asks the person where the verdict is ask."""
@@ -252,6 +258,10 @@ class Policy:
                 "The host can pass an approver, or run in another mode."
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
+        for question in (verdict, *verdict.others):  # the first that no yes for this session has settled
+            if not self.approver.has_granted(request, question.rule, fixed=question.step == 2):
+                verdict = question
+                break
         answer = await self.approver.ask(request, verdict.reason, verdict.rule, fixed=verdict.step == 2)
         if isinstance(answer, Grant) and answer.edited is None and answer.approver != "session":
             self._endorse(request)

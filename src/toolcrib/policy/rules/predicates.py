@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any, cast
@@ -46,6 +47,7 @@ def _fits(wanted: Any, given: Any) -> bool:
     )
 
 
+@functools.lru_cache(4096)
 def _pieces(pattern: str) -> tuple[str, ...]:
     """The pattern cut at its stars; `\\*` is a star and `\\\\` a backslash."""
     pieces = [""]

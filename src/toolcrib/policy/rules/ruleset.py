@@ -19,6 +19,8 @@ from ...core.errors import ConfigError
 from ...core.tool import Tool
 from ...core.verdict import Judgement, Verdict
 from ..plain import one_line
+from ..questions import all_of
+from .commands import Certainty
 from .files import File
 from .grammar import VERDICTS, Rule, Source, parse_rule
 from .match import Around, Bound, Call, Labels, bind, why_never
@@ -112,8 +114,9 @@ class RuleSet:
     # --- asking
 
     def touches(self, tool: Tool) -> bool:
-        """Whether any rule could speak of a call of this tool."""
-        return bool(self._of(tool))
+        """Whether any rule could refuse or ask about a call of this tool, or allow some calls and not others."""
+        compiled = self._of(tool)
+        return bool(compiled.deny or compiled.ask) or any(not each.always for each in compiled.allow)
 
     def always(self, tool: Tool) -> Judgement | None:
         """What bare rules say of every call of this tool; a tool that is denied so is not listed."""
@@ -129,30 +132,31 @@ class RuleSet:
         compiled = self._of(tool)
         if not compiled:
             return None
-        from .allow import allowed  # not before there is a rule that speaks of a tool
-        from .effects import refused_by_effects
-
         call = Call(tool, arguments, ctx, self._around)
-        asked: Judgement | None = None
+        asked: list[Judgement] = []
         for each in compiled.deny:
             certainty = each.refuses(call)
             if certainty == "yes":
                 return _judgement(each.rule, "deny")
-            if certainty == "maybe" and asked is None:
-                asked = _judgement(each.rule, "ask", unsure=True)
-        if call.command is not None and (found := refused_by_effects(call, compiled.deny)) is not None:
+            if certainty == "maybe":
+                asked.append(_judgement(each.rule, "ask", unsure=True))
+        if call.command is not None and (found := _by_effects(call, compiled.deny)) is not None:
             rule, certainty = found
             if certainty == "yes":
                 return _judgement(rule, "deny")
-            asked = asked or _judgement(rule, "ask", unsure=True)
-        if asked is not None:
-            return asked
+            asked.append(_judgement(rule, "ask", unsure=True))
         for each in compiled.ask:
             certainty = each.refuses(call)
             if certainty != "no":
-                return _judgement(each.rule, "ask", unsure=certainty == "maybe")
-        if call.command is not None and (found := refused_by_effects(call, compiled.ask)) is not None:
-            return _judgement(found[0], "ask", unsure=found[1] == "maybe")
+                asked.append(_judgement(each.rule, "ask", unsure=certainty == "maybe"))
+        if call.command is not None and (found := _by_effects(call, compiled.ask)) is not None:
+            asked.append(_judgement(found[0], "ask", unsure=found[1] == "maybe"))
+        if asked:
+            return all_of(asked)
+        if not compiled.allow:
+            return None
+        from .allow import allowed  # not before there is a rule that allows
+
         rule = allowed(call, compiled.allow, self._may_touch, self._place)
         return _judgement(rule, "allow") if rule is not None else None
 
@@ -235,6 +239,15 @@ class RuleSet:
         from .allow import may_touch
 
         return may_touch(call, path, cwd, write, self._rules, self._around)
+
+
+def _by_effects(call: Call, rules: tuple[Bound, ...]) -> tuple[Rule, Certainty] | None:
+    """`refused_by_effects`, loaded with the first command."""
+    if not rules:
+        return None
+    from .effects import refused_by_effects
+
+    return refused_by_effects(call, rules)
 
 
 def _judgement(rule: Rule, verdict: str, *, unsure: bool = False) -> Judgement:
