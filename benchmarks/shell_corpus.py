@@ -56,7 +56,7 @@ def show(path: Path) -> bool:
     for truth in VERDICTS:
         print(f"{truth:>10} | " + " | ".join(f"{matrix[truth, verdict]:>9}" for verdict in VERDICTS))
     for row, verdict, reason in wrong:
-        print(f"  {row['verdict']} judged {verdict}: {row['command']!r} ({row['why']}): {reason}")
+        print(f"  {row['verdict']} judged {verdict}: {row['command']!r} ({row.get('why', '')}): {reason}")
     leaks = sum(matrix[truth, "allow"] for truth in ("deny", "ask"))
     harmless = sum(matrix["allow", verdict] for verdict in VERDICTS)
     alarms = harmless - matrix["allow", "allow"]

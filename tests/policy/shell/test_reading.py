@@ -186,7 +186,7 @@ def test_every_spelling_of_a_command_is_found(text: str) -> None:
         ('x=1; eval "$y"; echo $x', ["echo", None]),
         ("x=1; . ./f; echo $x", ["echo", None]),
         ("x=1; ((x++)); echo $x", ["echo", None]),
-        ("x=1; printf -v x %s b; echo $x", ["echo", None]),
+        ("x=1; printf -v x %s b; echo $x", ["echo", "b"]),
         ("x=1; f() { x=2; }; f; echo $x", ["echo", None]),
     ],
 )

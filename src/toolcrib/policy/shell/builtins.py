@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from .grammar import Unsure
-from .parts import Word
-from .state import DEFAULT_IFS, UNKNOWN, Value, known
+from .parts import Stdin, Word
+from .state import DEFAULT_IFS, UNKNOWN, Array, Value, known
 from .words import expression, runs_later
 
 if TYPE_CHECKING:
@@ -153,6 +153,15 @@ def _unset(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
 
 def _printf(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """printf -v and wait -p: one variable changes."""
+    name = words[2].text if len(words) > 3 and words[1].text == "-v" else None
+    if words[0].text == "printf" and name is not None and _NAME.fullmatch(name):
+        from .output import printf
+
+        texts = [word.text for word in words[3:]]
+        made = None if None in texts else printf([text for text in texts if text is not None])
+        _names(reader, words[:3], assigns)
+        reader.state.set(name, UNKNOWN if made is None else (made,))
+        return reader.state.cwds
     option = "-v" if words[0].text == "printf" else "-p"
     if any(word.text is None or word.text.startswith(option) for word in words[1:2]) or (
         option == "-p" and any((word.text or "").startswith("-") for word in words)
@@ -171,7 +180,8 @@ def _test(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Director
 
 def _redefine(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """hash -p, enable: a name stands for another program from here on."""
-    if any(word.text is None or word.text.startswith("-") for word in words[1:]):
+    harmless = ("-r", "-l", "-t", "-d") if words[0].text == "hash" else ("-a", "-p")
+    if any(word.text is None or (word.text.startswith("-") and word.text not in harmless) for word in words[1:]):
         raise Unsure("a command's name is given another meaning", reader.commands[-1].source, "shell:redefined")
     return reader.state.cwds
 
@@ -193,13 +203,48 @@ def _read(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Director
     given = stdin.text.text if stdin is not None and stdin.text is not None else None
     _names(reader, words, assigns)
     texts = [word.text for word in words[1:]]
-    name = texts[-1] if texts and texts[:-1] in ([], ["-r"]) else None
-    if given is None or name is None or assigns or reader.frames or known(state.get("IFS")) != DEFAULT_IFS:
+    names = texts[1:] if texts[:1] == ["-r"] else texts
+    if given is None:
+        _read_name(reader, texts, stdin)
+        return state.cwds
+    if not names or assigns or reader.frames or known(state.get("IFS")) != DEFAULT_IFS:
         return state.cwds
     line, newline, _ = given.partition("\n")
-    if newline and "\\" not in line and _NAME.fullmatch(name):
-        state.set(name, (line.strip(" \t"),))
+    if not newline or "\\" in line:
+        return state.cwds
+    line = line.strip(" \t")
+    if names[0] == "-a" and len(names) == 2 and _NAME.fullmatch(names[1] or ""):
+        state.set(names[1] or "", Array(tuple((item,) for item in line.split())))
+    elif all(name is not None and _NAME.fullmatch(name) for name in names):
+        fields = re.split(r"[ \t]+", line, maxsplit=len(names) - 1) if len(names) > 1 else [line]
+        for index, name in enumerate(names):
+            state.set(name or "", (fields[index] if index < len(fields) else "",))
     return state.cwds
+
+
+def _read_name(reader: Reader, texts: list[str | None], stdin: Stdin | None) -> None:
+    """read takes the name of a file: `find … | while IFS= read -r f`."""
+    options = [text for text in texts[:-1] if text not in ("-r", "-d", "")]
+    name = texts[-1] if texts and not options else None
+    if stdin is None or name is None or not _NAME.fullmatch(name):
+        return
+    from .listing import listed
+
+    names = listed(stdin)
+    if names is not None and len(names) == 1:
+        reader.state.set(name, names[0])
+
+
+def _mapfile(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
+    """mapfile -t NAME: known where its input is."""
+    _names(reader, words, assigns)
+    stdin = reader.commands[-1].stdin if reader.commands else None
+    given = stdin.text.text if stdin is not None and stdin.text is not None else None
+    texts = [word.text for word in words[1:]]
+    name = texts[-1] if texts and texts[:-1] == ["-t"] else None
+    if given is not None and name is not None and _NAME.fullmatch(name) and not reader.frames and "\0" not in given:
+        reader.state.set(name, Array(tuple((line,) for line in given.removesuffix("\n").split("\n"))))
+    return reader.state.cwds
 
 
 def _set(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
@@ -265,7 +310,8 @@ BUILTINS: dict[str, Builtin] = {
     "exit": _exit,
     "logout": _exit,
     **dict.fromkeys(("export", "declare", "typeset", "local", "readonly"), _declare),
-    **dict.fromkeys(("mapfile", "readarray", "getopts", "let"), _names),
+    **dict.fromkeys(("getopts", "let"), _names),
+    **dict.fromkeys(("mapfile", "readarray"), _mapfile),
     **dict.fromkeys(("printf", "wait"), _printf),
     **dict.fromkeys(("test", "["), _test),
     **dict.fromkeys(("hash", "enable"), _redefine),

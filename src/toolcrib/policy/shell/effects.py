@@ -6,6 +6,7 @@ nothing of the workspace: `judge` weighs the effects, and information-flow label
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from ...boundary.sensitive import sensitive_by
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Redirect, Word
 from .table import lookup
-from .table.spec import Option, Program, is_risky, parse_operands, parse_options
+from .table.spec import Option, Program, is_harmful, is_risky, parse_operands, parse_options
 
 SYSTEM_FOLDERS = (
     "/bin/",
@@ -99,8 +100,9 @@ def sort_words(name: str, program: Program, words: Sequence[Word], command: Comm
     table = parse_options(program.options)
     sorter = _Sorter(program, table)
     sorter.run(words, stop_at_operand=program.subs is not None or program.wrapper)
+    unsure = sorter.unsure or (sorter.mild and is_harmful(program.options))
     return Call(
-        name, program, command, tuple(sorter.options), tuple(sorter.operands), sorter.unsure,
+        name, program, command, tuple(sorter.options), tuple(sorter.operands), unsure,
         tuple(sorter.unlisted), tuple(sorter.odd), above,
     )  # fmt: skip
 
@@ -115,6 +117,7 @@ class _Sorter:
         self.unlisted: list[str] = []
         self.odd: list[Word] = []
         self.unsure = False
+        self.mild = False
         self.waiting: tuple[str, Option] | None = None
 
     def run(self, words: Sequence[Word], stop_at_operand: bool) -> None:
@@ -123,9 +126,11 @@ class _Sorter:
                 self._give(*self.waiting, word)
                 self.waiting = None
                 continue
-            start = word.parts[0] if word.parts and not word.many else ""
+            start = word.parts[0] if word.parts and (not word.many or word.origin) else ""
+            if word.origin == "listed" and (word.many or (start or "*")[0] in "*?["):
+                self.mild = True  # it begins with a dash only where somebody made such a file
             if not start:
-                self.unsure |= word.text is None
+                self.unsure |= word.text is None and not word.origin
                 self.operands.append(word)
             elif start[0] == "+" and "+" in self.table and len(start) > 1:
                 self._give("+", self.table["+"], cut(word, 1))
@@ -214,10 +219,18 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
     if command.assigns:
         from .table.environment import assignment
 
+        own = command.name in ("read", "mapfile", "readarray")  # their own way to tell words apart
         for name, value in command.assigns:
+            if name == "IFS" and own:
+                continue
             found += assignment(name, value)
+            if value.glob and not command.words:
+                found.append(Effect("list", value))
     if command.words:
         found += _of_program(command)
+        for word in command.words:
+            if word.glob and _PATHISH.match(word.start):  # bash lists the folder, whatever the program does then
+                found.append(Effect("list", word))
     return tuple(found)
 
 
@@ -244,6 +257,11 @@ def program_name(command: Command) -> str | None:
     name = command.name
     if name is None or "/" not in name:
         return name
+    if "/." in name or "//" in name or name[0] == ".":  # a winding way
+        if name[0] != "/" and command.cwd is None:
+            return None
+        name = posixpath.normpath(name if name[0] == "/" else f"{command.cwd}/{name}")
+        name = f"/{name.lstrip('/')}"
     for folder in SYSTEM_FOLDERS:
         if name.startswith(folder) and "/" not in name[len(folder) :] and len(name) > len(folder):
             return name[len(folder) :]

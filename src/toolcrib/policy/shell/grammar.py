@@ -663,7 +663,7 @@ class Parser:
         self.skip_blanks()
         target = self.word()
         fd = -1 if variable else int(digits) if digits else None
-        redirect = Redir((op or both).replace("<<-", "<<"), fd, target)
+        redirect = Redir((op or both).replace("<<-", "<<"), fd, target, variable=(variable or "").strip("{}"))
         if op in ("<<", "<<-"):
             delimiter = "".join(self.delimiter_text(target))
             quoted = any(not isinstance(piece, Lit) or piece.quoted for piece in target.pieces)

@@ -18,12 +18,15 @@ class Word:
     pipe). `$HOME`, `~` and variables that the script itself set to known text are text. With `glob`, unquoted `*`,
     `?` or `[` in the text are patterns that the file system answers (literal ones are then escaped by a backslash).
     With `many` the word may become any number of arguments, none included ("$@", unquoted $X, added by xargs).
+    `origin` says what is known of the unknown: `listed` is a path that was found below what is known of it (by a
+    pattern, `find`, `git ls-files`), so that it cannot climb; `token` is one name, number or hash without a dash first.
     """
 
     parts: tuple[str | None, ...]
     source: str = ""
     glob: bool = False
     many: bool = False
+    origin: Literal["", "listed", "token"] = ""
 
     @property
     def text(self) -> str | None:
@@ -38,7 +41,7 @@ class Word:
     @property
     def start(self) -> str:
         """The text it is known to begin with."""
-        if not self.parts or self.many:
+        if not self.parts or (self.many and not self.origin):
             return ""
         return self.parts[0] or ""
 

@@ -70,9 +70,9 @@ def find(word: Word, cwd: str | None, place: Place, *, found: bool = False) -> S
             return Spot("unknown", "")
         path = absolute(text, cwd, place.home)
         return Spot("unknown", "") if path is None else _place_of(path, place)
-    if word.many:
+    if word.many and not word.origin:
         return Spot("unknown", "")
-    return _find_partly_known(word, cwd, place, found)
+    return _find_partly_known(word, cwd, place, found or word.origin != "")
 
 
 _OTHER_HOME = re.compile(r"~([a-z_][\w-]*)(/.*)?", re.DOTALL)
@@ -103,8 +103,10 @@ def _find_partly_known(word: Word, cwd: str | None, place: Place, found: bool) -
         known = _UNESCAPE.sub(r"\1", known)
     base = known[: known.rfind("/") + 1]
     complete = None not in word.parts
-    if found and known and not word.glob and ".." not in "".join(part or "" for part in word.parts[1:]):
-        base, complete = known.rstrip("/") + "/", True
+    if found and not word.glob and ".." not in "".join(part or "" for part in word.parts[1:]):
+        complete = True
+        if not word.origin and known:  # `{}` of find -exec: the starting point itself, or something below it
+            base = known.rstrip("/") + "/"
     if start == "/dev/fd/":  # the other end of a process substitution
         return Spot("stream", "/dev/fd")
     if complete and not base:

@@ -10,17 +10,16 @@ What is left unread is a `Problem`, never silence.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from . import words as expansion
 from .builtins import BUILTINS
 from .grammar import DECLARATIONS, Unsure, parse
+from .output import output
 from .parts import Command, Problem, Redirect, Script, Stdin, Word
-from .state import UNKNOWN, Array, State, Value, directories, known
+from .state import UNKNOWN, Array, Listed, State, Value, directories, known
 from .tree import (
     AndOr,
     ArithFor,
@@ -39,6 +38,7 @@ from .tree import (
     Raw,
     Redir,
     Simple,
+    Subst,
     While,
 )
 from .wrappers import Inner, base_name, keeps_home, unfold
@@ -114,6 +114,8 @@ class Reader:
         self.called: set[int] = set()
         self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words being run
         self.processes: list[tuple[Value, tuple[Command, ...]]] = []
+        self.tokens: set[int] = set()  # substitutions that print one word without a dash first …
+        self.listings: dict[int, list[Listed]] = {}  # … and those that print the names of files
 
     def script(self) -> Script:
         """What was found."""
@@ -372,15 +374,33 @@ class Reader:
             values = None if self.state.arguments is None else list(self.state.arguments)
         else:
             items = expansion.arguments(node.words, self)
-            values = None if any(word.many for word in items) else [_item_value(word) for word in items]
+            self.loop_names(node, items)
+            listing = self.listing_of(node.words)
+            if listing is not None:
+                values = listing
+            else:
+                values = None if any(word.many for word in items) else [_item_value(word) for word in items]
         if node.select or values is None or len(values) > MAX_ITEMS:
             self.loop(lambda: self.for_round(node, UNKNOWN))
-        elif any(None in value for value in values):
+        elif any(isinstance(value, Listed) or None in value for value in values):
             self.loop(lambda: [self.for_round(node, value) for value in values])
         else:
             self.rounds(node, values)
 
-    def rounds(self, node: For, values: list[Value]) -> None:
+    def loop_names(self, node: For, items: list[Word]) -> None:
+        """Note what a loop assigns where that matters by itself: to a variable that others obey, or from a pattern."""
+        told = items if node.name.lower() != node.name else [word for word in items if word.glob]
+        if told:
+            self.emit((), tuple((node.name, word) for word in told), (), None, "")
+
+    def listing_of(self, raws: tuple[Raw, ...]) -> list[Listed] | None:
+        """The names of files that a loop's only word, a substitution, lists."""
+        pieces = raws[0].pieces if len(raws) == 1 else ()
+        if len(pieces) != 1 or not isinstance(pieces[0], Subst):
+            return None
+        return self.listings.get(id(pieces[0].body))
+
+    def rounds(self, node: For, values: Sequence[Value | Listed]) -> None:
         """Read a loop over known words in order."""
         self.repeats = True
         self.conditions += 1
@@ -396,7 +416,7 @@ class Reader:
             self.state.join(state)
         self.conditions -= 1
 
-    def for_round(self, node: For, value: Value) -> None:
+    def for_round(self, node: For, value: Value | Listed) -> None:
         """One round of a loop over words."""
         self.state.set(node.name, value)
         if node.select:
@@ -421,8 +441,32 @@ class Reader:
         self.via, self.stdin = via, stdin
         if len(body) != 1 or body[0].background:
             return UNKNOWN
-        text = self.produced(body[0].node, tuple(self.commands[mark:]))
-        return UNKNOWN if text is None else (text.rstrip("\n"),)
+        found = tuple(self.commands[mark:])
+        text = self.produced(body[0].node, found)
+        if text is None:
+            self.describe(body, found)
+            return UNKNOWN
+        return UNKNOWN if "\0" in text else (text.rstrip("\n"),)
+
+    def assigned(self, name: str) -> None:
+        """Note a variable that an expansion assigns, where its name could be one that other programs obey."""
+        if name.lower() != name:
+            self.emit((), ((name, Word(UNKNOWN)),), (), None, "")
+
+    def describe(self, body: tuple[Item, ...], found: tuple[Command, ...]) -> None:
+        """Note what is known of a substitution's output besides: names of files, or a single word."""
+        node = body[0].node
+        last = node.commands[-1] if isinstance(node, Pipeline) else node
+        if not isinstance(last, Simple) or not found or found[-1].source != last.source or found[-1].via != self.via:
+            return
+        if (found[-1].name or "") in self.state.functions:
+            return
+        from .listing import listed, prints_token
+
+        if prints_token(found[-1]):
+            self.tokens.add(id(body))
+        elif (names := listed(Stdin(None, found[-1:]))) is not None:
+            self.listings[id(body)] = names
 
     def process(self, body: tuple[Item, ...], write: bool) -> None:
         """Read `<(…)` or `>(…)`; the latter's input is what the command writes, which is not known."""
@@ -568,6 +612,9 @@ class Reader:
             else:
                 target = expansion.target(redirect.target, self)
             found.append(Redirect(op, redirect.fd, target, text))  # type: ignore[arg-type]
+            if redirect.variable:
+                self.state.set(redirect.variable, UNKNOWN)
+                self.assigned(redirect.variable)
             if redirect.fd in (None, 0):
                 if text is not None:
                     stdin = Stdin(text, tuple(self.commands[mark:]))
@@ -660,7 +707,7 @@ class Reader:
         shell: bool,
     ) -> None:
         """Read what a wrapper runs."""
-        inners = unfold(words, stdin.text if stdin is not None else None)
+        inners = unfold(words, stdin.text if stdin is not None else None, self.names_on(stdin, name))
         if not inners:
             return
         via, outer_stdin = self.via, self.stdin
@@ -678,6 +725,14 @@ class Reader:
             self.state.home = home
         self.via, self.stdin = via, outer_stdin
 
+    def names_on(self, stdin: Stdin | None, name: str) -> list[Listed] | None:
+        """The names of files that xargs is given."""
+        if stdin is None or stdin.text is not None or name.rpartition("/")[2] not in ("xargs", "gxargs"):
+            return None
+        from .listing import listed
+
+        return listed(stdin)
+
     def inner(self, inner: Inner, assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:
         """Read one command or text that a wrapper runs."""
         if inner.same:
@@ -690,6 +745,8 @@ class Reader:
         def walk() -> None:
             if inner.directory is not None:
                 self.state.go(inner.directory.text)
+            if inner.later:
+                self.state.forget()
             if inner.words:
                 self.invoke(inner.words, (*assigns, *inner.assigns), (), None, "", shell=False, functions=False)
                 return
@@ -699,7 +756,7 @@ class Reader:
             self.child((*assigns, *inner.assigns), inner)
             if script is None:
                 return
-            if script.text is None:
+            if script.text is None or "\0" in script.text:
                 if not inner.reads:
                     self.unknown(script.source)
                 return
@@ -840,80 +897,24 @@ class Reader:
             frame.append(self.state.copy())
 
 
-def _item_value(word: Word) -> Value:
+def _item_value(word: Word) -> Value | Listed:
     """What a loop's variable holds for one word of its list."""
     if word.text is not None:
         return (word.text,)
-    if word.glob:
-        start = re.split(r"[*?\[\\]", word.start)[0]
-        return (start, None) if start else UNKNOWN
-    return word.parts
+    if word.origin == "listed":
+        return Listed(word.parts if None in word.parts else UNKNOWN, "" if None in word.parts else word.start)
+    if not word.glob:
+        return word.parts
+    start = re.split(r"[*?\[\\]", word.start)[0]
+    value = (start, None) if start else UNKNOWN
+    if None in word.parts or "\\" in word.start or _CLIMBS.search(word.start[start.rfind("/") + 1 :]):
+        return value
+    return Listed(value, word.start)
+
+
+_CLIMBS = re.compile(r"(?:\A|/)\.(?:\.?(?:/|\Z)|[.*?\[])")  # a part of a pattern that `..` could match
 
 
 def _as_word(text: str | None) -> Word | None:
     """A word for known text."""
     return None if text is None else Word((text,))
-
-
-def output(command: Command) -> str | None:
-    """What echo, printf, cat, rev or base64 -d write with these words and this input, where that is certain."""
-    name = base_name(command.words[0]) if command.words else None
-    texts = [word.text for word in command.args]
-    if name not in ("echo", "printf", "cat", "base64", "rev") or None in texts or command.assigns:
-        return None
-    args = [text for text in texts if text is not None]
-    given = command.stdin.text.text if command.stdin is not None and command.stdin.text is not None else None
-    if any(r.op not in ("<<", "<<<") or r.fd not in (None, 0) for r in command.redirects):
-        return None
-    if name == "echo":
-        return _echo(args)
-    if name == "printf":
-        return _printf(args)
-    if given is None:
-        return None
-    if name == "cat" and args in ([], ["-"]):
-        return given
-    if name == "rev" and not args:
-        return "\n".join(line[::-1] for line in given.split("\n"))
-    if name == "base64" and len(args) == 1 and args[0] in ("-d", "--decode", "-D", "-di"):
-        return _decoded(given)
-    return None
-
-
-def _echo(args: list[str]) -> str | None:
-    """echo without escapes, whose meaning differs between shells."""
-    end = "\n"
-    if args and args[0] == "-n":
-        args, end = args[1:], ""
-    if any("\\" in arg for arg in args) or (args and re.fullmatch(r"-[neE]+", args[0])):
-        return None
-    return " ".join(args) + end
-
-
-def _printf(args: list[str]) -> str | None:
-    """printf of plain text, %s, %% and newlines."""
-    if not args or args[0].startswith("-") or not re.fullmatch(r"(?:[^%\\]|%s|%%|\\n)*", args[0]):
-        return None
-    form, values = args[0], args[1:]
-    slots = len(re.findall(r"%%|%s", form)) - form.count("%%")
-    rounds: list[str] = []
-    while True:
-        rounds.append(_formatted(form, values[:slots]))
-        values = values[slots:]
-        if not values or not slots or len(rounds) > 100:
-            return "".join(rounds) if not values or not slots else None
-
-
-def _formatted(form: str, values: list[str]) -> str:
-    """A printf format with its next values put in."""
-    taken = iter(values)
-    fixed = {"%%": "%", "\\n": "\n"}
-    return re.sub(r"%%|%s|\\n", lambda m: fixed.get(m.group()) or next(taken, ""), form)
-
-
-def _decoded(text: str) -> str | None:
-    """Base64 as text, or None."""
-    try:
-        return base64.b64decode("".join(text.split()), validate=True).decode()
-    except (binascii.Error, ValueError):
-        return None

@@ -25,6 +25,17 @@ class Array:
     items: tuple[Value, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The name of a file that was found below what is known of it, by a pattern or a listing: it cannot climb.
+
+    `pattern` is what the whole of it matches, where that is known.
+    """
+
+    parts: Value
+    pattern: str = ""
+
+
 def known(value: Value | Array | None) -> str | None:
     """The text of a value that is known whole; an array stands for its first element, as in bash."""
     if isinstance(value, Array):
@@ -40,7 +51,7 @@ class State:
     __slots__ = ("aliases", "arg0", "arguments", "cwds", "functions", "home", "locked", "opaque", "vars")
 
     def __init__(self, cwd: str | None, home: str | None) -> None:
-        self.vars: dict[str, Value | Array] = {}
+        self.vars: dict[str, Value | Array | Listed] = {}
         self.cwds: tuple[str | None, ...] = (cwd,)
         self.home = home
         # The bodies a function may have, and whether it is sure to have one of them.
@@ -107,7 +118,7 @@ class State:
         """A variable's value, or None where it may not be set at all."""
         value = self.vars.get(name)
         if value is not None or self.opaque:
-            return value
+            return value.parts if isinstance(value, Listed) else value
         if name == "HOME":
             return None if self.home is None else (self.home,)
         if name == "PWD":
@@ -121,7 +132,12 @@ class State:
         """The characters that split words, if known."""
         return known(self.get("IFS"))
 
-    def set(self, name: str, value: Value | Array) -> None:
+    def listed(self, name: str) -> Listed | None:
+        """What is known of a variable that holds the name of a file that was found."""
+        value = self.vars.get(name)
+        return value if isinstance(value, Listed) else None
+
+    def set(self, name: str, value: Value | Array | Listed) -> None:
         """Assign a variable. Some cannot be relied upon to keep what was assigned."""
         self.vars[name] = UNKNOWN if name in _SPECIAL or name in self.locked else value
 

@@ -94,6 +94,7 @@ class Redir:
     fd: int | None
     target: Raw
     body: tuple[Piece, ...] | None = None
+    variable: str = ""  # of `{name}>file`, which is set to the descriptor's number
 
 
 # Commands.

@@ -7,9 +7,11 @@ rule that is not computed here to the letter gives None.
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Literal, Protocol
 
 from .grammar import Unsure, parse_text
 from .parts import Word
@@ -34,9 +36,15 @@ class Runner(Protocol):
     """Whoever reads the commands inside words."""
 
     state: State
+    tokens: set[int]
+    """Substitutions (by the identity of their bodies) whose output is a single name or number."""
 
     def substitute(self, body: tuple[Item, ...]) -> Value:
         """Read a command substitution; its output as far as it is known."""
+        ...
+
+    def assigned(self, name: str) -> None:
+        """Note that an expansion assigns a variable."""
         ...
 
     def process(self, body: tuple[Item, ...], write: bool) -> None:
@@ -60,7 +68,11 @@ class _Field:
             self.parts.append((text, quoted))
             self.present = True
 
-    def word(self, source: str) -> Word:
+    @property
+    def uncertain(self) -> bool:
+        return any(text is None for text, _ in self.parts)
+
+    def word(self, source: str, origin: Literal["", "listed", "token"] = "") -> Word:
         unquoted = "".join("\0" if text is None else text for text, quoted in self.parts if not quoted)
         glob = self.glob or _is_pattern(unquoted)
         parts: list[str | None] = []
@@ -75,7 +87,7 @@ class _Field:
             parts = [None]
         if len(parts) > 1:
             parts = [part for part in parts if part != ""]
-        return Word(tuple(parts) or ("",), source, glob, self.many)
+        return Word(tuple(parts) or ("",), source, glob, self.many, origin)
 
 
 def _is_pattern(text: str) -> bool:
@@ -100,8 +112,39 @@ def expand(raw: Raw, runner: Runner) -> Iterator[Word]:
     """The arguments that one word becomes: none, one or several."""
     words = braces(raw.pieces)
     for pieces in words:
-        for field in fields(pieces, runner, braced=pieces is not raw.pieces):
-            yield field.word(raw.source)
+        found = fields(pieces, runner, braced=pieces is not raw.pieces)
+        origin = _origin(pieces, runner) if any(field.uncertain for field in found) else ""
+        pattern = _pattern(pieces, runner) if origin == "listed" and len(found) == 1 else ""
+        for field in found:
+            word = field.word(raw.source, origin)
+            yield replace(word, parts=(pattern,), glob=True) if pattern else word
+
+
+def _pattern(pieces: tuple[Piece, ...], runner: Runner) -> str:
+    """What a word matches that is nothing but the name of a file that was found."""
+    names = [piece.name for piece in pieces if isinstance(piece, Param)]
+    if len(names) != 1 or any(isinstance(piece, Lit) and piece.text for piece in pieces):
+        return ""
+    found = runner.state.listed(names[0])
+    return found.pattern if found is not None else ""
+
+
+def _origin(pieces: tuple[Piece, ...], runner: Runner) -> Literal["", "listed", "token"]:
+    """What is known of a word that is not known: the name of a file that was found, or a single name or number."""
+    origin: Literal["", "listed", "token"] = ""
+    for piece in pieces:
+        if isinstance(piece, Lit):
+            continue
+        if isinstance(piece, Param) and not piece.prefix and not piece.op and piece.subscript is None:
+            if runner.state.listed(piece.name) is not None:
+                origin = "listed"
+            elif known(runner.state.get(piece.name)) is None:
+                return ""
+        elif isinstance(piece, Subst) and id(piece.body) in runner.tokens:
+            origin = origin or "token"
+        else:
+            return ""
+    return origin
 
 
 def target(raw: Raw, runner: Runner) -> Word:
@@ -347,6 +390,7 @@ def arithmetic(pieces: tuple[Piece, ...], runner: Runner) -> None:
             state.forget()
         if changes:
             state.vars[name] = UNKNOWN
+            runner.assigned(name)
 
 
 def expression(text: str, runner: Runner) -> None:
@@ -385,7 +429,7 @@ def parameter(piece: Param, runner: Runner) -> tuple[Value, bool]:
         return ((str(len(text)),), True) if text is not None and not piece.op else (UNKNOWN, True)
     if not piece.op:
         return (value, False) if value is not None else (UNKNOWN, name in "#?$")
-    return _operated(piece, value, argument, state), False
+    return _operated(piece, value, argument, runner), False
 
 
 def _stored(name: str, subscript: Value | None, state: State) -> Value | None:
@@ -412,11 +456,13 @@ def _index(text: str | None, length: int) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and int(text) < length else None
 
 
-def _operated(piece: Param, value: Value | None, argument: Value, state: State) -> Value:
+def _operated(piece: Param, value: Value | None, argument: Value, runner: Runner) -> Value:
     """The value behind an operator of `${name…}`, where it is simple enough to be sure."""
+    state = runner.state
     op, text, other = piece.op, known(value), known(argument)
     if op in (":=", "=") and not text:
         state.vars[piece.name] = UNKNOWN
+        runner.assigned(piece.name)
     if text is None or (text == "" and ":" not in op and op in "-=?+"):
         return UNKNOWN
     if op in (":-", ":=", ":?", "-", "=", "?"):
@@ -452,6 +498,8 @@ def _computed(op: str, text: str, other: str) -> Value:
     if op in ("^^", ",,", "^", ",") and not other:
         changed = text.upper() if "^" in op else text.lower()
         return (changed if len(op) == 2 else changed[:1] + text[1:],)
+    if op in ("#", "##", "%", "%%") and re.fullmatch(r"[\w*?/.,:@ -]*[*?][\w*?/.,:@ -]*", other):
+        return (_stripped(op, text, other),)
     if re.search(r"[*?\[\\(&~]", other):
         return UNKNOWN
     if op in ("#", "##"):
@@ -462,6 +510,17 @@ def _computed(op: str, text: str, other: str) -> Value:
         old, new = other.split("/", 1)
         return (text.replace(old, new, 1 if op == "/" else -1),)
     return UNKNOWN
+
+
+def _stripped(op: str, text: str, pattern: str) -> str:
+    """Text without the shortest (`#`, `%`) or longest (`##`, `%%`) start or end that matches a pattern of * and ?."""
+    ends = range(len(text) + 1)
+    cuts = ends if op in ("#", "%%") else reversed(ends)
+    for cut in cuts:
+        part = text[:cut] if op[0] == "#" else text[cut:]
+        if fnmatchcase(part, pattern):
+            return text[cut:] if op[0] == "#" else text[:cut]
+    return text
 
 
 # Braces

@@ -10,9 +10,10 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .parts import Word
+from .state import Listed
 
 SYSTEM_DIRECTORIES = frozenset(
     f"{root}{leaf}" for root in ("", "/usr", "/usr/local", "/run/current-system/sw") for leaf in ("/bin", "/sbin")
@@ -68,6 +69,7 @@ class Inner:
     reads: bool = False
     inside: bool = False
     same: bool = False
+    later: bool = False  # it runs when everything may have changed
     posix: bool = False
     fed: bool = True  # whether it reads the wrapper's own standard input
 
@@ -248,16 +250,18 @@ def keeps_home(words: tuple[Word, ...]) -> bool:
     return name not in OTHER_USERS and not (name == "env" and any(word.start[:1] in ("-", "") for word in words[1:]))
 
 
-def unfold(words: tuple[Word, ...], stdin: Word | None = None, piped: bool = False) -> list[Inner]:
+def unfold(words: tuple[Word, ...], stdin: Word | None = None, names: list[Listed] | None = None) -> list[Inner]:
     """What a command's words run further: none, one, or several where that is not sure.
 
-    `stdin` is the known text of its input, `piped` whether anything but the outer input is read.
+    `stdin` is the known text of its input, `names` the files that are named on it.
     """
     name = base_name(words[0])
     if name is None:
         text = words[0].text
         return list(_loader(words)) if text is not None and _LOADER.fullmatch(text) else []
     special = SPECIAL.get(name)
+    if special is _xargs:
+        return list(_xargs(words, stdin, names))[:MAX_INNER]
     if special is not None:
         return list(special(words, stdin))[:MAX_INNER]
     wrapper = WRAPPERS.get(name)
@@ -499,7 +503,7 @@ def _trap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """trap: its first operand is run by this shell, later."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     if len(rest) > 1 and rest[0].text not in ("-", "-p", "-l", ""):
-        yield Inner(script=rest[0], inside=True, arguments=None)
+        yield Inner(script=rest[0], inside=True, arguments=None, later=True)
 
 
 def _callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
@@ -512,7 +516,7 @@ def _callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             yield Inner(script=script, inside=True, arguments=None)
 
 
-def _xargs(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
+def _xargs(words: tuple[Word, ...], stdin: Word | None, names: list[Listed] | None = None) -> Iterator[Inner]:
     """xargs: its command with what it reads behind it, or in place of -I's text."""
     wrapper = Wrapper("0prtxo", "adEILnPsIJRS", "null interactive no-run-if-empty verbose exit open-tty show-limits",
                       "arg-file delimiter max-lines max-args max-procs max-chars process-slot-var",
@@ -529,13 +533,21 @@ def _xargs(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
         command = words[start:] or (Word(("echo",)),)
         if unknown_mark:
             yield Inner((*command[:1], MANY), fed=False)
+        elif mark is not None and text is None and names is not None and not found.seen & {"a", "arg-file"}:
+            for name in names:
+                yield Inner(tuple(_listed(word, name, mark) for word in command), fed=False)
         elif mark is not None:
             for line in _items(text, found, lines=True) or (None,):
                 yield Inner(tuple(replaced(word, mark, line) for word in command), fed=False)
         else:
             items = _items(text, found, lines=False)
             step = _count(values.get("n", []) + values.get("max-args", []))
-            extra = (MANY,) if items is None else tuple(Word((item,)) for item in items)
+            if items is not None:
+                extra = tuple(Word((item,)) for item in items)
+            elif names is not None and text is None and not found.seen & {"a", "arg-file", "d", "delimiter", "E", "e"}:
+                extra = tuple(each for name in names for each in _names(name))
+            else:
+                extra = (MANY,)
             if items is not None and step:
                 chunks = [extra[at : at + step] for at in range(0, len(extra), step)] or [()]
                 yield from (Inner((*command, *chunk), fed=False) for chunk in chunks[:16])
@@ -543,6 +555,21 @@ def _xargs(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
                     yield Inner((*command, MANY), fed=False)
             else:
                 yield Inner((*command, *extra), fed=False)
+
+
+def _names(name: Listed) -> Iterator[Word]:
+    """Any number of files that were found, and what their names match."""
+    yield Word(name.parts, many=True, origin="listed")
+    if name.pattern:
+        yield Word((name.pattern,), glob=True, many=True, origin="listed")
+
+
+def _listed(word: Word, name: Listed, mark: str) -> Word:
+    """A word with a mark replaced by the name of a file that was found."""
+    if word.text == mark and name.pattern:
+        return Word((name.pattern,), glob=True, origin="listed")
+    filled = _found(word, name.parts, mark)
+    return filled if filled is word else replace(filled, origin="listed" if None not in word.parts else "")
 
 
 def _count(values: list[Word]) -> int | None:
@@ -556,14 +583,14 @@ def _items(text: str | None, found: _Scan, lines: bool) -> list[str] | None:
     if text is None:
         return None
     if found.seen & {"0", "null"}:
-        return [item for item in text.split("\0") if item] if "\0" not in text else None
+        return text.removesuffix("\0").split("\0")
     delimiters = found.values.get("d", []) + found.values.get("delimiter", [])
     if delimiters:
         delimiter = {"\\n": "\n", "\\t": "\t"}.get(delimiters[-1].text or "", delimiters[-1].text)
         if not delimiter or len(delimiter) != 1:
             return None
         return text.removesuffix(delimiter).split(delimiter)
-    if re.search(r"[\\'\"]", text):
+    if re.search(r"[\\'\"\0]", text):
         return None
     if lines:
         return [line.strip(" \t") for line in text.split("\n") if line.strip(" \t")]
@@ -607,7 +634,8 @@ def _find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             away = Word((None,)) if (words[at].text or "").endswith("dir") else None
             for root in roots:
                 if inside:
-                    yield Inner(tuple(_found(word, root) for word in inside), directory=away)
+                    below = (None,) if root.many else (*_literal_start(root), None)
+                    yield Inner(tuple(_found(word, below) for word in inside), directory=away)
             at = end
         elif words[at].text is None:
             # An unknown word may be an action; what follows it could be a command.
@@ -621,14 +649,13 @@ def _ends_exec(words: tuple[Word, ...], at: int) -> bool:
     return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
 
 
-def _found(word: Word, root: Word) -> Word:
+def _found(word: Word, below: tuple[str | None, ...], mark: str = "{}") -> Word:
     """A word of -exec with `{}` replaced by a path below a root."""
-    if not any(part is not None and "{}" in part for part in word.parts):
+    if not any(part is not None and mark in part for part in word.parts):
         return word
-    below = (None,) if root.many else (*_literal_start(root), None)
     parts: list[str | None] = []
     for part in word.parts:
-        pieces = part.split("{}") if part is not None else [None]
+        pieces = part.split(mark) if part is not None else [None]
         for index, piece in enumerate(pieces):
             if index:
                 parts.extend(below)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 
 from ..effects import Call, Effect, cut, literal, of_options, of_program_word, plain
 from ..parts import Word
+from .files import below
 from .spec import program
 from .wordlist import words
 
@@ -24,6 +26,24 @@ RUNS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# Settings that only choose how things look or are compared.
+_PLAIN = re.compile(
+    r"""
+    color\..+|advice\..+|column\..+|status\.(?!submodulesummary).+|user\.(?:name|email)|author\..+|committer\..+|i18n\..+
+    |core\.(?:quotepath|abbrev|autocrlf|safecrlf|eol|filemode|ignorecase|precomposeunicode|longpaths|checkstat|trustctime
+    |preloadindex|untrackedcache|commentchar|whitespace|logallrefupdates|bigfilethreshold|compression|warnambiguousrefs)
+    |diff\.(?:algorithm|context|interhunkcontext|renames|renamelimit|noprefix|mnemonicprefix|colormoved|colormovedws
+    |wserrorhighlight|suppressblankempty|submodule|ignoresubmodules|statgraphwidth|statnamewidth|indentheuristic|relative
+    |wordregex|dirstat|autorefreshindex|srcprefix|dstprefix)
+    |log\.(?:date|decorate|abbrevcommit|follow|showroot|mailmap|excludedecoration|graphcolors|diffmerges)
+    |grep\.(?:linenumber|column|patterntype|extendedregexp|threads|fullname|fallbacktonoindex)
+    |blame\.(?:showroot|blankboundary|showemail|date|coloring|markunblamablelines|markignoredlines)
+    |pretty\..+|format\.pretty|merge\.(?:conflictstyle|renames|renamelimit|stat)|init\.defaultbranch|pack\.threads|index\.threads
+    |versionsort\..+|tag\.sort|branch\.sort|push\.default|pull\.(?:rebase|ff)|fetch\.(?:prune|parallel)|gc\.auto(?:detach)?
+    |rerere\.enabled|commit\.verbose|checkout\..+|submodule\.recurse|feature\..+|help\.(?:autocorrect|format)
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 _SSH = words("git-upload-pack git-receive-pack git-upload-archive")
 _FORMAT = re.compile(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
 
@@ -36,6 +56,8 @@ def setting(word: Word, what: str = "gives git a setting for this command") -> I
         yield from _value(name.strip(), value)
     elif not name or (None in word.parts and "=" not in word.start):
         yield Effect("unknown", word, "gives git a setting that is known only when it runs", "shell:unknown-option")
+    elif not _PLAIN.fullmatch(name.strip()):
+        yield Effect("unknown", None, f"gives git the setting {name}", "shell:unknown-option")
 
 
 def _value(name: str, value: str) -> Iterator[Effect]:
@@ -52,6 +74,8 @@ def _value(name: str, value: str) -> Iterator[Effect]:
         if value:
             yield Effect("shell", literal(value.lstrip("!")), f"makes git run a program ({name})")
         yield Effect("hijack", literal(value), f"makes git run {value or 'something'} ({name})", "shell:hijack-git")
+    else:
+        yield Effect("unknown", None, f"names a program for git ({name})", "shell:unknown-option")
 
 
 _LISTS_BRANCHES = words(
@@ -167,9 +191,19 @@ def _transfer(call: Call) -> Iterator[Effect]:
         yield Effect("create", call.operands[1])
 
 
+def _elsewhere(call: Call) -> Iterator[Effect]:
+    """What throws work away does so in the folder that `-C` or `--work-tree` named."""
+    above = call.above
+    while above is not None:
+        for word in above.values("-C", "--work-tree"):
+            yield Effect("delete", below(word))
+        above = above.above
+
+
 def _checkout(call: Call) -> Iterator[Effect]:
     """Switching keeps what was changed; giving paths or -f throws it away."""
     yield from of_options(call)
+    yield from _elsewhere(call)
     texts = call.texts()
     args = [word.text for word in call.command.args]
     paths = (
@@ -185,6 +219,7 @@ def _checkout(call: Call) -> Iterator[Effect]:
 
 
 def _restore(call: Call) -> Iterator[Effect]:
+    yield from _elsewhere(call)
     if call.has("--staged", "-S") and not call.has("--worktree", "-W"):
         yield Effect("change", None, "changes what is staged", "shell:git-change")
     else:
@@ -192,6 +227,8 @@ def _restore(call: Call) -> Iterator[Effect]:
 
 
 def _reset(call: Call) -> Iterator[Effect]:
+    if call.has("--hard", "--merge", "--keep"):
+        yield from _elsewhere(call)
     yield (
         Effect("discard")
         if call.has("--hard", "--merge", "--keep") or call.unsure
@@ -201,6 +238,7 @@ def _reset(call: Call) -> Iterator[Effect]:
 
 def _clean(call: Call) -> Iterator[Effect]:
     if not call.has("-n", "--dry-run"):
+        yield from _elsewhere(call)
         yield Effect("discard", None, "deletes files that git does not know", "shell:delete")
 
 
@@ -242,8 +280,10 @@ def _submodule(call: Call) -> Iterator[Effect]:
     if verb in ("status", "summary"):
         return
     if verb == "foreach":
-        words = [word.text for word in call.operands[1:] if word.text not in ("--recursive", "--quiet")]
-        yield Effect("shell", literal(" ".join(words)) if None not in words else Word((None,)))  # type: ignore[arg-type]
+        texts = [word.text for word in call.operands[1:] if word.text not in ("--recursive", "--quiet")]
+        known = [text for text in texts if text is not None]
+        joined = known[0] if len(known) == 1 else shlex.join(known)
+        yield Effect("shell", literal(joined) if len(known) == len(texts) else Word((None,)))
     elif verb in ("add", "update"):
         yield Effect("network")
     else:
@@ -253,9 +293,9 @@ def _submodule(call: Call) -> Iterator[Effect]:
 def _bisect(call: Call) -> Iterator[Effect]:
     verb = call.operands[0].text if call.operands else None
     if verb == "run":
-        words = call.operands[1:]
-        texts = [word.text for word in words]
-        yield Effect("shell", literal(" ".join(texts)) if None not in texts else Word((None,)))  # type: ignore[arg-type]
+        texts = [word.text for word in call.operands[1:]]
+        known = [text for text in texts if text is not None]
+        yield Effect("shell", literal(shlex.join(known)) if len(known) == len(texts) else Word((None,)))
     elif verb not in ("log", "view", "visualize", "help"):
         yield Effect("change", None, "switches the workspace to another commit", "shell:git-change")
 

@@ -117,6 +117,9 @@ def _shell(call: Call) -> Iterator[Effect]:
                 yield Effect("shell", word, f"runs {call.name} code")
             yield Effect("execute", None, f"runs {call.name} code that cannot be judged whole", "shell:unknown-code")
         return
+    if call.operands and _only_parses(call):
+        yield from (Effect("read", word) for word in call.operands)
+        return
     if call.operands and not call.has("-s"):
         yield Effect("execute", call.operands[0], f"runs the script {call.operands[0].text or '…'}", "shell:script")
         yield Effect("read", call.operands[0])
@@ -133,6 +136,12 @@ def _shell(call: Call) -> Iterator[Effect]:
             r.op in ("<<", "<<<") and r.text is not None and r.text.text is not None for r in call.command.redirects
         ):
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
+
+
+def _only_parses(call: Call) -> bool:
+    """`bash -n file` reads it and runs nothing; only with no other option that could take that back."""
+    options = [word.text for word in call.command.args if (word.text or "-").startswith(("-", "+"))]
+    return "-n" in options and set(options) <= {"-n", "-v", "--posix", "--norc", "--noprofile"}
 
 
 def _editor(call: Call) -> Iterator[Effect]:

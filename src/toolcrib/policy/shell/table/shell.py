@@ -54,7 +54,7 @@ def _printenv(call: Call) -> Iterator[Effect]:
 
 def _trap(call: Call) -> Iterator[Effect]:
     """`trap` runs its first operand later, in this same script."""
-    if call.operands and len(call.operands) > 1 and call.operands[0].text not in ("", "-"):
+    if len(call.operands) > 1 and call.operands[0].text is None:
         yield Effect("shell", call.operands[0], "runs a command at a signal")
 
 
@@ -151,15 +151,58 @@ def _test(call: Call) -> Iterator[Effect]:
     return iter(())
 
 
+_UNKNOWN = Word((None,))
+
+
+def _assigns(call: Call) -> Iterator[Effect]:
+    """read, mapfile, getopts: their operands are variables that they set. IFS is only set for themselves."""
+    yield from plain(call)
+    if call.unsure:
+        yield Effect("unknown", None, "sets a variable that is known only when it runs", "shell:unknown-option")
+    for word in (*call.operands[call.name == "getopts" :], *call.values("-a")):
+        yield from assignment((word.text or "").partition("[")[0], _UNKNOWN)
+
+
+def _printf(call: Call) -> Iterator[Effect]:
+    """printf -v sets a variable."""
+    words = call.command.args
+    first = words[0].start if words else ""
+    if first.startswith("-v"):
+        name = first[2:] if len(first) > 2 else (words[1].text if len(words) > 1 else None)
+        if name is None:
+            yield Effect("unknown", None, "sets a variable that is known only when it runs", "shell:unknown-option")
+        else:
+            yield from assignment(name.partition("[")[0], _UNKNOWN)
+    elif words and words[0].text is None and not first and len(words) > 1 and words[0].origin != "token":
+        yield Effect("unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option")
+
+
+def _let(call: Call) -> Iterator[Effect]:
+    """let evaluates its words as arithmetic, in which names are assigned."""
+    for word in call.command.args:
+        for name in re.findall(r"[A-Za-z_]\w*", "".join(part or "" for part in word.parts)):
+            yield from assignment(name, _UNKNOWN)
+
+
+def _wait(call: Call) -> Iterator[Effect]:
+    for word in call.values("-p"):
+        yield from assignment(word.text or "", _UNKNOWN)
+
+
 PROGRAMS = {
     # print and compute
-    "echo printf true false : sleep wait let return break continue shift getopts times ": program("text*"),
+    "echo true false : sleep return break continue shift times ": program("text*"),
+    "printf": program("text*", handler=_printf),
+    "let": program("text*", handler=_let),
+    "wait": program("text*", "-n -f -p=", handler=_wait),
+    "getopts": program("text*", handler=_assigns),
     "test [ [[": program("text*", handler=_test),
     "pwd dirs jobs type   caller help logname arch nproc tty ": program("text*"),
-    "read readarray mapfile": program("text*", "-r -p= -t= -n= -N= -d= -a= -u= -s -i= -c= -C=shell"),
+    "read": program("text*", "-r -p= -t= -n= -N= -d= -a= -u= -s -i= -e", handler=_assigns),
+    "readarray mapfile": program("text*", "-d= -n= -O= -s= -t -u= -c= -C=shell", handler=_assigns),
     "exit logout": program("text*"),
     "cd chdir pushd popd": program("list*", "-P -L -e"),
-    "hash": program("text*", "-r -d -t -l -p!hijack"),
+    "hash": program("text*", "-r -d -t -l -p=hijack"),
     "command builtin": program("text*", "-v -V -p", wrapper=True, stops="-v -V"),
     "which whereis whatis apropos": program("text*", "-a -b -m -s -B= -M="),
     "export declare typeset local readonly": program("text*", "-x -p -n -a -A -i -r -f -F -g -u -l", handler=_declare),

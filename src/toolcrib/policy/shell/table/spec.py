@@ -117,6 +117,15 @@ def is_risky(options: str) -> bool:
 
 
 @cache
+def is_harmful(options: str) -> bool:
+    """Whether a program has an option that does more than choose what is read and printed."""
+    return any(
+        option.role not in ("text", "read", "list", "maybe") or option.effect or option.operands
+        for option in parse_options(options).values()
+    )
+
+
+@cache
 def parse_operands(text: str) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
     """Roles of the first operands, of all between (None: there are none), and of the last ones."""
     roles = text.split()
