@@ -266,6 +266,58 @@ def test_removed_moved_and_added_rows_are_named(path, statements, row, said):
     assert said in (found.problem or "")
 
 
+PUT_IN = "INSERT INTO record (seq, kind, time, call_id, tool, category, verdict, arguments, hash) VALUES ({}, x'{}')"
+NO_HASH = "00" * 32
+
+
+@pytest.mark.parametrize("seq", [0, -7])
+def test_a_row_put_in_before_the_first_is_named(path, seq):
+    change(path, PUT_IN.format(f"{seq}, 'outcome', 2e9, 'c', 't', 'shell', 'allow', ''", NO_HASH))
+    assert check(path).row == seq
+
+
+def test_a_statement_of_retention_outside_the_chain_accounts_for_nothing(path):
+    connection = sqlite3.connect(path)
+    digest = connection.execute("SELECT hash FROM record WHERE seq = 20").fetchone()[0].hex()
+    connection.close()
+    said = json.dumps({"through": 20, "hash": digest})
+    change(
+        path,
+        PUT_IN.format(f"-1, 'retention', 0, '', '', '', 'none', '{said}'", NO_HASH),
+        "DELETE FROM record WHERE seq BETWEEN 1 AND 20",
+    )
+    assert check(path).problem is not None
+
+
+@pytest.mark.parametrize("through", [40, 10**6, 2**70, float("inf")])
+def test_a_statement_of_retention_cannot_speak_of_itself_and_what_follows(path, through):
+    said = json.dumps({"through": through, "hash": NO_HASH})
+    change(path, f"UPDATE record SET kind = 'retention', arguments = '{said}' WHERE seq = 40")
+    assert check(path).row == 40
+
+
+@pytest.mark.parametrize(
+    ("statement", "row"),
+    [
+        (PUT_IN.format("3, 'outcome', 2e9, 'c', 't', 'shell', 'allow', ''", NO_HASH), 4),
+        ("UPDATE record SET tool = 'other' WHERE seq = 19", 19),
+        ("DELETE FROM record WHERE seq = 19", 19),
+        ("DELETE FROM record WHERE seq = 20", 19),
+    ],
+)
+def test_rows_that_count_as_dropped_and_are_still_there_are_checked(path, statement, row):
+    connection = connect(path)
+    digest = connection.execute("SELECT hash FROM record WHERE seq = 20").fetchone()[0].hex()
+    connection.execute("BEGIN IMMEDIATE")
+    chain.append(connection, [note("retention", {"through": 20, "hash": digest, "dropped": 20})])
+    connection.execute("DELETE FROM record WHERE seq <= 10")  # and was interrupted there
+    connection.execute("COMMIT")
+    connection.close()
+    assert check(path).problem is None
+    change(path, statement)
+    assert check(path).row == row
+
+
 def test_an_end_that_was_cut_off_is_found_only_with_a_hash_that_was_kept(path):
     end = check(path).head
     change(path, "DELETE FROM record WHERE seq > 30")

@@ -145,6 +145,9 @@ def _verify(
 ) -> Verification:
     through, last = dropped(connection)
     end = Head(through, bytes.fromhex(last) if last else GENESIS)
+    left = _misfit_left(connection, end)
+    if left is not None:
+        return Verification(0, through + 1, end, through, *left)
     count, met, problem = 0, False, None
     rows = connection.execute(f"SELECT {_NAMES}, hash FROM record WHERE seq > ? ORDER BY seq", [through])  # noqa: S608
     while problem is None:
@@ -183,18 +186,44 @@ def _misfit(row: sqlite3.Row, last: Head) -> str | None:
     return None if fits else "its content does not fit its hash: it, or what the chain says before it, was changed"
 
 
+def _misfit_left(connection: sqlite3.Connection, end: Head) -> tuple[int, str] | None:
+    """The first bad row of those that count as dropped and are still there, and what is wrong with it.
+
+    Retention that was interrupted leaves the latest of them, so they lead up to `end`, the last that was dropped. The
+    first has lost the row before it and cannot be checked by itself. No row is numbered below 1.
+    """
+    before: Head | None = None
+    try:
+        for row in connection.execute(f"SELECT {_NAMES}, hash FROM record WHERE seq <= ? ORDER BY seq", [end.seq]):  # noqa: S608
+            if row[0] < 1:
+                return row[0], "no row has this number: it was put in"
+            if row[0] == 1:
+                before = Head(0, GENESIS)
+            problem = _misfit(row, before) if before is not None else None
+            if problem is not None and before is not None:
+                return before.seq + 1, problem
+            before = Head(row[0], row[-1])
+    except sqlite3.OperationalError as error:  # text that is none
+        return (before.seq if before is not None else 0) + 1, f"it cannot be read: {error}"
+    if before is not None and before != end:
+        return before.seq, "it counts as dropped, and does not lead up to what retention dropped"
+    return None
+
+
 def dropped(connection: sqlite3.Connection) -> tuple[int, str]:
     """The last row that retention has dropped and its hash in hex, as the record itself states it; (0, "") if none."""
     row = connection.execute(
-        "SELECT arguments FROM record WHERE kind NOT IN ('intent', 'outcome') AND kind = 'retention'"
+        "SELECT arguments, seq FROM record WHERE kind NOT IN ('intent', 'outcome') AND kind = 'retention'"
         " ORDER BY seq DESC LIMIT 1"
     ).fetchone()
     if row is None:
         return 0, ""
     try:
         said = json.loads(row[0])
-        return int(said["through"]), bytes.fromhex(said["hash"]).hex()
-    except (ValueError, KeyError, TypeError):  # changed by somebody: then the rows before it are simply missing
+        through, digest = int(said["through"]), bytes.fromhex(said["hash"]).hex()
+        # it speaks of rows before it, so that it is itself one of those that are checked
+        return (through, digest) if 0 < through < row[1] else (0, "")
+    except (ValueError, KeyError, TypeError, OverflowError):  # changed: then the rows before it are simply missing
         return 0, ""
 
 
