@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..core.authorize import CallRequest, Grant
 from ..core.bound import Redact, map_texts
@@ -98,6 +98,14 @@ class Approver:
         if self.store is not None:
             self.store.release(self._process())
 
+    def has_granted(self, request: CallRequest, rule: str | None, *, fixed: bool = False) -> bool:
+        """Whether a yes for this session covers the call, as far as `rule` asks about it."""
+        granted = self._granted.get(request.ctx.session_id)
+        if not granted:
+            return False
+        line = self.suggest(request.tool, request.arguments) or ""
+        return (_asked_by(rule, fixed), _covers(request.tool, line)) in granted
+
     async def ask(
         self, request: CallRequest, reason: str, rule: str | None, *, fixed: bool = False
     ) -> Grant | ToolOutput:
@@ -109,8 +117,8 @@ class Approver:
         """
         now = self._now()
         line = self.suggest(request.tool, request.arguments) or ""
-        asked_by = (rule or "policy") if fixed else None
-        if (asked_by, _covers(request.tool, line)) in self._granted.get(request.ctx.session_id, ()):
+        asked_by = _asked_by(rule, fixed)
+        if self.has_granted(request, rule, fixed=fixed):
             return Grant(self._clean(line), "approved for this session", "session")
         waiting: dict[str, Any] | None = None
         for row in await self._of_call(request):
@@ -360,6 +368,10 @@ class Approver:
             self.events.emit(event)
 
 
+def _asked_by(rule: str | None, fixed: bool) -> str | None:
+    return (rule or "policy") if fixed else None
+
+
 def _covers(tool: Tool, line: str) -> str:
     return covers(tool.name, str(tool.category), line)
 
@@ -372,10 +384,12 @@ async def _ask_door(door: Door, asked: ApprovalRequest) -> Decision | Literal["c
         return Decision(False, f"the approval door failed: {error}", approver="door")
     if said is None:
         return "cannot"
-    if isinstance(said, Decision):
+    if isinstance(said, Decision) and isinstance(cast("Any", said.approve), bool):
         return said if said.approver is not None else replace(said, approver="door")
     if said is True or said is False:  # nothing truthy passes for a yes
         return Decision(said, approver="door")
+    if isinstance(said, Decision):
+        said = said.approve
     return Decision(False, f"the approval door answered {type(said).__name__}, not a bool or Decision", approver="door")
 
 

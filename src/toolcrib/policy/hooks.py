@@ -26,6 +26,7 @@ from ..core.events import CallFinished, EventStream, Notice
 from ..core.labels import Labels
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement
+from .questions import all_of
 
 log = logging.getLogger("toolcrib.hooks")
 
@@ -118,21 +119,21 @@ class Hooks:
 
     def judge(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """The strictest hook that refuses or asks, or None."""
-        found: Judgement | None = None
+        asks: list[Judgement] = []
         text: str | None = None
         names = _names(tool)
-        for rule in self._before:
-            if (found is not None and rule.action == "ask") or not rule.is_for(names, str(tool.category), ctx.channel):
+        for number, rule in enumerate(self._before, 1):
+            if not rule.is_for(names, str(tool.category), ctx.channel):
                 continue
             if rule.pattern is not None and text is None:
                 text = _searched(arguments)
             if not rule.has(text or ""):
                 continue
-            verdict = "deny" if rule.action == "block" else "ask"
-            found = Judgement(verdict, rule.message or _why(rule, tool), f"hook:{rule.action}")
-            if verdict == "deny":
-                return found
-        return found
+            why = rule.message or _why(rule, tool)
+            if rule.action == "block":
+                return Judgement("deny", why, "hook:block")
+            asks.append(Judgement("ask", why, f"hook:ask:{number}"))  # by number: a yes to one is none to another
+        return all_of(asks)
 
     def listen(self, event: Any) -> None:
         """An event listener: tells of calls that have ended."""
