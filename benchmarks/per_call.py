@@ -119,7 +119,11 @@ async def per_call(raw: dict) -> list[Row]:
     }
     with_rules = [
         Row(
-            text, ratio(times, f"{column} flat", "floor flat"), 6.0, "×", f"{us[f'{column} flat']} : {us['floor flat']}"
+            text,
+            ratio(times, f"{column} flat", "floor flat"),
+            target,
+            "×",
+            f"{us[f'{column} flat']} : {us['floor flat']}",
         )
         for column, text, target in (
             ("ruled", "one call, registry with a policy and 60 rules for other tools", 6.0),
