@@ -9,6 +9,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.events import ApprovalRequested, ApprovalResolved
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
+from toolcrib.core.verdict import Judgement
 from toolcrib.policy.approval import MAX_LINE, Approver, Decision, use_door
 from toolcrib.policy.policy import Policy
 from toolcrib.record.approvals import Approvals
@@ -86,12 +87,14 @@ async def test_a_yes_at_the_door_runs_the_call_once_and_only_after_it(world):
     assert w.store.get(request.id)["state"] == "used"
 
 
-@pytest.mark.parametrize("answer", [False, Decision(False, "not today"), "yes", 1, {"approve": True}])
+@pytest.mark.parametrize(
+    "answer", [False, Decision(False, "not today"), "yes", 1, {"approve": True}, Decision("no"), Decision(1)]
+)
 async def test_anything_but_a_yes_is_a_no(world, answer):
     w = world(door=door(answer))
     output = await w.wipe()
     assert (output.error_kind, w.done) == ("denied", [])
-    if isinstance(answer, Decision):
+    if isinstance(answer, Decision) and answer.reason:
         assert "not today" in output.for_llm
 
 
@@ -411,6 +414,42 @@ async def test_what_is_set_to_ask_offers_no_rule_and_a_session_yes_for_that_alon
     w.policy.ask_for = ()  # now it is the mode that asks: nobody said yes to that
     await w.wipe("c", session_id="s")
     assert len(seen) == 2
+
+
+async def test_a_session_yes_to_one_question_silences_no_other(world):
+    class Fixed:
+        def __init__(self, rule):
+            self.rule, self.on = rule, False
+
+        def question(self, tool, arguments, ctx):
+            return Judgement("ask", "why", self.rule) if self.on else None
+
+        judge = question
+
+        def watches(self, tool):
+            return True
+
+        touches = watches
+
+        def endorse(self, tool, arguments, session_id):
+            pass
+
+    seen = []
+    w = world(door=door(Decision(True, scope="session"), seen))
+    w.policy.ask_for = ("wipe",)
+    hooks, flow = Fixed("hook:ask:1"), Fixed("labels:default")
+    w.policy.hooks, w.policy.flow = hooks, flow
+    for name in "ab":
+        await w.wipe(name, session_id="s")
+    hooks.on = True  # the same tool, and something new to ask about
+    for name in "cd":
+        await w.wipe(name, session_id="s")
+    flow.on = True
+    for name in "ef":
+        await w.wipe(name, session_id="s")
+    asked = ["require_for:wipe", "hook:ask:1", "labels:default", "labels:default"]
+    assert [request.asked_by for request in seen] == asked
+    assert w.done == list("abcdef")
 
 
 async def test_labels_ask_each_time(world):

@@ -16,6 +16,7 @@ from toolcrib import Toolbox, ToolContext, tool
 from toolcrib.config import load_settings
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Notice
+from toolcrib.policy.approval import ApprovalRequest, Decision
 from toolcrib.policy.hooks import MAX_SEARCHED, HookRule, Hooks
 from toolcrib.testing import FakeApprover
 
@@ -64,6 +65,23 @@ async def test_nothing_turns_a_block(tmp_path: Path) -> None:
     settings = {"mode": "autonomous", "rules": {"allow": ["remember"]}}
     async with opened(tmp_path, [{"action": "block", "tool": "remember"}], settings=settings, yes=True) as box:
         assert (await box.call("remember", {"text": "x"})).error_kind == "denied"
+
+
+async def test_a_yes_for_the_session_to_one_hook_is_none_to_another(tmp_path: Path) -> None:
+    hooks = [{"action": "ask", "pattern": "one"}, {"action": "ask", "pattern": "two", "message": "two is special"}]
+    seen: list[str] = []
+
+    async def ask(request: ApprovalRequest) -> Decision:
+        seen.append(request.reason)
+        return Decision(True, scope="session")
+
+    async with opened(tmp_path, hooks, approve=ask) as box:
+        ctx = ToolContext(session_id="s")
+        for text in ("one", "one", "two", "one two", "two"):
+            assert not (await box.call("remember", {"text": text}, ctx)).is_error
+    assert len(seen) == 3
+    assert seen[1] == "two is special"
+    assert "'one'" in seen[2] and "two is special" in seen[2]
 
 
 async def test_ask_asks_even_in_autonomous_mode(tmp_path: Path) -> None:

@@ -120,14 +120,13 @@ class Policy:
         if table == "deny":
             return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
         # 2: somebody asked to be asked
-        asked = [
-            *(Check("ask", category, found.rule, found.reason, 2) for found in (flowing,) if found is not None),
-            *self._asked_for(tool, ruled, category),
-            *(Check("ask", category, found.rule, found.reason, 2) for found in (hooked,) if found is not None),
-        ]
-        if asked:
-            first, *others = asked
-            return self._quieted(replace(first, others=tuple(others)))
+        asks = list(self._asked_for(tool, ruled, category)) if ruled is not None or self._may_ask else []
+        if flowing is not None:  # first: labels ask each time, and name where a value came from
+            asks.insert(0, Check("ask", category, flowing.rule, flowing.reason, 2))
+        if hooked is not None:
+            asks.append(Check("ask", category, hooked.rule, hooked.reason, 2))
+        if asks:
+            return self._quieted(replace(asks[0], others=tuple(asks[1:])))
         # 3: allowed by a trusted rule
         if ruled is not None and ruled.verdict == "allow":
             return Check("allow", category, ruled.rule, ruled.reason, 3)
@@ -151,14 +150,16 @@ class Policy:
         judgement = Judgement("ask", "depends on the command", unknown=True) if nothing_known else None
         return self._by_table(tool, judgement, table, category)
 
+    @property
+    def _may_ask(self) -> bool:
+        return bool(self.ask_for) or self.approval == "always_require"
+
     def _asked_for(self, tool: Tool, ruled: Judgement | None, category: str) -> Iterator[Check]:
         if ruled is not None and ruled.verdict == "ask":
             yield Check("ask", category, ruled.rule, ruled.reason, 2)
         if self.approval == "always_require":
             yield Check("ask", category, "approval.policy", "approval is required for every call", 2)
-        if not self.ask_for:
-            return
-        names = _names(tool)
+        names = _names(tool) if self.ask_for else ()
         for pattern in self.ask_for:
             if any(fnmatch.fnmatchcase(name, pattern) for name in names):
                 yield Check("ask", category, f"require_for:{pattern}", f"{tool.name} is set to ask", 2)
