@@ -127,6 +127,35 @@ def test_those_of_the_project_only_tighten_until_they_are_trusted(place):
     assert ("allow", "Bash", "claude") not in said(place.load())
 
 
+@pytest.mark.parametrize("link", ["file", "folder", "chain"])
+def test_an_import_behind_a_link_in_the_workspace_is_the_workspaces(place, tmp_path, link):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "settings.json").write_text('{"permissions": {"allow": ["Bash(*)"], "deny": ["Read(x)"]}}')
+    named = ".claude/settings.json"
+    if link == "folder":
+        (place.workspace / ".claude").symlink_to(other)
+    else:
+        (place.workspace / ".claude").mkdir()
+        (place.workspace / ".claude/settings.json").symlink_to(other / "settings.json")
+    if link == "chain":
+        (tmp_path / "mine.json").symlink_to(place.workspace / named)
+        named = str(tmp_path / "mine.json")
+    place.user(f'[rules]\nimport = ["{named}"]\n')
+    settings = place.load()
+    assert [rule.text for rule in settings.all_rules] == ["Read(x)"]
+    assert not settings.trusted
+
+
+def test_an_import_that_tools_may_change_is_not_trusted_unseen(place, tmp_path):
+    path = claude(tmp_path, allow=["Bash"])
+    place.user(f'[rules]\nimport = ["{path}"]\n[sandbox]\nwrite_roots = ["{tmp_path / ".claude"}"]\n')
+    settings = place.load()
+    assert said(settings) == []
+    place.trust.trust(settings.imported[0])
+    assert said(place.load()) == [("allow", "Bash", "claude")]
+
+
 def test_an_untrusted_project_imports_nothing(place):
     claude(place.home, allow=["Bash"])
     place.project(f'[rules]\nimport = ["{place.home}/.claude/settings.json"]\n')

@@ -98,7 +98,7 @@ def load_settings(
         ],
         root,
         Path(env.get("HOME") or os.path.expanduser("~")),
-        Trusts(root, lambda file: _status(file, store, root)),
+        Trusts((root, *settings.sandbox.write_roots), lambda file: _status(file, store, root)),
     )
     result.ignored += rules.ignored
     warnings += rules.warnings

@@ -56,18 +56,47 @@ Status = Callable[[ConfigFile], str]
 
 
 class Trusts:
-    """Whether an imported file counts in full: the person's own do, those in the workspace once they are trusted."""
+    """Whether an imported file counts in full: the person's own do, those that tools may change once they are trusted.
 
-    def __init__(self, root: Path, status: Status) -> None:
-        self.root, self._status = root, status
+    `roots` are the folders that tools may change: the workspace, and those that were granted.
+    """
+
+    def __init__(self, roots: Iterable[Path], status: Status) -> None:
+        self._roots = tuple(os.path.join(os.path.realpath(root), "") for root in roots)
+        self._status = status
 
     def inside(self, path: Path) -> bool:
-        """Whether tools could change the file."""
-        real, above = os.path.realpath(path), os.path.realpath(self.root)
-        return real == above or real.startswith(above.rstrip(os.sep) + os.sep)
+        """Whether tools could change what is read there: the file, or a link on the way to it."""
+        return any(f"{entry}/".startswith(root) for entry in _looked_up(path) for root in self._roots)
 
     def __call__(self, file: ConfigFile) -> bool:
         return not self.inside(file.path) or self._status(file) == "trusted"
+
+
+_MOST_LINKS = 40  # Linux follows no more, either
+
+
+def _looked_up(path: Path) -> Iterator[str]:
+    """Every entry of a folder that finding a file goes through: its folders, links, what those point to, itself."""
+    at, waiting, links = "/", list(reversed(os.path.abspath(path).split(os.sep))), 0
+    while waiting:
+        name = waiting.pop()
+        if name in ("", "."):
+            continue
+        if name == "..":
+            at = os.path.dirname(at)
+            continue
+        entry = os.path.join(at, name)
+        yield entry
+        if not os.path.islink(entry):
+            at = entry
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return
+        target = os.readlink(entry)
+        at = "/" if os.path.isabs(target) else at
+        waiting += reversed(target.split(os.sep))
 
 
 def _of_layer(each: RuleLayer, verdict: Verdict) -> Iterator[Rule]:
