@@ -271,7 +271,7 @@ class Toolbox:
         from .policy.hooks import Hooks
 
         hooks = Hooks(hook_rules(self.settings), self.registry.events)
-        self.registry.events.subscribe(hooks.listen)
+        self.registry.events.subscribe(hooks.listen, finished_only=True)
         return hooks
 
     def _limits(self) -> CallLimits | None:
@@ -345,7 +345,7 @@ class Toolbox:
             for warning in settings.warnings:
                 logging.getLogger("toolcrib").warning("%s", warning)
         self.settings = settings
-        if settings.web.model_fields_set:  # a wrong entry is said now, not at the first request
+        if settings.web != type(settings.web)():  # a wrong entry is said now, not at the first request
             _ = self.network
         self.state = StateFolder.for_workspace(settings.workspace)
         _keep_out(settings.sandbox.write_roots, self.state.path.parent)
@@ -391,7 +391,7 @@ class Toolbox:
             pipeline.secrets = self.secrets.of_tool
         pipeline.dry_run = settings.dry_run
         self.guard = pipeline.guard = LoopGuard()
-        pipeline.events.subscribe(self.audit.listen)
+        pipeline.events.subscribe(self.audit.listen, finished_only=True)
         if "opentelemetry.trace" in sys.modules:  # a host that traces has loaded it; nobody else pays for it
             from .core.telemetry import trace_calls
 

@@ -27,6 +27,8 @@ class CallRequest:
     ) -> None:
         self.call_id, self.tool, self.ctx, self.waiting = call_id, tool, ctx, waiting
         self.text = text.decode() if isinstance(text, bytes) else text
+        self.told: str | None = None
+        """The text without secrets, where that is known already."""
 
     @functools.cached_property
     def arguments(self) -> Mapping[str, Any]:

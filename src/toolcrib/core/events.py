@@ -107,19 +107,25 @@ class EventStream:
 
     def __init__(self) -> None:
         self.listeners: tuple[Listener, ...] = ()
+        self.eager: tuple[Listener, ...] = ()
+        """Those of them that want more than CallFinished; other events are made only for these."""
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener(event)` for every event from now on; returns a function that ends it."""
+    def subscribe(self, listener: Listener, *, finished_only: bool = False) -> Callable[[], None]:
+        """Call `listener(event)` for every event from now on, or for CallFinished only; returns a function that ends
+        it."""
         self.listeners = (*self.listeners, listener)
+        if not finished_only:
+            self.eager = (*self.eager, listener)
 
         def unsubscribe() -> None:
             self.listeners = tuple(known for known in self.listeners if known is not listener)
+            self.eager = tuple(known for known in self.eager if known is not listener)
 
         return unsubscribe
 
     def emit(self, event: Event) -> None:
         """Tell every listener."""
-        for listener in self.listeners:
+        for listener in self.listeners if type(event) is CallFinished else self.eager:
             try:
                 listener(event)
             except Exception:

@@ -41,6 +41,9 @@ log = logging.getLogger("toolcrib.pipeline")
 
 _COROUTINE: Any = CoroutineType
 
+_LEAVE = Grant()
+"""For a tool that is cleared: nothing of its calls is judged."""
+
 MAX_EDITS = 10
 """How often an authorizer may change the arguments of one call."""
 
@@ -170,12 +173,16 @@ class Pipeline:
             return self._clean(invalid(tool, error))
         except Exception as error:
             return self._clean(unexpected(tool, error))
-        if (self.authorizer is not None and tool not in self._cleared) or (
-            (self.intent is not None or self.dry_run) and not tool.is_read_only
-        ):
-            call_id = call_id or self.new_id()
-            return self._clean(await self._authorized(tool, kwargs, text, ctx, call_id, waiting, None))
-        return await self._perform(tool, kwargs, ctx, call_id or self.new_id())
+        call_id = call_id or self.new_id()
+        if self._is_free(tool):
+            return await self._perform(tool, kwargs, ctx, call_id)
+        return self._clean(await self._authorized(tool, kwargs, text, ctx, call_id, waiting, None))
+
+    def _is_free(self, tool: Tool) -> bool:
+        """Whether its calls run at once: there is nothing to judge and nothing to commit before."""
+        if self.authorizer is not None and tool not in self._cleared:
+            return False
+        return (self.intent is None and not self.dry_run) or tool.is_read_only
 
     def refused(
         self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, output: ToolOutput
@@ -237,8 +244,16 @@ class Pipeline:
             else:
                 if self.events.listeners:
                     told = self._told(text)
-                    self.events.emit(CallStarted(call_id, tool.name, tool.category, told, ctx.session_id, started))
-                output = await self._guarded(tool, kwargs, text, ctx, call_id, waiting, trace)
+                    trace.told = text, told
+                    if self.events.eager:
+                        self.events.emit(CallStarted(call_id, tool.name, tool.category, told, ctx.session_id, started))
+                if self.hooks or self.middleware or (self.guard is not None and ctx.session_id is not None):
+                    output = await self._guarded(tool, kwargs, text, ctx, call_id, waiting, trace)
+                elif self._is_free(tool) and not self.gate.needed:
+                    trace.grant = _LEAVE
+                    output = await self._perform(tool, kwargs, ctx, call_id)
+                else:
+                    output = await self._authorized(tool, kwargs, text, ctx, call_id, waiting, trace)
         except BaseException as error:
             if self.events.listeners:
                 kind = (
@@ -398,7 +413,7 @@ class Pipeline:
         trace: _Trace | None,
     ) -> ToolOutput:
         request: CallRequest | None = None
-        grant = Grant()
+        grant = _LEAVE
         if self.authorizer is not None and tool not in self._cleared:
             try:
                 if self.authorizer.clears(tool):
@@ -429,9 +444,9 @@ class Pipeline:
         if self.dry_run and not tool.is_read_only:
             return await self._describe(tool, request or CallRequest(call_id, tool, text, ctx), ctx, grant)
         if not self.gate.needed:
-            return await self._committed(tool, kwargs, text, ctx, call_id, request, grant)
+            return await self._committed(tool, kwargs, text, ctx, call_id, request, grant, trace)
         async with self.gate.hold(tool.exclusive):
-            return await self._committed(tool, kwargs, text, ctx, call_id, request, grant)
+            return await self._committed(tool, kwargs, text, ctx, call_id, request, grant, trace)
 
     async def _committed(
         self,
@@ -442,11 +457,15 @@ class Pipeline:
         call_id: str,
         request: CallRequest | None,
         grant: Grant,
+        trace: _Trace | None,
     ) -> ToolOutput:
         """Commit the intention to run a call with effects, or on a stored approval, then run it."""
         if self.intent is not None and (grant.approval_id is not None or not tool.is_read_only):
             try:
-                committed = self.intent(request or CallRequest(call_id, tool, text, ctx), grant)
+                request = request or CallRequest(call_id, tool, text, ctx)
+                if self.redact is not None and trace is not None and trace.told[0] is text:
+                    request.told = trace.told[1]
+                committed = self.intent(request, grant)
                 if committed is not None:
                     await committed
             except ToolExecutionDenied as error:  # the approval it rests on is used up
@@ -473,7 +492,7 @@ class Pipeline:
         """Run the tool under its timeout, with its own context; wrap, redact and bound what it returns."""
         own = _own_context(ctx, call_id)
         timeout = tool.timeout
-        if self.events.listeners or (self.redact is not None and own.on_progress is not None):
+        if self.events.eager or (self.redact is not None and own.on_progress is not None):
             self._report_progress(own, tool)
         if self.secrets is not None or own.secret_of is not None:
             own.__dict__["secret_of"] = None if self.secrets is None else functools.partial(self.secrets, tool)
@@ -595,11 +614,13 @@ def _verdict(output: ToolOutput) -> str:
 class _Trace:
     """What became known on the way, for the CallFinished event."""
 
-    __slots__ = ("grant", "runs", "text")
+    __slots__ = ("grant", "runs", "text", "told")
 
     def __init__(self) -> None:
         self.grant: Grant | None = None
         self.text = ""
+        self.told: tuple[str | bytes, str] = ("", "")
+        """Arguments, and what events may carry of them."""
         self.runs = 0
 
 

@@ -8,7 +8,6 @@ Every row is chained to the one before by a hash (chain.py), whichever process w
 
 from __future__ import annotations
 
-import functools
 import json
 import logging
 import sqlite3
@@ -23,7 +22,7 @@ from typing import Any
 from ..core.authorize import CallRequest, Grant
 from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
-from ..core.labels import Labels
+from ..core.labels import LABELS, Labels
 from ..core.threads import shared_threads
 from . import chain, retention
 from .database import connect, is_busy, transaction, unusable
@@ -90,7 +89,10 @@ class Audit:
         """
         ctx = request.ctx
         redact = self.redact
-        text = _cut(request.text if redact is None else _redacted(redact, request.text))
+        text = request.told
+        if text is None:
+            text = request.text if redact is None else _redacted(redact, request.text)
+        text = _cut(text)
         rule = grant.rule if redact is None or grant.rule is None else _redacted(redact, grant.rule)
         tool = request.tool
         row = (  # in the order of chain.COLUMNS
@@ -173,11 +175,12 @@ class Audit:
             error = (output.for_llm if redact is None else _redacted(redact, output.for_llm))[:MAX_ERROR]
         if redact is not None and rule is not None:
             rule = _redacted(redact, rule)
-        labels = getattr(event, "labels", None)
+        labels = output.labels
         self._rows.append((
             "outcome", float(event.time), event.call_id, event.tool, str(event.category), event.verdict,
             event.session_id, event.channel, arguments, rule, float(event.duration), len(output.for_llm),
-            output.error_kind or ("tool" if output.is_error else "ok"), None if labels is None else _labels(labels),
+            output.error_kind or ("tool" if output.is_error else "ok"),
+            None if labels is None else _LABELS.get(id(labels)) or _encoded(labels),
             intent, event.approver, error, None,
         ))  # fmt: skip
         if not self._wake.is_set():
@@ -351,9 +354,12 @@ def _redacted(redact: Callable[[str], str], text: str) -> str:
         return WITHHELD
 
 
-@functools.lru_cache(16)
-def _labels(labels: Labels) -> str:
+def _encoded(labels: Labels) -> str:
     return json.dumps(labels.wire, separators=(",", ":"))
+
+
+_LABELS = {id(labels): _encoded(labels) for labels in LABELS.values()}
+"""By identity: these four are nearly all there are, and live for ever."""
 
 
 def _writable(row: chain.Row) -> chain.Row:

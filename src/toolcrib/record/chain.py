@@ -9,19 +9,21 @@ Dropped beginnings (retention.py) are stated by a row of the chain itself.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from json import encoder
+from operator import is_not
 from typing import Any, NamedTuple
 
 COLUMNS = (
     "seq", "kind", "time", "call_id", "tool", "category", "verdict", "session_id", "channel", "arguments", "rule",
     "duration", "size", "outcome", "labels", "intent", "approver", "error", "approval",
 )  # fmt: skip
-"""Those that are often NULL stand last: sqlite3 takes half a microsecond to bind a None, so they are left out."""
 
 GENESIS = bytes(32)
 
@@ -31,18 +33,32 @@ Row = tuple[Any, ...]
 _NAMES = ", ".join(COLUMNS)
 
 
-def _inserts(last: str) -> list[str]:
-    """For each number of leading columns, the INSERT of a row with just these; the hash is `last`."""
-    return [
-        f"INSERT INTO record ({', '.join(COLUMNS[:n])}, hash) VALUES ({'?,' * n} {last})"  # noqa: S608
-        for n in range(len(COLUMNS) + 1)
-    ]
+_NULLS = (None,) * len(COLUMNS)
+_SHAPES = 64  # of rows, by their NULLs; a record sees a dozen
+
+_Shape = tuple[bool, ...]
+"""For each column whether it is given. NULLs are left out: sqlite3 takes a microsecond to bind a None."""
 
 
-_INSERT = _inserts("?")
-# A hash is never NULL, so this fails if anyone has appended since; `seq` alone would not show it, as those rows may
-# have been dropped again.
-_INSERT_NEXT = _inserts("iif((SELECT max(seq) FROM record) > ?, NULL, ?)")
+def _shape(values: Sequence[Any]) -> _Shape:
+    return tuple(map(is_not, values, _NULLS))
+
+
+@functools.lru_cache(_SHAPES)
+def _insert(shape: _Shape) -> str:
+    columns = list(compress(COLUMNS, shape))
+    return f"INSERT INTO record ({', '.join(columns)}, hash) VALUES ({'?,' * len(columns)} ?)"  # noqa: S608
+
+
+@functools.lru_cache(_SHAPES)
+def _insert_next(shape: _Shape) -> str:
+    """Fails if anyone has appended since, as a hash is never NULL. `seq` alone would not show it: those rows may have
+    been dropped again."""
+    columns = list(compress(COLUMNS, shape))
+    marks = "".join(f"?{n}, " for n in range(1, len(columns) + 1))
+    last = f"iif((SELECT max(seq) FROM record) >= ?1, NULL, ?{len(columns) + 1})"  # noqa: S608
+    return f"INSERT INTO record ({', '.join(columns)}, hash) VALUES ({marks}{last})"  # noqa: S608
+
 
 # What `json.dumps` makes anew at every call for half of its time; absent on other Pythons than CPython.
 _make: Any = getattr(encoder, "c_make_encoder", None)
@@ -80,34 +96,26 @@ def head(connection: sqlite3.Connection) -> Head:
 def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
     """Append rows inside a transaction that holds the write lock; the new end."""
     seq, digest = head(connection)
-    linked: dict[int, list[tuple[Any, ...]]] = {}
+    linked: dict[_Shape, list[tuple[Any, ...]]] = {}
     for row in rows:
         seq += 1
         values = (seq, *row)
         digest = link(digest, values)
-        given = _given(values)
-        linked.setdefault(given, []).append((*values[:given], bytearray(digest)))
-    for given, together in linked.items():  # they have their numbers: the order of the INSERTs is all one
-        connection.executemany(_INSERT[given], together)
+        shape = _shape(values)
+        linked.setdefault(shape, []).append((*compress(values, shape), bytearray(digest)))
+    for shape, together in linked.items():  # they have their numbers: the order of the INSERTs is all one
+        connection.executemany(_insert(shape), together)
     return Head(seq, digest)
 
 
 def append_next(connection: sqlite3.Connection, last: Head, row: Row) -> Head:
     """Append one row behind `last` as a transaction of its own. IntegrityError if `last` is not the end any more."""
-    seq = last[0] + 1
-    values = (seq, *row)
+    values = (last[0] + 1, *row)
     digest = link(last[1], values)
-    given = _given(values)
-    connection.execute(_INSERT_NEXT[given], (*values[:given], last[0], bytearray(digest)))
-    return Head(seq, digest)
-
-
-def _given(values: Row) -> int:
-    """How many columns there are before those that are NULL to the end."""
-    count = len(values)
-    while values[count - 1] is None:
-        count -= 1
-    return count
+    shape = _shape(values)
+    # A bytearray: sqlite3 looks for an adapter of each `bytes`, which takes a microsecond.
+    connection.execute(_insert_next(shape), (*compress(values, shape), bytearray(digest)))
+    return Head(values[0], digest)
 
 
 # --- verification
