@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from email.message import Message
 from typing import Literal
 
 Kind = Literal["html", "json", "text", "binary"]
@@ -68,6 +67,8 @@ def describe(content_type: str | None, data: bytes) -> Body:
 def _header(content_type: str | None) -> tuple[str, str | None]:
     if not content_type:
         return "", None
+    from email.message import Message
+
     message = Message()
     message["Content-Type"] = content_type[:500].replace("\n", " ").replace("\r", " ")
     charset = message.get_param("charset")

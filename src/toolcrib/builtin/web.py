@@ -19,10 +19,10 @@ from ..core.tool import Tool, tool
 from ..policy.addresses import UrlJudge
 from .bodies import Body, describe
 from .outgoing import Outgoing, mark, missing
-from .robots import Robots
 
 if TYPE_CHECKING:
     from ..boundary.network.url import Target
+    from .robots import Robots
 
 ExtractMode = Literal["markdown", "text", "raw"]
 Keep = Callable[[str, str, str], str | None]
@@ -62,7 +62,11 @@ class WebFetch:
         self._settings = settings or FetchSettings()
         self._keep = keep
         self._workers: Workers | None = None
-        self._robots = Robots(outgoing) if self._settings.robots else None
+        self._robots: Robots | None = None
+        if self._settings.robots:
+            from .robots import Robots
+
+            self._robots = Robots(outgoing)
 
     @staticmethod
     def missing() -> str | None:

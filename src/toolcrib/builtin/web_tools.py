@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..core.tool import Tool
+from .http import HttpRequest, HttpSettings
 from .outgoing import USER_AGENT, Gate, Outgoing
 from .web import FetchSettings, Keep, WebFetch
+from .websearch import SearchSettings, WebSearch
 
 if TYPE_CHECKING:
     from ..boundary.network.guard import Guard
@@ -22,6 +24,8 @@ class WebSettings:
 
     user_agent: str = USER_AGENT
     fetch: FetchSettings = field(default_factory=FetchSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
 
 
 def web_tools(
@@ -35,16 +39,20 @@ def web_tools(
     missing: list[tuple[str, str]] | None = None,
     closers: list[Callable[[], object]] | None = None,
 ) -> list[Tool]:
-    """web_fetch. What cannot be there is named in `missing`.
+    """web_fetch, http_request and web_search. What cannot be there is named in `missing`.
 
     `gate` is asked about each address that a request is redirected to; `keep` stores texts that are too long;
     `closers` gets what ends our processes.
     """
     settings = settings or WebSettings()
     outgoing = Outgoing(guard, gate, settings.user_agent)
+    resolve = None if secrets is None else secrets.resolve
+    learn = None if redactor is None else redactor.grant
     found: list[Tool] = []
     fetch = WebFetch(outgoing, settings.fetch, keep)
-    for made in (fetch,):
+    http = HttpRequest(outgoing, settings.http, resolve)
+    search = WebSearch(outgoing, settings.search, resolve=resolve, learn=learn)
+    for made in (fetch, http, search):
         why = made.missing()
         if why is None:
             found.append(made.tool())

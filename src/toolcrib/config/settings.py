@@ -272,7 +272,8 @@ class WebSearch(Section):
 
     provider: OneOrMore = []
     """duckduckgo, brave, tavily, exa, searxng or ddgs; several are asked in order. Unset: those with a key in the
-    environment (BRAVE_API_KEY, TAVILY_API_KEY, EXA_API_KEY, SEARXNG_URL)."""
+    environment (BRAVE_API_KEY, TAVILY_API_KEY, EXA_API_KEY, SEARXNG_URL); with api_key alone brave, with base_url
+    alone searxng."""
     fallback: Annotated[list[str], Fewer()] = ["duckduckgo"]
     """Who is asked where those fail. Empty: nobody."""
     api_key: str | None = None

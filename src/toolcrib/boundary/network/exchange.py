@@ -7,21 +7,18 @@ Redirects are followed here and not by the client, because each one is another a
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
 from ...core.errors import AddressRefused, ToolError
-from .guard import MAX_REDIRECTS
-from .url import Target
 
 if TYPE_CHECKING:
     import httpx2
 
     from .guard import Guard
+    from .url import Target
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 TRY_AGAIN = frozenset({429, 503})
@@ -30,7 +27,7 @@ LONGEST_PAUSE = 10.0  # seconds; a server that wants more is told to the model i
 YIELD_EVERY = 256 * 1024  # decoded bytes after which the loop gets its turn
 MOST_WORK = 4  # times the limit: what may be unpacked on the way to a body of that size
 
-Hop = Callable[[Target], Awaitable[None] | None]
+Hop = Callable[["Target"], Awaitable[None] | None]
 """Asked before each request, the first included. Raises ToolError for a target that it must not go to."""
 
 
@@ -106,6 +103,8 @@ async def _tries(client: httpx2.AsyncClient, guard: Guard, request: Request, lim
             return answer
         pause = answer.retry_after
         if pause is None:
+            import random
+
             pause = 0.5 * 2 ** (number - 1) * random.uniform(1.0, 1.5)  # noqa: S311
         if pause > LONGEST_PAUSE:
             return answer
@@ -116,6 +115,8 @@ async def _tries(client: httpx2.AsyncClient, guard: Guard, request: Request, lim
 async def _follow(
     client: httpx2.AsyncClient, guard: Guard, request: Request, limits: Limits, hop: Hop | None
 ) -> Answer:
+    from .guard import MAX_REDIRECTS
+
     target = first = guard.target(request.url)
     for number in range(MAX_REDIRECTS + 1):
         asked = hop(target) if hop is not None else None
@@ -203,6 +204,8 @@ def _pause(value: str | None) -> float | None:
     text = value.strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])
+    from email.utils import parsedate_to_datetime
+
     try:
         until = parsedate_to_datetime(text)
     except (ValueError, TypeError):

@@ -1,0 +1,214 @@
+"""The tool `http_request`: any method, to the domains that were allowed, and no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..boundary.network.exchange import Answer, Limits, Request, exchange
+from ..core.bound import safe
+from ..core.context import ToolContext
+from ..core.errors import AddressRefused, ToolError
+from ..core.output import ToolOutput
+from ..core.threads import shared_threads
+from ..core.tool import Tool, tool
+from ..core.verdict import Judgement
+from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
+from .bodies import describe
+from .charsets import decode
+from .outgoing import Outgoing, missing
+
+if TYPE_CHECKING:
+    from ..boundary.network.hosts import Host
+    from ..boundary.network.url import Target
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Resolve = Callable[..., str]
+"""`resolve(text=…, asker=…)` puts granted secrets in for each `${secret:NAME}`. Raises ToolError."""
+
+SECONDS = 30.0
+MOST_BYTES = 512 * 1024
+MOST_HEADERS = 50
+RULE = "tools.http_request.allowed_domains"
+
+# Set by the connection itself; a request that brings its own could say one thing and mean another (RFC 9110 §7.6.1).
+OURS = frozenset(
+    {
+        "host", "content-length", "connection", "keep-alive", "proxy-connection", "proxy-authenticate",
+        "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "expect", "accept-encoding",
+    }
+)  # fmt: skip
+# Who is asking: only a granted secret says that.
+CREDENTIALS = frozenset({"authorization", "cookie", "set-cookie", "x-api-key", "api-key", "x-auth-token"})
+# Where the request seems to come from: servers behind a proxy believe these.
+FORGERIES = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"})
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """`domains` are patterns (`api.example.com`, `*.myco.com`, which is the domain itself, too)."""
+
+    domains: tuple[str, ...] = ()
+    seconds: float = SECONDS
+    most_bytes: int = MOST_BYTES
+
+
+class HttpRequest:
+    """`http_request`. `resolve` puts secrets into headers; without it there are none."""
+
+    names = ("http_request",)
+
+    def __init__(
+        self, outgoing: Outgoing, settings: HttpSettings | None = None, resolve: Resolve | None = None
+    ) -> None:
+        self._outgoing = outgoing
+        self._settings = settings or HttpSettings()
+        self._resolve = resolve
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why it cannot be there; None if it can."""
+        return missing("httpx2")
+
+    def tool(self) -> Tool:
+        """The tool."""
+        return tool(
+            self.http_request,
+            category="network_write",
+            open_world=True,
+            destructive=True,
+            judge=DomainJudge(self._outgoing, self._settings.domains),
+            timeout=self._settings.seconds + 10,
+            max_output=max(50_000, 2 * self._settings.most_bytes),
+        )
+
+    async def http_request(
+        self,
+        method: Method,
+        url: str,
+        headers: dict[str, str] | None = None,
+        body: str | None = None,
+        *,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        """Send an HTTP request to an allowed domain. Answers with `Status: N` and the body.
+
+        Args:
+            method: GET, POST, PUT, PATCH or DELETE.
+            url: Address, http or https.
+            headers: Headers; ${secret:NAME} in a value stands for a granted secret.
+            body: Text to send; without a Content-Type header it counts as JSON.
+        """
+        plain, private, left_out = await self._headers(headers or {})
+        data = (body or "").encode("utf-8", "replace")
+        names = {name.lower() for name in plain}
+        if data and "content-type" not in names:
+            plain["Content-Type"] = "application/json"
+        if "user-agent" not in names:
+            plain["User-Agent"] = self._outgoing.user_agent
+        arguments = {"method": method, "url": url, "headers": headers, "body": body}
+        judge = self._outgoing.hop("http_request", arguments, ctx)
+
+        def hop(target: Target) -> Any:
+            refuse_domain(self._outgoing, self._settings.domains, target.host)
+            return judge(target)
+
+        answer = await exchange(
+            self._outgoing.guard(),
+            Request(method, url, plain, private, data),
+            Limits(self._settings.most_bytes, self._settings.seconds),
+            hop,
+        )
+        return _output(answer, method, left_out)
+
+    async def _headers(self, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], list[str]]:
+        """Headers for every server, those with secrets for the first alone, and the names of what was left out."""
+        if len(given) > MOST_HEADERS:
+            raise ToolError(f"{len(given)} headers are too many; {MOST_HEADERS} are possible")
+        plain: dict[str, str] = {}
+        private: dict[str, str] = {}
+        left_out: list[str] = []
+        for name, value in given.items():
+            if not _NAME.fullmatch(name):
+                raise ToolError(f"{name[:100]!a} is no header name")
+            low = name.lower()
+            secret = _SECRET.search(value) is not None
+            if low in OURS or low in FORGERIES or (low in CREDENTIALS and not secret):
+                left_out.append(name)
+                continue
+            whole = await self._put_in(value) if secret else value
+            if not _VALUE.fullmatch(whole):
+                raise ToolError(f"the header {name} has characters that no header can have (line breaks, non-ASCII)")
+            (private if secret else plain)[name] = whole
+        return plain, private, left_out
+
+    async def _put_in(self, value: str) -> str:
+        if self._resolve is None:
+            raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
+        # a program may be asked for it
+        return await shared_threads.run(self._resolve, {"text": value, "asker": "http_request"})
+
+
+class DomainJudge(UrlJudge):
+    """Denies what leads to no allowed domain; in an allowed one nothing is asked.
+
+    `*` as a domain lets requests go anywhere, and settles no question.
+    """
+
+    def __init__(self, outgoing: Outgoing, domains: tuple[str, ...]) -> None:
+        super().__init__(outgoing.guard)
+        self._outgoing, self._domains = outgoing, domains
+
+    def __call__(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        found = super().__call__(arguments, ctx)
+        if ctx.metadata.get("bare") or (found is not None and found.verdict == "deny"):
+            return found
+        try:
+            host = self._outgoing.guard().target(str(arguments.get("url"))).host
+            refuse_domain(self._outgoing, self._domains, host)
+        except AddressRefused as error:
+            return Judgement("deny", str(error), error.rule)
+        from ..boundary.network.hosts import matches
+
+        named = tuple(domain for domain in self._domains if domain != "*")
+        if found is None and any(matches(domain, str(host)) for domain in named):
+            return Judgement("allow", f"its domain is one of {RULE}", RULE_ALLOWED_DOMAIN)
+        return found
+
+
+def refuse_domain(outgoing: Outgoing, domains: tuple[str, ...], host: Host) -> None:
+    """Raise AddressRefused unless a host is in an allowed domain."""
+    from ..boundary.network.hosts import matches
+
+    if any(matches(domain, str(host)) for domain in domains) or outgoing.guard().allowed_domain(host):
+        return
+    listed = ", ".join(domains[:10]) or "none"
+    raise AddressRefused(f"{host} is no allowed domain ({listed}); the setting {RULE} allows one", RULE)
+
+
+def _output(answer: Answer, method: str, left_out: list[str]) -> ToolOutput:
+    body = describe(answer.headers.get("content-type"), answer.body)
+    lines = [f"Status: {answer.status}"]
+    if answer.final_url != answer.url and answer.final_url.rstrip("/") != answer.url.rstrip("/"):
+        lines.append(f"[redirected to {answer.final_url}]")
+    if left_out:
+        lines.append(f"[headers left out: {', '.join(left_out)}; credentials go as ${{secret:NAME}}]")
+    if answer.retry_after is not None:
+        lines.append(f"[the server asks to wait {answer.retry_after:.0f} s]")
+    if body.kind == "binary":
+        text = f"[{body.name}, {len(answer.body):,} bytes, not shown: it is no text]"
+    else:
+        text = safe(decode(answer.body, body.charset, markup=body.kind == "html"))
+    if answer.cut:
+        total = answer.headers.get("content-length", "")
+        known = total.isdigit() and "content-encoding" not in answer.headers
+        whole = f"{int(total):,} bytes total" if known else f"more than {len(answer.body):,} bytes"
+        text += f"\n[TRUNCATED — {whole}]"
+    said = "\n".join(lines)
+    return ToolOutput(f"{said}\n\n{text}", for_user=f"{method} {answer.final_url}: {answer.status}")

@@ -1,0 +1,31 @@
+"""Exa: https://docs.exa.ai/reference/search"""
+
+from __future__ import annotations
+
+import json
+
+from ...boundary.network.exchange import Answer, Request
+from .base import Asked, Provider, Result, results_of, text_of
+
+
+def request(asked: Asked) -> Request:
+    """POST with the key in a header of its own; `highlights` are what it has for descriptions."""
+    body = {"query": asked.query, "numResults": asked.count, "type": "auto", "contents": {"highlights": True}}
+    return Request(
+        "POST",
+        f"{asked.base}/search",
+        {"Content-Type": "application/json", "Accept": "application/json"},
+        {"x-api-key": asked.key},
+        json.dumps(body).encode(),
+    )
+
+
+def read(answer: Answer) -> list[Result]:
+    """`results` of the answer."""
+    return [
+        Result(text_of(row, "title") or text_of(row, "url"), text_of(row, "url"), text_of(row, "highlights", "summary"))
+        for row in results_of(answer, "results")
+    ]
+
+
+PROVIDER = Provider("exa", "https://api.exa.ai", request, read, variable="EXA_API_KEY", needs_key=True)
