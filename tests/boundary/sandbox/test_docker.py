@@ -252,7 +252,7 @@ def test_an_engine_that_does_not_answer_is_explained(said: str, expected: str, f
     fake.answer(info=(1, "", said))
     with pytest.raises(SandboxUnavailable, match=expected):
         select_sandbox(settings(), workspace)
-    assert expected in probe(settings())[0].detail
+    assert expected in probe(settings())[0].remedy
     fake.answer()
     assert made(workspace).name == "docker"  # it is asked again, and answers now
 

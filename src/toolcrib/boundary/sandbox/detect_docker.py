@@ -26,7 +26,8 @@ def findings(settings: DockerSettings) -> list[Finding]:
     try:
         engine = require(settings)
     except SandboxUnavailable as error:
-        return [Finding("docker", False, str(error))]
+        what, _, help_ = str(error).partition("\n")
+        return [Finding("docker", False, what, help_)]
     detail = f"{engine.label} ({engine.program})"
     if not settings.image:
         return [Finding("docker", False, f"{detail}; no image is set", 'sandbox.docker.image = "python:3.12-slim"')]
