@@ -8,10 +8,12 @@ what stands in an image: `strict` asks for every sink once anything untrusted wa
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
+from urllib.parse import unquote
 
 from ..core.context import ToolContext
 from ..core.errors import ConfigError
@@ -278,24 +280,40 @@ def _is_telling(token: str) -> bool:
     return len(token) >= LONG_TOKEN or _ADDRESS.search(token) is not None or sum(map(str.isdigit, token)) >= 4
 
 
+_UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+
+
 def _folded(text: str) -> str:
+    """The text as it is compared: no case, single blanks, wide letters as plain ones, nothing that does not show."""
+    if not text.isascii():  # whoever reads `evil.ex<soft hyphen>ample` writes it without
+        text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
     return " ".join(text.casefold().split())
 
 
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\d)")
+_HOST = re.compile(r"/*(?:[^/?#@\\]*@)?([\w-]+(?:\.[\w-]+)+)\.?(?::\d*)?(?=[/?#\\]|\Z)")
+_PARTS = re.compile(r"[=&?#]")
+
+
 def _tokens(text: str) -> frozenset[str]:
-    """Words, addresses, paths; of a URL or e-mail address the host as well, of a path the last name."""
+    """Words, addresses, paths; of a URL or e-mail address the host as well; what stands between `=`, `&` and `?`."""
+    if "%" in text and (decoded := unquote(text)) != text:
+        text = f"{text} {_folded(decoded)}"
     found: set[str] = set()
     for match in _TOKEN.finditer(text):
         token = match.group().strip(_TRIM)
         if not token:
             continue
         found.add(token)
-        if "://" in token:
-            found.add(re.split(r"[/?#]", token.split("://", 1)[1], maxsplit=1)[0].rpartition("@")[2])
-        elif "@" in token:
-            found.add(token.rpartition("@")[2])
-        if "=" in token:
-            found.update(piece.strip(_TRIM) for piece in token.split("=") if piece)
+        pieces = [token]
+        if "=" in token or "?" in token:
+            pieces += [piece for part in _PARTS.split(token) if (piece := part.strip(_TRIM))]
+            found.update(pieces)
+        for piece in pieces:
+            if "." in piece:
+                host = _HOST.match(piece, scheme.end() if (scheme := _SCHEME.match(piece)) else 0)
+                if host is not None:
+                    found.add(host[1])
     return frozenset(found)
 
 
@@ -312,11 +330,13 @@ def _source(shown: str, text: str) -> _Source:
 
 
 def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every string in arguments, and numbers as text, each with the parameter it stands in."""
+    """Every string in arguments, keys of maps among them, and numbers as text; each with the parameter it stands in."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):
         for key, item in cast("Mapping[Any, Any]", value).items():
+            if name:  # of a map, the model writes the keys, too
+                yield name, str(key)
             yield from _strings(item, str(key).casefold())
     elif isinstance(value, list | tuple):
         for item in cast("list[Any]", value):
