@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ..core.authorize import CallRequest, Grant
 from ..core.bound import Redact, map_texts
@@ -378,18 +378,19 @@ def _covers(tool: Tool, line: str) -> str:
 
 async def _ask_door(door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"]:
     try:
-        said = await door(asked)
+        said: Any = await door(asked)  # a host's own code: it may answer anything
     except Exception as error:
         log.exception("the approval door failed")
         return Decision(False, f"the approval door failed: {error}", approver="door")
     if said is None:
         return "cannot"
-    if isinstance(said, Decision) and isinstance(cast("Any", said.approve), bool):
-        return said if said.approver is not None else replace(said, approver="door")
     if said is True or said is False:  # nothing truthy passes for a yes
         return Decision(said, approver="door")
     if isinstance(said, Decision):
-        said = said.approve
+        answer: Any = said.approve
+        if answer is True or answer is False:
+            return said if said.approver is not None else replace(said, approver="door")
+        said = answer
     return Decision(False, f"the approval door answered {type(said).__name__}, not a bool or Decision", approver="door")
 
 
