@@ -197,6 +197,13 @@ def test_an_untrusted_file_can_only_refuse_and_ask(tmp_path: Path) -> None:
     assert not settings.trusted
 
 
+async def test_what_has_ended_is_told_of_by_any_name_of_its_tool(tmp_path: Path) -> None:
+    hook = {"action": "log", "tool": "shell", "file": str(tmp_path / "told.jsonl")}
+    async with opened(tmp_path, [hook], settings={"sandbox": {"backend": "none"}}) as box:
+        await box.call("exec", {"command": "true"})
+    assert json.loads((tmp_path / "told.jsonl").read_text())["tool"] == "exec"
+
+
 def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     end = time.monotonic() + seconds
     while not condition():

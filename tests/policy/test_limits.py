@@ -9,6 +9,7 @@ from typing import Any
 
 from toolcrib import Toolbox, ToolContext, tool
 from toolcrib.config import load_settings
+from toolcrib.core.tool import FunctionTool
 from toolcrib.policy.limits import CallLimits
 
 ran: list[str] = []
@@ -55,6 +56,14 @@ async def test_a_limit_by_tool(tmp_path: Path) -> None:
         assert not (await box.call("recall")).is_error
         assert not box.policy.clears(think)
         assert box.policy.clears(recall)
+
+
+def test_a_limit_by_another_name_of_the_tool() -> None:
+    named = FunctionTool(lambda args: None, name="exec", category="memory", names=("shell",))
+    limits = CallLimits(per_tool={"shell": 1})
+    assert limits.touches(named)
+    assert limits.count(named, ToolContext()) is None
+    assert "per_tool.shell" in (limits.count(named, ToolContext()) or "")
 
 
 async def test_concurrent_calls_do_not_slip_through(tmp_path: Path) -> None:

@@ -110,18 +110,19 @@ class Hooks:
         self._after = tuple(rule for rule in self.rules if rule.action in ("log", "notify"))
         self._events = events
         self._lock = threading.Lock()
+        self._names: dict[str, set[str]] = {}  # of the tools that were asked about: events have one name
         self.on_notice: Callable[[Notice], None] | None = None
 
     def touches(self, tool: Tool) -> bool:
         """Whether a call of this tool could be refused or asked about."""
-        names = _names(tool)
+        names = self._names_of(tool)
         return any(replace(rule, channels=()).is_for(names, str(tool.category), None) for rule in self._before)
 
     def judge(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """The strictest hook that refuses or asks, or None."""
         asks: list[Judgement] = []
         text: str | None = None
-        names = _names(tool)
+        names = self._names_of(tool)
         for number, rule in enumerate(self._before, 1):
             if not rule.is_for(names, str(tool.category), ctx.channel):
                 continue
@@ -135,6 +136,10 @@ class Hooks:
             asks.append(Judgement("ask", why, f"hook:ask:{number}"))  # by number: a yes to one is none to another
         return all_of(asks)
 
+    def _names_of(self, tool: Tool) -> set[str]:
+        names = self._names[tool.name] = _names(tool)
+        return names
+
     def listen(self, event: Any) -> None:
         """An event listener: tells of calls that have ended."""
         if type(event) is not CallFinished:
@@ -145,7 +150,7 @@ class Hooks:
         for rule in self._after:
             if (
                 outcome in rule.when
-                and rule.is_for((event.tool,), event.category, event.channel)
+                and rule.is_for(self._names.get(event.tool, {event.tool}), event.category, event.channel)
                 and rule.has(event.arguments)
             ):
                 self._tell(rule, event, outcome)

@@ -29,7 +29,7 @@ class CallLimits:
 
     def touches(self, tool: Tool) -> bool:
         """Whether calls of this tool are counted."""
-        return self.calls is not None or any(fnmatch.fnmatchcase(tool.name, name) for name in self.per_tool)
+        return self.calls is not None or any(_means(pattern, tool) for pattern in self.per_tool)
 
     def reset(self, session_id: str | None) -> None:
         """A user message came: a new run begins."""
@@ -46,11 +46,16 @@ class CallLimits:
         if self.calls is not None and run.calls > self.calls:
             return _over("calls", self.calls, "any tool", ctx)
         for pattern, most in self.per_tool.items():
-            if fnmatch.fnmatchcase(tool.name, pattern):
+            if _means(pattern, tool):
                 run.by_tool[pattern] = run.by_tool.get(pattern, 0) + 1
                 if run.by_tool[pattern] > most:
                     return _over(f"per_tool.{pattern}", most, tool.name, ctx)
         return None
+
+
+def _means(pattern: str, tool: Tool) -> bool:
+    """Whether a name in the settings is one that the tool goes by: `shell` is `exec`."""
+    return any(fnmatch.fnmatchcase(name, pattern) for name in (tool.name, *tool.names))
 
 
 def _over(setting: str, most: int, what: str, ctx: ToolContext) -> str:

@@ -402,6 +402,18 @@ def test_hints_of_a_server_only_tighten(room):
     assert room.verdict(room.rules(ask=[{"category": "destructive"}]), "deploy") == "ask"
 
 
+@pytest.mark.parametrize(
+    "rule", ["t(count:80)", {"tool": "t", "args": {"count": 80}}, {"tool": "t", "args": {"count": [8e1]}}]
+)
+def test_a_number_is_the_same_however_it_is_written(room, rule):
+    schema = {"type": "object", "properties": {"count": {"type": "number"}}}
+    rules = room.rules(deny=[rule])
+    for count in (80, 80.0):
+        assert rules.match(made("t", "messaging", schema), {"count": count}, EMPTY_CONTEXT).verdict == "deny"
+    for count in (8, 80.5, True, "80.0"):
+        assert rules.match(made("t", "messaging", schema), {"count": count}, EMPTY_CONTEXT) is None
+
+
 def test_labels_are_those_of_the_session(room):
     table = {"tool": "deploy", "labels": {"integrity": "untrusted"}, "reason": "it read strangers' words"}
     read = {"integrity": "untrusted", "confidentiality": "public"}

@@ -40,11 +40,16 @@ def _fits(wanted: Any, given: Any) -> bool:
     if given is None or isinstance(given, list | Mapping):
         return False
     choices = cast("list[Any]", wanted) if isinstance(wanted, list) else [wanted]
-    text = given if isinstance(given, str) else json.dumps(given)
+    text = given if isinstance(given, str) else _number(given)
     return any(
-        wildcard(_pieces(each), text) if isinstance(each, str) else json.dumps(each) == json.dumps(given)
+        wildcard(_pieces(each), text) if isinstance(each, str) else not isinstance(given, str) and _number(each) == text
         for each in choices
     )
+
+
+def _number(value: float) -> str:
+    """A number or boolean as text: 80 and 80.0 are one number to whoever gets them."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else json.dumps(value)
 
 
 @functools.lru_cache(4096)
