@@ -68,9 +68,8 @@ def test_no_at_the_terminal(cli: Cli, spawn: Spawn, answer: str) -> None:
         child.sendline("still needed")
         child.expect("denied by user approval. still needed")
     else:
-        child.send(answer)  # the end of input is no yes
-        child.expect("Why not")
-        child.sendline("")
+        child.send(answer)  # the end of input is no yes, and nobody is there to say why
+        child.expect("the input ended")
     assert _end(child) == 3
     assert path.exists()
 
@@ -295,6 +294,17 @@ def test_a_request_is_found_from_any_folder(cli: Cli, tmp_path: Path) -> None:
     cli("approvals", "approve", request, "-w", str(elsewhere))
     cli("call", "delete_file", "path=a.txt")
     assert "no approval request" in cli("approvals", "show", "ap_none", code=2).stderr
+
+
+def test_a_request_is_answered_from_the_home_directory(cli: Cli, tmp_path: Path) -> None:
+    """It holds the state folder, so it can be no workspace; a new terminal stands in it all the same."""
+    cli.write("a.txt", "x")
+    request = _pending(cli, "delete_file", "path=a.txt")
+    home = str(Path(cli.env["XDG_STATE_HOME"]).parent)
+    assert "--all" in cli("approvals", "-w", home, code=2).stderr
+    assert "a.txt" in cli("approvals", "show", request, "-w", home).stdout
+    cli("approvals", "approve", request, "-w", home)
+    cli("call", "delete_file", "path=a.txt")
 
 
 def test_answered_elsewhere_while_the_terminal_waits(cli: Cli, spawn: Spawn) -> None:

@@ -93,6 +93,8 @@ def test_filters_of_the_log(cli: Cli) -> None:
     assert tools("--session", "none") == []
     assert tools("--rule", "no such rule") == []
     assert cli("log", "--follow", "--until", "1d", code=2).stderr
+    assert "allow, ask, deny, none" in cli("log", "--verdict", "no", code=2).stderr
+    assert "network_read" in cli("log", "stats", "--category", "shel", code=2).stderr
 
 
 def test_stats(cli: Cli) -> None:

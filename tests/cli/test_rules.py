@@ -32,6 +32,8 @@ def test_mistakes_say_what_is_wrong(cli: Cli) -> None:
     assert "allow, ask or deny" in cli("rules", "add", "maybe", "Bash", code=2).stderr
     assert "must name the server" in cli("rules", "add", "allow", "mcp__*", code=2).stderr
     assert "not found" in cli("rules", "test", "nothing", code=2).stderr
+    assert "no tool here is meant by it" in cli("rules", "add", "deny", "Basch(rm *)").stderr
+    assert "warning" not in cli("rules", "add", "deny", "Bash(rm *)").stderr
 
 
 def test_a_denied_tool_is_not_listed_and_does_not_run(cli: Cli) -> None:

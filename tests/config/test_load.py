@@ -130,7 +130,7 @@ def test_variables_are_read_by_the_type_of_their_setting(place: Place) -> None:
             2,
             r"approval\.polcy: there is no such setting; did you mean 'policy'",
         ),
-        ('[approval]\nenabled = "yes"\n', 2, r'approval\.enabled: should be a valid boolean, not "yes"'),
+        ('[approval]\nenabled = "yes"\n', 2, r'approval\.enabled: should be true or false, not "yes"'),
         ("[sandbox.limits]\nopen_files = 0\n", 2, r"should be greater than or equal to 1, not 0"),
         ("[sandbox.limits]\nopen_files = true\n", 2, r"should be a valid integer, not true"),
         ("[approval]\ntimeout = nan\n", 2, r"approval\.timeout: should be a finite number"),

@@ -6,12 +6,13 @@ import getpass
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from ..core.errors import ConfigError
 from ..policy.answers import Answered, Remember, answer
 from ..policy.plain import one_line
 from ..policy.preview import visible
@@ -40,7 +41,10 @@ def listed(
             with _opened(path) as approvals:
                 rows += [{**row, "workspace": path.parent.name} for row in approvals.recent()]
     else:
-        state = options.state()
+        try:
+            state = options.state()
+        except ConfigError as error:
+            raise Usage(f"{error}; or list those of all workspaces with --all") from None
         with _opened(state.record_db) as approvals:
             rows = approvals.pending()
     if options.json:
@@ -158,9 +162,14 @@ def _who() -> str:
 
 @contextmanager
 def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, dict[str, Any]]]:
-    """A request, looked for in this workspace first and then in all others: ids are random, and one is enough."""
-    here = options.state().record_db
-    for path in dict.fromkeys([here, *_databases()]):
+    """A request, looked for in this workspace first and then in all others: ids are random, and one is enough.
+
+    The folder it is answered from need not be fit for a workspace: a new terminal stands in the home directory.
+    """
+    here: list[Path] = []
+    with suppress(ConfigError):
+        here = [options.state().record_db]
+    for path in dict.fromkeys([*here, *_databases()]):
         with _opened(path) as approvals:
             row = approvals.get(request_id)
             if row is not None:

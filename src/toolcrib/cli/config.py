@@ -41,7 +41,7 @@ def config(
         source = _source(key, settings.sources)
         if not changed or source:
             rows.append([key, f"= {_written(value)}", f"# {source or 'default'}"])
-    show.columns(rows, ("cyan", None, "dim"))
+    show.columns(rows, ("cyan", None, "dim"), widest=50)
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -25,11 +25,19 @@ _TOGETHER = 0.05  # seconds that a first question waits for those asked with it,
 _KEYS = {
     "once": "[y] yes, once   [n] no   [e] edit the arguments",
     "session": "[s] yes, and for this session as said above",
+    "same": "[s] yes, and the same again in this session",
     "rule": "[a] always: write that rule into my own settings",
 }
 _WHY = "[w] why, and all of it"
 _SHORT = {"once": "", "session": ", s", "rule": ", a"}
 _SCOPES: Mapping[str, Scope] = {"s": "session", "session": "session", "a": "rule", "always": "rule"}
+
+
+def _keys(request: ApprovalRequest) -> str:
+    """The answers there are, one or more a line."""
+    said = any(line.startswith("a yes for this session") for line in request.about_rule)
+    offered = [scope if scope != "session" or said else "same" for scope in request.scopes]
+    return "\n".join([*(_KEYS[each] for each in offered if each in _KEYS), _WHY])
 
 
 def terminal_door(pause: Callable[[], None] | None = None) -> TerminalDoor | None:
@@ -82,7 +90,7 @@ class TerminalDoor:
         show.say(text)
 
     async def _answer(self, request: ApprovalRequest) -> Decision:
-        keys = "\n".join([*(_KEYS[scope] for scope in request.scopes if scope in _KEYS), _WHY])
+        keys = _keys(request)
         while True:
             _forget_typed_ahead()  # what was typed before the question was seen is no answer to it
             word, _, rest = (await self._line(f"{keys}\nRun it? ")).strip().partition(" ")
@@ -125,7 +133,7 @@ class TerminalDoor:
         raw = os.read(fd, 4096)  # a terminal in its usual mode gives one line
         if not raw:
             print(file=sys.stderr)
-            return "n\n" if "Run it" in prompt else ""
+            return "n (the input ended)\n" if "Run it" in prompt else ""
         return raw.decode("utf-8", "replace")
 
     async def _edit(self, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..core.tool import ToolCategory
 from .options import Options, Usage
 
 _AGO = re.compile(r"(\d+)\s*([smhdw])")
@@ -41,6 +42,12 @@ def _declared(
     """The options, as typer reads them."""
 
 
+_KNOWN = {
+    "verdict": ("allow", "ask", "deny", "none"),
+    "category": tuple(str(category) for category in ToolCategory),
+    "label": ("trusted", "untrusted", "public", "private"),
+}
+
 _FILTERS = list(inspect.signature(_declared, eval_str=True).parameters.values())
 
 
@@ -51,6 +58,8 @@ def filtered(fn: Callable[..., int]) -> Callable[..., int]:
     @functools.wraps(fn)
     def run(options: Options, **given: Any) -> int:
         asked = {p.name: given.pop(p.name) for p in _FILTERS}
+        for name, known in _KNOWN.items():
+            _hold_to(name, asked[name], known)
         asked["session_id"] = asked.pop("session")
         asked |= {name: read_time(asked[name]) for name in ("since", "until")}
         return fn(options, {name: value for name, value in asked.items() if value is not None}, **given)
@@ -60,6 +69,12 @@ def filtered(fn: Callable[..., int]) -> Callable[..., int]:
     del run.__wrapped__  # or its signature would be read, not this one
     run.__signature__ = inspect.Signature([own[0], *both])  # pyright: ignore[reportAttributeAccessIssue]
     return run
+
+
+def _hold_to(name: str, given: str | None, known: tuple[str, ...]) -> None:
+    """Refuse a value that no row can have: an empty list would look like an answer. `*` stands for anything."""
+    if given is not None and "*" not in given and given not in known:
+        raise Usage(f"--{name} takes {', '.join(known)}, got {given!r}")
 
 
 def read_time(text: str | None) -> float | None:

@@ -35,7 +35,7 @@ def listed(options: Options) -> int:
         show.out_json({"rules": [_as_json(rule) for rule in rules], "warnings": warnings, "ignored": ignored})
         return OK
     rows = [[rule.verdict, rule.shown, rule.source.layer, rule.source.where] for rule in rules]
-    show.columns(rows, ("verdict", None, "dim", "dim"))
+    show.columns(rows, ("verdict", None, "dim", "dim"), widest=50)
     if not rules:
         show.say("No rules: the mode and the judgement of each call decide. See `toolcrib rules add --help`.")
     for warning in warnings:
@@ -93,6 +93,10 @@ def added(
 
     path = remember(None if user else _workspace(options), _verdict(verdict), rule)
     show.say(f"Wrote {verdict} {rule} to {path}.")
+    with options.open(options.settings(quiet=True)) as box:
+        for warning in box.rules.warnings(box.registry):
+            if warning.startswith(f"{verdict} {rule.strip()} ("):
+                show.warn(warning)
     return OK
 
 

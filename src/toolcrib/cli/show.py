@@ -59,12 +59,23 @@ def error(text: str) -> None:
     print(paint("toolcrib: ", "red", sys.stderr) + _still(text), file=sys.stderr)
 
 
-def columns(rows: Sequence[Sequence[str]], styles: Sequence[str | None] = (), *, stream: TextIO | None = None) -> None:
-    """Rows in columns; the last one is cut at the width of the terminal, and not at all where there is none."""
+def columns(
+    rows: Sequence[Sequence[str]],
+    styles: Sequence[str | None] = (),
+    *,
+    stream: TextIO | None = None,
+    widest: int | None = None,
+) -> None:
+    """Rows in columns; the last one is cut at the width of the terminal, and not at all where there is none.
+
+    With `widest` a cell that is longer than that many characters shifts its own row alone, and nothing is cut.
+    """
     target = stream or sys.stdout
     rows = [[one_line(cell.replace("\n", " ").replace("\t", " ")) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
-    room = shutil.get_terminal_size().columns if target.isatty() else 0
+    if widest is not None:
+        widths = [min(width, widest) for width in widths]
+    room = shutil.get_terminal_size().columns if target.isatty() and widest is None else 0
     for row in rows:
         used = sum(widths[:-1]) + 2 * (len(widths) - 1)
         last = row[-1] if not room or used + len(row[-1]) <= room else row[-1][: max(8, room - used - 1)] + "…"

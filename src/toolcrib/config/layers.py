@@ -141,6 +141,14 @@ def check(values: Mapping[str, Any], name: str, shaped: Shaped, layer: Layer | N
         raise ConfigError("\n".join(dict.fromkeys(lines))) from None
 
 
+_KINDS = {
+    "model_type": "should be a table of settings",
+    "dict_type": "should be a table of settings",
+    "list_type": "should be a list",
+    "bool_type": "should be true or false",
+}
+
+
 def _explain(error: Any, name: str, shaped: Shaped, layer: Layer | None) -> str:
     path = tuple(str(part) for part in error["loc"])
     spelled = one_line(".".join(shaped.original(path)))
@@ -156,7 +164,9 @@ def _explain(error: Any, name: str, shaped: Shaped, layer: Layer | None) -> str:
         return f"{where}: {spelled}: is {shown}; it can be {words}{hint}"
     if error["type"] == "extra_forbidden":
         return f"{where}: {spelled}: there is no such setting"
-    wanted = str(error["msg"]).replace("Input should be", "should be").removeprefix("Value error, ")
+    if error["type"] == "value_error":  # ours: the sentence is whole
+        return f"{where}: {spelled}: {str(error['msg']).removeprefix('Value error, ')}"
+    wanted = _KINDS.get(error["type"]) or str(error["msg"]).replace("Input should be", "should be")
     return f"{where}: {spelled}: {wanted}, not {shown}"
 
 

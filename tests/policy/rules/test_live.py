@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib import Toolbox
+from toolcrib import ConfigError, Toolbox
 from toolcrib.policy.approval import Decision
 
 
@@ -28,6 +28,13 @@ async def test_a_rule_counts_from_the_next_call_on(work):
         assert "read_file" not in {body["name"] for body in box.definitions("mcp")}
         assert box.rules.remove(rule.text)
         assert box.rules.remove("read_file")
+        assert not (await box.call("read_file", {"path": "a.txt"})).is_error
+
+
+async def test_a_verdict_that_is_none_is_refused_at_once(work):
+    async with Toolbox.open(work) as box:
+        with pytest.raises(ConfigError, match="allow, ask or deny"):
+            box.rules.add("Read(a.txt)", "permit")
         assert not (await box.call("read_file", {"path": "a.txt"})).is_error
 
 

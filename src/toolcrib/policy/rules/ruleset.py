@@ -82,6 +82,8 @@ class RuleSet:
 
     def add(self, rule: Rule | str | Mapping[str, Any], verdict: Verdict = "allow", layer: str = "session") -> Rule:
         """A further rule, at once. Raises ConfigError where it makes no sense or could match nothing."""
+        if verdict not in VERDICTS:
+            raise ConfigError(f"{verdict!r}: a rule can allow, ask or deny")
         parsed = rule if isinstance(rule, Rule) else parse_rule(rule, verdict, Source(layer))
         why = why_never(parsed)
         if why is not None:
