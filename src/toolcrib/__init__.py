@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Violation,
     )
     from .core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
+    from .core.labels import Labels
     from .core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
     from .core.pipeline import Hook, Middleware, ToolCall
     from .core.pipeline import ToolCall as ToolCallRequest
@@ -51,6 +52,7 @@ _HOMES = {
     "core.events": (
         "ApprovalRequested", "ApprovalResolved", "CallFinished", "CallProgress", "CallStarted", "EventStream",
     ),
+    "core.labels": ("Labels",),
     "core.output": ("AudioBlock", "ContentBlock", "ImageBlock", "ResourceBlock", "TextBlock", "ToolOutput"),
     "core.pipeline": ("Hook", "Middleware", "ToolCall"),
     "core.registry": ("ToolRegistry", "default_registry", "tool_registry"),
@@ -65,7 +67,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [  # every name is in _HOMES; a test holds the two together
     "AddressRefused", "ApprovalExpired", "ApprovalRequest", "ApprovalRequested", "ApprovalResolved", "AudioBlock",
     "BaseTool", "CallFinished", "CallProgress", "CallStarted", "ConfigError", "ContentBlock", "Decision",
-    "EventStream", "FunctionTool", "Hook", "ImageBlock", "InvalidArguments", "Judgement", "Middleware",
+    "EventStream", "FunctionTool", "Hook", "ImageBlock", "InvalidArguments", "Judgement", "Labels", "Middleware",
     "OutsideWorkspace", "Policy", "ResourceBlock", "SandboxUnavailable", "TextBlock", "Tool", "ToolCall",
     "ToolCallRequest", "ToolCategory", "ToolConflictError", "ToolContext", "ToolDefinitionError", "ToolError",
     "ToolExecutionDenied", "ToolNotFoundError", "ToolOutput", "ToolRegistry", "Toolbox", "ToolcribError",
