@@ -106,13 +106,13 @@ async def _checker(options: Options, bare: bool) -> AsyncGenerator[Checker]:
 def _bare_checker(options: Options) -> Generator[Checker]:
     """The built-in tools over a folder and nothing behind them: no file is made or read, no sandbox looked for."""
     from ..boundary.workspace import Workspace
+    from ..builtin.default_tools import default_tools
     from ..core.context import ToolContext
     from ..core.errors import SandboxUnavailable
     from ..core.registry import ToolRegistry
     from ..policy.check import Checker
     from ..record.journal import Journal
     from ..record.state import StateFolder
-    from ..toolbox import default_tools
 
     def no_sandbox() -> NoReturn:
         raise SandboxUnavailable("a check runs nothing")

@@ -17,7 +17,7 @@ from . import show
 if TYPE_CHECKING:
     from ..config import Settings
     from ..record.state import StateFolder
-    from ..toolbox import Opening
+    from ..toolbox.opening import Opening
 
 OK, FAILED, USAGE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
 

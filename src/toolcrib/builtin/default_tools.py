@@ -1,0 +1,113 @@
+"""All built-in tools over one workspace, and what they need where it is not given."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from ..boundary.filesystems import may_hang
+from ..boundary.sandbox import SandboxSettings, select_sandbox
+from ..boundary.workspace import Workspace
+from ..core.tool import Tool
+from ..record.journal import Journal
+from ..record.state import StateFolder
+from .search import SearchTools
+from .shell import ShellTools
+from .web_tools import web_tools
+from .workspace_tools import file_tools
+
+if TYPE_CHECKING:
+    from ..boundary.capture import SpillWriter
+    from ..boundary.network.guard import Guard
+    from ..boundary.sandbox import Sandbox
+    from ..policy.secrets.grants import Secrets
+    from ..policy.secrets.redact import Redactor
+    from ..record.spill import Spill
+    from .command_rules import CommandRules
+    from .listing import Hider
+    from .outgoing import Gate
+    from .web_tools import WebSettings
+
+
+def default_tools(
+    workspace: Workspace | str | os.PathLike[str],
+    *,
+    journal: Journal | None = None,
+    spill: Spill | None = None,
+    sandbox: Callable[[], Sandbox] | None = None,
+    env: Iterable[str] = (),
+    secrets: Secrets | None = None,
+    redactor: Redactor | None = None,
+    ripgrep: str | None = None,
+    closers: list[Callable[[], object]] | None = None,
+    rules: CommandRules | None = None,
+    hider: Hider | None = None,
+    network: Callable[[], Guard] | None = None,
+    web: WebSettings | None = None,
+    gate: Gate | None = None,
+    missing: list[tuple[str, str]] | None = None,
+) -> list[Tool]:
+    """The built-in tools over a workspace: files, search, shell and web, for a registry of one's own.
+
+    What is not given is made: the journal in the workspace's state folder, the platform's sandbox, a guard that lets
+    requests go to public addresses. Tools that need what is not installed are left out and named in `missing`.
+    `redactor` keeps secrets out of what commands print and their masks out of files. `closers` gets what ends
+    background sessions and closes what was made. A `Toolbox` does all this and has a policy, too.
+    """
+    made: list[Callable[[], object]] = []
+    if not isinstance(workspace, Workspace):
+        workspace = Workspace(workspace)
+        made.append(workspace.close)
+    root = workspace.root
+    state = StateFolder.for_workspace(root) if journal is None else journal.folder
+    if journal is None:
+        journal = Journal(state, workspace)
+        made.append(journal.close)
+    if sandbox is None:
+        settings = SandboxSettings(hidden=(state.path,))
+        sandbox = functools.cache(lambda: select_sandbox(settings, root))
+    shell = ShellTools(
+        workspace, sandbox, env=env, open_spill=_open_spill(spill, redactor), secrets=secrets,
+        redact=None if redactor is None else redactor.redact,
+        move_to_trash=journal.move_to_trash,
+        rules=rules,
+    )  # fmt: skip
+    if closers is not None:
+        closers += [*made, shell.close]
+    web_made = web_tools(
+        network or functools.cache(_public_only), web, gate=gate, secrets=secrets, redactor=redactor,
+        keep=None if spill is None else spill.keep, missing=missing, closers=closers,
+    )  # fmt: skip
+    lost_by = None if redactor is None else functools.partial(_lost_by, redactor)
+    tools = [
+        *file_tools(workspace, journal, hider=hider, lost_by=lost_by),
+        *SearchTools(workspace, ripgrep=ripgrep, hider=hider).tools(),
+        *shell.tools(),
+    ]  # fmt: skip
+    if any(may_hang(each.path) for each in workspace.roots()):
+        for tool in tools:  # their judges look at files
+            tool.judge_blocks = True
+    return [*tools, *web_made]
+
+
+def _public_only() -> Guard:
+    from ..boundary.network.guard import Guard
+
+    return Guard()
+
+
+def _lost_by(redactor: Redactor, current: str, new: str) -> str | None:
+    from ..policy.secrets.masks import lost_by
+
+    return lost_by(redactor, current, new)
+
+
+def _open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillWriter] | None:
+    """How commands' long outputs are kept: without the secrets in them."""
+    if spill is None or redactor is None:
+        return spill.open if spill is not None else None
+    from ..policy.secrets.stream import RedactingWriter
+
+    return lambda call_id, name: RedactingWriter(spill.open(call_id, name), redactor)

@@ -1,0 +1,48 @@
+"""The three ways to open a toolbox: `await`, `async with`, and plain `with`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .toolbox import Toolbox
+
+
+class Opening:
+    """What `Toolbox.open` returns: await it, or enter it with `async with` or `with`. Nothing happens before that.
+
+    `make` makes a toolbox, or raises; `begin` starts what one on a running loop has besides.
+    """
+
+    def __init__(self, make: Callable[[], Toolbox], begin: Callable[[Toolbox], None]) -> None:
+        self._make, self._begin = make, begin
+        self._box: Toolbox | None = None
+
+    def now(self) -> Toolbox:
+        """Open it here and now, without a loop; the caller closes it."""
+        return self._make()
+
+    async def _open(self) -> Toolbox:
+        box = self._make()
+        self._begin(box)
+        return box
+
+    def __await__(self) -> Generator[Any, Any, Toolbox]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Toolbox:
+        self._box = await self._open()
+        return self._box
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._box is not None:
+            await self._box.aclose()
+
+    def __enter__(self) -> Toolbox:
+        self._box = self.now()
+        return self._box
+
+    def __exit__(self, *_: object) -> None:
+        if self._box is not None:
+            self._box.close()
