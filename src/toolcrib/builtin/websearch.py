@@ -152,6 +152,8 @@ class WebSearch:
 
     async def _asked(self, provider: Provider, query: str, count: int, *, first: bool) -> Asked:
         """The request's parts, its key among them. Raises ToolError where something is missing."""
+        from .search_providers import Asked
+
         settings = self._settings
         own = first and bool(settings.providers)
         base = (settings.base if own else None) or self._bases.get(provider.name) or provider.base

@@ -25,7 +25,7 @@ TRY_AGAIN = frozenset({429, 503})
 TRIES = 3
 LONGEST_PAUSE = 10.0  # seconds; a server that wants more is told to the model instead of waited for
 YIELD_EVERY = 256 * 1024  # decoded bytes after which the loop gets its turn
-MOST_WORK = 4  # times the limit: what may be unpacked on the way to a body of that size
+MOST_WORK = 4  # times the limit: how many bytes may come in for a body of that size
 
 Hop = Callable[["Target"], Awaitable[None] | None]
 """Asked before each request, the first included. Raises ToolError for a target that it must not go to."""
@@ -183,9 +183,6 @@ async def _body(got: httpx2.Response, most: int) -> tuple[bytes, bool]:
     kept = bytearray()
     wire = turn = 0
     async for part in got.aiter_raw():
-        wire += len(part)
-        if wire > MOST_WORK * most:
-            return bytes(kept), True
         for piece in decode(part):
             kept += piece
             if len(kept) > most:
@@ -194,6 +191,9 @@ async def _body(got: httpx2.Response, most: int) -> tuple[bytes, bool]:
             if len(kept) - turn > YIELD_EVERY:
                 turn = len(kept)
                 await asyncio.sleep(0)
+        wire += len(part)
+        if wire > MOST_WORK * most:  # it decodes to next to nothing
+            return bytes(kept), True
     return bytes(kept), False
 
 
