@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .builtin.default_tools import default_tools
     from .core.batch import to_call
     from .core.context import ToolContext, current_context
     from .core.errors import (
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
     from .core.verdict import Judgement
     from .policy.approval import ApprovalRequest, Decision
     from .policy.policy import Policy
-    from .toolbox import Toolbox, default_tools
+    from .toolbox import Toolbox
 
 _HOMES = {
+    "builtin.default_tools": ("default_tools",),
     "core.batch": ("to_call",),
     "core.context": ("ToolContext", "current_context"),
     "core.errors": (
@@ -60,7 +62,7 @@ _HOMES = {
     "core.verdict": ("Judgement",),
     "policy.approval": ("ApprovalRequest", "Decision"),
     "policy.policy": ("Policy",),
-    "toolbox": ("Toolbox", "default_tools"),
+    "toolbox": ("Toolbox",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
