@@ -294,6 +294,7 @@ def test_a_request_is_found_from_any_folder(cli: Cli, tmp_path: Path) -> None:
     cli("approvals", "approve", request, "-w", str(elsewhere))
     cli("call", "delete_file", "path=a.txt")
     assert "no approval request" in cli("approvals", "show", "ap_none", code=2).stderr
+    assert "no approval request" in cli("approvals", "show", "ap_\udcff", code=2).stderr
 
 
 def test_a_request_is_answered_from_the_home_directory(cli: Cli) -> None:

@@ -40,6 +40,7 @@ def test_log(cli: Cli) -> None:
     assert [r["kind"] for r in cli.json("log", rows[0]["call_id"], "--json")] == ["intent", "outcome"]
     assert cli("log", "nope", code=1).stderr
     assert "is no time" in cli("log", "--since", "soon", code=2).stderr
+    assert "Traceback" not in cli("log", "-n", "9" * 30, code=2).stderr
 
 
 def test_follow(cli: Cli) -> None:

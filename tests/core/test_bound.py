@@ -147,3 +147,14 @@ def test_without_a_place_to_spill_it_says_so() -> None:
 def test_an_output_that_is_fine_stays_the_same_object() -> None:
     output = ToolOutput("fine", for_user="fine")
     assert bound(output, 100, "c") is output
+
+
+@pytest.mark.parametrize("around", [b"", b"\xff", b"\x89PNG\r\n\x00", b"\xc3"])
+def test_a_secret_between_bytes_that_are_no_text_is_taken_out(around: bytes) -> None:
+    def redact(text: str) -> str:
+        return text.replace("SECRET", "***")
+
+    output = ToolOutput("x", content=(ResourceBlock("u", data=around + b"SECRET" + around),))
+    block = bound(output, 1000, "c", None, redact).content[0]
+    assert isinstance(block, ResourceBlock)
+    assert block.data == around + b"***" + around

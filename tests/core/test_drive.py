@@ -54,3 +54,23 @@ async def test_a_question_that_nobody_answers_ends(monkeypatch):
     monkeypatch.setattr(drive, "ASK_SECONDS", 0.1)
     output = await ToolRegistry([colour]).execute("colour", {}, asker(60))
     assert output.error_kind == "timeout"
+
+
+async def test_what_a_tool_asks_a_person_holds_no_secrets():
+    seen = []
+
+    async def ask(question, options=()):
+        seen.append((question, list(options)))
+        return options[0]
+
+    @tool(category="memory")
+    async def choose(ctx: ToolContext) -> str:
+        """Ask somebody."""
+        assert ctx.ask is not None
+        return await ctx.ask("is SECRET right?", ["SECRET", "no"])
+
+    registry = ToolRegistry([choose])
+    registry.pipeline.redact = lambda text: text.replace("SECRET", "***")
+    output = await registry.execute("choose", {}, ToolContext(ask=ask))
+    assert seen == [("is *** right?", ["***", "no"])]
+    assert output.for_llm == "***"

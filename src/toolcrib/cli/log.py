@@ -24,7 +24,7 @@ HELP = {"help_option_names": ["-h", "--help"]}
 
 _COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
 
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The latest so many.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=2**31, help="The latest so many.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on as calls come, until Ctrl-C.")]
 Unfinished = Annotated[
     bool, typer.Option("--unfinished", help="Calls that never ended: cut off with their process, or running.")

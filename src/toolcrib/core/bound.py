@@ -165,13 +165,10 @@ def _measure(block: ImageBlock | AudioBlock | ResourceBlock, redact: Redact | No
 
 
 def _resource_without_secrets(block: ResourceBlock, redact: Redact) -> ResourceBlock:
-    """The name and what it holds; bytes only where they are text."""
+    """The name and what it holds, also between bytes that are no text: each of those comes back as it was."""
     data = block.data
     if data is not None:
-        try:
-            data = redact(data.decode("utf-8")).encode("utf-8")
-        except UnicodeDecodeError:
-            pass
+        data = redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     text = None if block.text is None else redact(block.text)
     name = None if block.name is None else redact(block.name)
     return replace(block, uri=redact(block.uri), text=text, data=data, name=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import types
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -74,12 +74,15 @@ class _Clock:
 
 
 class Asking:
-    """Stops the clock of one call while its tool asks a person something (`ToolContext.ask`)."""
+    """Stops the clock of one call while its tool asks a person something (`ToolContext.ask`).
 
-    __slots__ = ("_ask", "_clock", "_questions")
+    `clean` takes secrets out of what the person is shown.
+    """
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    __slots__ = ("_ask", "_clean", "_clock", "_questions")
+
+    def __init__(self, ask: Ask, clean: Callable[[str], str] | None = None) -> None:
+        self._ask, self._clean = ask, clean
         self._questions = 0
         self._clock: _Clock | None = None
 
@@ -88,6 +91,8 @@ class Asking:
         if self._questions == 1 and self._clock is not None:
             self._clock.pause()
         try:
+            if self._clean is not None:
+                question, options = self._clean(question), [self._clean(option) for option in options]
             return await self._ask(question, options)
         finally:
             self._questions -= 1

@@ -498,7 +498,7 @@ class Pipeline:
             own.__dict__["secret_of"] = None if self.secrets is None else functools.partial(self.secrets, tool)
         asking = None
         if own.ask is not None:  # a person's time is not the tool's
-            asking = own.__dict__["ask"] = Asking(own.ask)
+            asking = own.__dict__["ask"] = Asking(own.ask, None if self.redact is None else self._told)
         token = _current.set(own)
         watched = self.watchers
         if watched:

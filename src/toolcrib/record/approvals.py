@@ -43,6 +43,8 @@ class Approvals:
 
     def get(self, request_id: str) -> dict[str, Any] | None:
         """One request, or None."""
+        if not request_id.isascii():  # typed by somebody; half a character would be an error of SQLite's
+            return None
         self._expire()
         with self._lock:
             row = self._connection.execute("SELECT * FROM approval WHERE id = ?", [request_id]).fetchone()
