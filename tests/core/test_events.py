@@ -55,7 +55,7 @@ async def test_nothing_is_built_when_nobody_listens(monkeypatch: pytest.MonkeyPa
     def refuse(*_: Any) -> None:
         raise AssertionError("an event was built")
 
-    for name in ("CallStarted", "CallFinished", "CallProgress"):
+    for name in ("CallStarted", "CallFinished", "finished", "CallProgress"):
         monkeypatch.setattr(pipeline, name, refuse)
     reg = registry()
     assert (await reg.execute("t")).for_llm == "got 1"

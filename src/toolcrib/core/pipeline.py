@@ -25,7 +25,7 @@ from .bound import Redact, Spill, bound, map_texts, safe
 from .context import EMPTY_CONTEXT, ToolContext, _current  # pyright: ignore[reportPrivateUsage]
 from .drive import NOT_STARTED, Asking, TimedOut, drive
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
-from .events import CallFinished, CallProgress, CallStarted, EventStream
+from .events import CallFinished, CallProgress, CallStarted, EventStream, finished
 from .gate import Gate
 from .labels import Labels
 from .output import ToolOutput, plain_output, with_labels
@@ -289,12 +289,12 @@ class Pipeline:
         trace: _Trace,
     ) -> None:
         grant = trace.grant
-        verdict = _verdict(output)
         self.events.emit(
-            CallFinished(
-                call_id, tool.name, tool.category, text, ctx.session_id, started, time.perf_counter() - begun, output,
-                verdict, grant.rule if grant else output.meta.get("rule"), grant.approver if grant else None,
-                ctx.channel, tool.is_read_only,
+            finished(
+                call_id=call_id, tool=tool.name, category=tool.category, arguments=text, session_id=ctx.session_id,
+                time=started, duration=time.perf_counter() - begun, output=output, verdict=_verdict(output),
+                rule=grant.rule if grant else output.meta.get("rule"), approver=grant.approver if grant else None,
+                channel=ctx.channel, read_only=tool.is_read_only,
             )
         )  # fmt: skip
 
@@ -496,7 +496,7 @@ class Pipeline:
             self._report_progress(own, tool)
         if self.secrets is not None or own.secret_of is not None:
             own.__dict__["secret_of"] = None if self.secrets is None else functools.partial(self.secrets, tool)
-        asking = None
+        made = asking = None
         if own.ask is not None:  # a person's time is not the tool's
             asking = own.__dict__["ask"] = Asking(own.ask, None if self.redact is None else self._told)
         token = _current.set(own)
@@ -529,7 +529,7 @@ class Pipeline:
                     and len(result) <= tool.max_output
                 ):
                     return plain_output(result if result.isprintable() else safe(result))
-                output = plain_output(result)
+                made = output = plain_output(result)
             else:
                 output = result if type(result) is ToolOutput else wrap(result)
             if tool.output_schema is not None and not output.is_error:
@@ -565,7 +565,7 @@ class Pipeline:
             labels = output.labels if self.flow is None else self.flow.label(tool, kwargs, output, own)
             output = bound(output, tool.max_output, call_id, self.spill, self.redact)
             if labels is not output.labels:
-                output = with_labels(output, labels)
+                output = with_labels(output, labels, made)
         except Exception as error:
             log.exception("the output of %s could not be bounded", tool.name)
             output = withheld(tool, error)

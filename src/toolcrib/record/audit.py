@@ -58,6 +58,7 @@ class Audit:
     def __init__(self, path: Path | str, keep: retention.Retention | None = None) -> None:
         self.path = Path(path)
         self._connection = connect(path, timeout=0)
+        self._cursor = self._connection.cursor()  # for intents
         weakref.finalize(self, self._connection.close)  # one that nobody closed
         self._lock = threading.Lock()
         self._rows: deque[chain.Row] = deque()
@@ -87,14 +88,14 @@ class Audit:
         A grant that names a stored approval uses it up in the same transaction, synced to the disk; one that is used
         up or expired already raises ToolExecutionDenied.
         """
-        ctx = request.ctx
-        redact = self.redact
+        ctx, tool, redact, rule = request.ctx, request.tool, self.redact, grant.rule
         text = request.told
         if text is None:
             text = request.text if redact is None else _redacted(redact, request.text)
-        text = _cut(text)
-        rule = grant.rule if redact is None or grant.rule is None else _redacted(redact, grant.rule)
-        tool = request.tool
+        if len(text) > MAX_ARGUMENTS:
+            text = _cut(text)
+        if rule is not None and redact is not None:
+            rule = _redacted(redact, rule)
         row = (  # in the order of chain.COLUMNS
             "intent", time.time(), request.call_id, tool.name, str(tool.category), "allow", ctx.session_id, ctx.channel,
             text, rule, None, None, None, None, None, grant.approver, None, grant.approval_id,
@@ -115,7 +116,7 @@ class Audit:
     def _append_intent(self, row: chain.Row) -> None:
         with self._lock:
             try:
-                self._head = chain.append_next(self._connection, self._head, row)
+                self._head = chain.append_next(self._cursor, self._head, row)
             except sqlite3.IntegrityError:  # another process, or another connection of ours, has appended
                 with transaction(self._connection):
                     head = chain.append(self._connection, [row])
@@ -176,9 +177,10 @@ class Audit:
         if redact is not None and rule is not None:
             rule = _redacted(redact, rule)
         labels = output.labels
+        duration = int(event.duration * 1e7) / 1e7  # seven decimals: more cost a microsecond when they are hashed
         self._rows.append((
             "outcome", float(event.time), event.call_id, event.tool, str(event.category), event.verdict,
-            event.session_id, event.channel, arguments, rule, float(event.duration), len(output.for_llm),
+            event.session_id, event.channel, arguments, rule, duration, len(output.for_llm),
             output.error_kind or ("tool" if output.is_error else "ok"),
             None if labels is None else _LABELS.get(id(labels)) or _encoded(labels),
             intent, event.approver, error, None,

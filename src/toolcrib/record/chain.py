@@ -10,11 +10,11 @@ Dropped beginnings (retention.py) are stated by a row of the chain itself.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import compress
 from json import encoder
 from operator import is_not
@@ -84,7 +84,8 @@ def content(values: Sequence[Any]) -> str:
 
 def link(previous: bytes, values: Sequence[Any]) -> bytes:
     """The hash of a row that stands behind the one with the hash `previous`."""
-    return hashlib.sha256(previous + content(values).encode("ascii")).digest()
+    text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # content(): a call less
+    return sha256(previous + text.encode("ascii")).digest()
 
 
 def head(connection: sqlite3.Connection) -> Head:
@@ -108,13 +109,13 @@ def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
     return Head(seq, digest)
 
 
-def append_next(connection: sqlite3.Connection, last: Head, row: Row) -> Head:
+def append_next(cursor: sqlite3.Connection | sqlite3.Cursor, last: Head, row: Row) -> Head:
     """Append one row behind `last` as a transaction of its own. IntegrityError if `last` is not the end any more."""
     values = (last[0] + 1, *row)
     digest = link(last[1], values)
     shape = _shape(values)
     # A bytearray: sqlite3 looks for an adapter of each `bytes`, which takes a microsecond.
-    connection.execute(_insert_next(shape), (*compress(values, shape), bytearray(digest)))
+    cursor.execute(_insert_next(shape), (*compress(values, shape), bytearray(digest)))
     return Head(values[0], digest)
 
 
