@@ -452,6 +452,17 @@ async def test_a_session_yes_to_one_question_silences_no_other(world):
     assert w.done == list("abcdef")
 
 
+async def test_without_a_session_a_yes_for_it_is_for_the_same_caller_alone(world):
+    seen = []
+    w = world(door=door(Decision(True, scope="session"), seen))
+    for chat in "1122":
+        await w.wipe(chat, channel="telegram", chat_id=chat)
+    assert len(seen) == 2
+    w.approver.forget(None)
+    await w.wipe("1", channel="telegram", chat_id="1")
+    assert len(seen) == 3
+
+
 async def test_labels_ask_each_time(world):
     class Flow:
         def question(self, tool, arguments, ctx):

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from ..core.authorize import CallRequest, Grant
 from ..core.bound import Redact, map_texts
+from ..core.context import ToolContext
 from ..core.errors import InvalidArguments
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
 from ..core.output import ToolOutput
@@ -82,13 +83,15 @@ class Approver:
         self.store, self.door, self.events, self.timeout = store, door, events, timeout
         self.suggest, self.remember = suggest, remember
         self._at_intent, self._settle, self._redact, self._workspace = at_intent, settle, redact, workspace
-        self._granted: dict[str | None, set[tuple[str | None, str]]] = {}
+        self._granted: dict[str, set[tuple[str | None, str]]] = {}
         self._token = secrets.token_hex(4)
         self._last = 0.0
 
     def forget(self, session_id: str | None) -> None:
         """A session is over: drop what was granted for it. What was asked in it is for its caller's next one."""
-        self._granted.pop(session_id, None)
+        over = [key for key in self._granted if key == session_id or (session_id is None and key.startswith("\0"))]
+        for key in over:
+            del self._granted[key]
         if self.store is not None and session_id is not None:
             self.store.release(self._process(), session_id)
 
@@ -100,7 +103,7 @@ class Approver:
 
     def has_granted(self, request: CallRequest, rule: str | None, *, fixed: bool = False) -> bool:
         """Whether a yes for this session covers the call, as far as `rule` asks about it."""
-        granted = self._granted.get(request.ctx.session_id)
+        granted = self._granted.get(_conversation(request.ctx))
         if not granted:
             return False
         line = self.suggest(request.tool, request.arguments) or ""
@@ -343,7 +346,7 @@ class Approver:
             arguments = CallRequest(request.call_id, request.tool, text, request.ctx).arguments
         reach = _covers(request.tool, self.suggest(request.tool, arguments) or "")
         if reach:
-            self._granted.setdefault(request.ctx.session_id, set()).add((asked_by, reach))
+            self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
 
     def _denied(self, request: CallRequest, request_id: str, reason: str, rule: str | None) -> ToolOutput:
         text = f"Tool {request.tool.name!r} was denied by user approval. {reason}".rstrip()
@@ -366,6 +369,11 @@ class Approver:
     def _emit(self, event: ApprovalRequested | ApprovalResolved) -> None:
         if self.events is not None and self.events.listeners:
             self.events.emit(event)
+
+
+def _conversation(ctx: ToolContext) -> str:
+    """Whom a yes for the session is for: the session; without one, whoever calls from that same place."""
+    return ctx.session_id if ctx.session_id is not None else f"\0{caller_of(ctx)}"
 
 
 def _asked_by(rule: str | None, fixed: bool) -> str | None:
