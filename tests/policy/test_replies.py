@@ -104,3 +104,10 @@ def test_the_first_answer_counts(approvals):
 def test_a_request_that_nobody_knows(approvals):
     assert "no approval request" in answer_reply(approvals, "yes ap_0000000000", "chat:ann")
     assert answer_reply(approvals, "good morning", "chat:ann") is None
+
+
+def test_letters_that_only_look_like_ours_and_endless_nesting_are_taken_calmly():
+    reply = parse_reply("\u017fession ap_1a2b3c4d5e")  # a long s
+    assert reply is not None and reply.decision is not None and reply.decision.scope == "session"
+    reply = parse_reply('yes ap_1a2b3c4d5e with {"a": ' + "[" * 19_000 + "}")
+    assert reply is not None and reply.decision is None

@@ -132,7 +132,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Usage(f"--edit wants the arguments as a JSON object: {error}") from None
     if not isinstance(value, dict):
         raise Usage("--edit wants the arguments as a JSON object")

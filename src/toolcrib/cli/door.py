@@ -147,7 +147,7 @@ def _object(text: str) -> Mapping[str, Any] | None:
     """The arguments a person typed; None, and a word to them, where that is no JSON object."""
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         show.say(f"That is not JSON ({error}); nothing was approved.", "yellow")
         return None
     if not isinstance(value, dict):

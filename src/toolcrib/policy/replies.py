@@ -45,7 +45,7 @@ def parse_reply(text: str) -> Reply | None:
     if len(text) > MAX_REPLY:
         return None
     if found := _YES.fullmatch(text):
-        scope: Any = _SCOPES[found["word"].lower()]
+        scope: Any = _SCOPES[found["word"].casefold()]
         return Reply(found["id"].lower(), Decision(True, scope=scope))
     if found := _WITH.fullmatch(text):
         return _edited(found["id"].lower(), found["json"])
@@ -73,6 +73,6 @@ def answer_reply(approvals: Store, text: str, approver: str, remember: Remember 
 def _edited(ident: str, text: str) -> Reply:
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Reply(ident, None, f"the arguments are no JSON ({error})")
     return Reply(ident, Decision(True, arguments=cast("dict[str, Any]", value)))

@@ -103,7 +103,7 @@ def decision_of(answer: FormAnswer | ElicitResult, client: str) -> Decision:
         return Decision(True, reason, scope=scope, approver=approver)
     try:
         arguments = json.loads(other) if isinstance(other, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         arguments = None
     if not isinstance(arguments, dict):  # a yes to what nobody can read is none
         return Decision(False, "The person wanted other arguments, which were no JSON object.", approver=approver)
