@@ -57,7 +57,7 @@ def test_what_is_no_answer(text):
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_only_white_space_and_a_full_stop_may_stand_around_a_yes(before, after):
     reply = parse_reply(f"{before}yes {ID}{after}")
-    if reply is not None and reply.decision is not None and reply.decision.approve:
+    if reply is not None and reply.request_id == ID and reply.decision is not None and reply.decision.approve:
         assert before.strip() == ""
         assert after.strip().strip(".!").strip() == "" or after.strip().lower().startswith("with")
 
