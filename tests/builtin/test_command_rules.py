@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.sandbox import Sandbox
+from toolcrib.boundary.sandbox import NoSandbox, Sandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import LONGEST_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
 from toolcrib.builtin.shell import ShellTools
@@ -117,3 +117,11 @@ def test_bare_comes_from_the_context(tmp_path: Path) -> None:
 )
 def test_runs_a_shell(command: str, expected: bool) -> None:
     assert runs_a_shell(command) is expected
+
+
+@pytest.mark.parametrize(("fresh", "verdict"), [(("/tmp",), "ask"), ((), "deny")])
+def test_what_goes_with_the_command_is_not_outside(tmp_path: Path, fresh: tuple[str, ...], verdict: str) -> None:
+    walls = NoSandbox()
+    walls.active, walls.fresh_folders = True, fresh
+    judged = CommandJudge(str(tmp_path), CommandRules(), lambda: walls).judge("echo x > /tmp/y", str(tmp_path))
+    assert judged.verdict == verdict

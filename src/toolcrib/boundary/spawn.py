@@ -55,3 +55,11 @@ class Spawn:
         fds, self.child_fds = self.child_fds, ()
         for fd in fds:
             os.close(fd)
+
+
+def memory_file(content: bytes) -> int:
+    """A descriptor of a file without a name that has this content, at its beginning."""
+    fd = os.memfd_create("toolcrib")
+    os.write(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -14,8 +14,6 @@ from ..core.verdict import Judgement
 
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
 
-# Folders that a sandbox makes new for each command.
-PRIVATE_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
 # Python's `re` knows no time limit. The patterns are the user's own; a command that a hostile model writes to make one
 # of them slow has at least no more room than this.
 LONGEST_MATCHED = 4_000
@@ -85,8 +83,7 @@ class CommandJudge:
                 sandbox = self._sandbox()
             except SandboxUnavailable:  # it may be installed later; commands are refused till then
                 return False, ()
-            private = PRIVATE_FOLDERS if sandbox.active and sandbox.name == "bubblewrap" else ()
-            self._walls = (sandbox.active, private)
+            self._walls = (sandbox.active, sandbox.fresh_folders if sandbox.active else ())
         return self._walls
 
     def _by_settings(self, command: str, place: object) -> Judgement | None:

@@ -5,31 +5,29 @@ from __future__ import annotations
 import json
 import os
 import resource
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
-from ..spawn import Spawn
+from ..spawn import Spawn, memory_file
 from . import seccomp
 from .cgroup import CommandGroup, join_group, new_group
-from .guarded import Guard, guard
+from .guarded import Guard
+from .known_roots import KnownRoots
+from .limits import resource_limits
 from .remedies import explain
 from .roots import (
-    ROOTS_SECONDS,
     SYSTEM_FOLDERS,
     SYSTEM_LINKS,
-    Roots,
+    bind_arguments,
     kernel_arguments,
     open_system_files,
     system_arguments,
 )
 from .spec import Limits, Profile, SandboxSettings
+from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
-_MOST_KNOWN = 1_000  # folders with protected names that are remembered
-FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", *SYSTEM_FOLDERS[:1])
 
 # The sandbox's own user namespace is the last one (--disable-userns); pid, network, ipc, uts, cgroup and mounts
 # are new. --new-session keeps it from the terminal, and with the pid namespace the whole tree ends together.
@@ -44,15 +42,12 @@ class Bubblewrap:
 
     name = "bubblewrap"
     active = True
+    fresh_folders = (_TMP, f"/var{_TMP}", _SHM)
 
     def __init__(self, program: str, settings: SandboxSettings, workspace: Path) -> None:
         self.profile: Profile = settings.profile or "workspace-write"
         self.program = program
-        self.workspace = Path(os.path.realpath(workspace))
-        if str(self.workspace) in FORBIDDEN_WORKSPACES or not self.workspace.is_dir():
-            raise SandboxUnavailable(
-                f"{workspace} cannot be the workspace of a sandbox: it must be a folder that is not part of the system."
-            )
+        self.workspace = workspace_of(workspace)
         machine = seccomp.this_machine()
         if machine is None:
             raise SandboxUnavailable(
@@ -62,16 +57,15 @@ class Bubblewrap:
         families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
         self._filter = seccomp.build(machine, families if settings.loopback else families[:1])
         self._settings = settings
-        self._lock = threading.Lock()
-        self._known: dict[Path, dict[str, None]] = {}  # folders of each root in which protected names were found
-        self._roots: tuple[float, str, Roots, list[str]] | None = None
+        self._writable = Writable(self.workspace, settings, self.profile)
+        self._roots = KnownRoots(self.workspace)
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
         home = self._home(env)
-        roots, path = self._visible(env.get("PATH", ""), cwd)
-        arguments = [self.program, *_ISOLATION, *self._mounts(home, roots)]
-        guards = self._guards(cwd)
+        roots, path = self._roots.look(cwd, env.get("PATH", ""))
+        arguments = [self.program, *_ISOLATION, *self._mounts(home, bind_arguments(roots))]
+        guards = self._writable.guards(cwd)
         for guarded in guards:
             arguments += guarded.arguments()
         arguments += self._hidden()
@@ -96,20 +90,6 @@ class Bubblewrap:
             appeared=lambda: self._appeared(guards),
         )
 
-    def _guards(self, cwd: Path) -> list[Guard]:
-        """What is protected in each folder that the command may write to, outer folders first, as their binds go."""
-        if self.profile != "workspace-write":
-            return []
-        guards: list[Guard] = []
-        roots = {self.workspace, *(Path(os.path.realpath(path)) for path in self._settings.write)}
-        for root in sorted(filter(Path.is_dir, roots), key=lambda path: len(path.parts)):
-            known = self._known.setdefault(root, {})
-            found = guard(root, cwd, self._settings.allow_protected, tuple(known))
-            found.absolute = root != self.workspace
-            known.update(dict.fromkeys(found.known[: _MOST_KNOWN - len(known)]))
-            guards.append(found)
-        return guards
-
     def _appeared(self, guards: list[Guard]) -> list[str]:
         found = {self.workspace / path: path for guarded in guards for path in guarded.appeared()}
         return list(found.values())
@@ -122,18 +102,6 @@ class Bubblewrap:
         if not os.path.isabs(home) or home == "/" or taken.intersection(above):
             return _OTHER_HOME
         return home
-
-    def _visible(self, path: str, cwd: Path) -> tuple[list[str], list[str]]:
-        """Bubblewrap's arguments for the tools' folders, and the PATH that remains."""
-        now = time.monotonic()
-        with self._lock:
-            if self._roots is None or self._roots[1] != path or now - self._roots[0] > ROOTS_SECONDS:
-                roots = Roots(Path(os.path.expanduser("~")), self.workspace)
-                self._roots = now, path, roots, roots.add_path(path)
-            _, _, roots, kept = self._roots
-            inside = [str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(self.workspace)]
-            roots.add_environments(inside)
-            return roots.arguments(), kept
 
     def _mounts(self, home: str, roots: list[str]) -> list[str]:
         size = str(self._settings.limits.tmp)
@@ -212,27 +180,3 @@ class _Handshake:
         os.close(self._release)
         if self._cgroup is not None:
             self._cgroup.remove()
-
-
-def resource_limits(limits: Limits, timeout: float | None) -> dict[int, int]:
-    """The rlimits of one command. CPU time only where there is a time limit to multiply."""
-    found = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_AS: limits.address_space,
-        resource.RLIMIT_FSIZE: limits.file_size,
-        resource.RLIMIT_NOFILE: limits.open_files,
-        # Counted inside the sandbox's own user namespace (Linux ≥ 5.14); the host's root is not bound by it.
-        resource.RLIMIT_NPROC: limits.processes,
-    }
-    if timeout is not None:
-        cores = limits.cores or os.cpu_count() or 1
-        found[resource.RLIMIT_CPU] = max(1, int(timeout * cores) + 1)
-    return found
-
-
-def memory_file(content: bytes) -> int:
-    """A descriptor of a file without a name that has this content, at its beginning."""
-    fd = os.memfd_create("toolcrib")
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd

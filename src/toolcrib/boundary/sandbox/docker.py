@@ -15,19 +15,18 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
 from ..spawn import Spawn
 from ..spawner import spawner
-from .bubblewrap import FORBIDDEN_WORKSPACES
 from .cgroup import most_memory
 from .engine import LABEL, Engine, owner
-from .guarded import Guard, guard
+from .guarded import Guard
 from .remedies import explain_engine
 from .spec import Limits, Profile, SandboxSettings
+from .writable import Writable, workspace_of
 
 HOME, TMP = "/tmp/home", "/tmp"  # noqa: S108  (inside they are new and empty)
 
@@ -53,15 +52,12 @@ class Docker:
 
     name = "docker"
     active = True
+    fresh_folders: tuple[str, ...] = ()
 
     def __init__(self, engine: Engine, settings: SandboxSettings, workspace: Path) -> None:
         self.profile: Profile = settings.profile or "workspace-write"
         self.engine = engine
-        self.workspace = Path(os.path.realpath(workspace))
-        if str(self.workspace) in FORBIDDEN_WORKSPACES or not self.workspace.is_dir():
-            raise SandboxUnavailable(
-                f"{workspace} cannot be the workspace of a sandbox: it must be a folder that is not part of the system."
-            )
+        self.workspace = workspace_of(workspace)
         if not settings.docker.image:
             raise SandboxUnavailable(
                 'Backend "docker" needs an image: sandbox.docker.image = "python:3.12-slim", or one of your own with '
@@ -69,13 +65,12 @@ class Docker:
             )
         self.image = settings.docker.image
         self._settings = settings
-        self._lock = threading.Lock()
-        self._known: dict[Path, dict[str, None]] = {}
+        self._writable = Writable(self.workspace, settings, self.profile)
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """The engine's command line. Raises SandboxUnavailable or OSError where it cannot be prepared."""
         name = f"toolcrib-{os.getpid()}-{secrets.token_hex(6)}"
-        guards = self._guards(cwd)
+        guards = self._writable.guards(cwd)
         folder = tempfile.mkdtemp(prefix="toolcrib-container-")
         container = _Container(self.engine.program, name, f"{folder}/id", _client_environment())
         passed = _passed(env, self._settings.env)
@@ -97,20 +92,6 @@ class Docker:
             appeared=lambda: list(dict.fromkeys(path for found in guards for path in found.appeared())),
             stop=container.stop,
         )
-
-    def _guards(self, cwd: Path) -> list[Guard]:
-        if self.profile != "workspace-write":
-            return []
-        guards: list[Guard] = []
-        roots = {self.workspace, *(Path(os.path.realpath(path)) for path in self._settings.write)}
-        for root in sorted(filter(Path.is_dir, roots), key=lambda path: len(path.parts)):
-            with self._lock:
-                known = self._known.setdefault(root, {})
-                found = guard(root, cwd, self._settings.allow_protected, tuple(known))
-                known.update(dict.fromkeys(found.known[:1000]))
-            found.absolute = root != self.workspace
-            guards.append(found)
-        return guards
 
     def _mounts(self, guards: Sequence[Guard]) -> list[str]:
         """Outer folders first. Folders above protected names are mounted onto themselves: then they cannot be moved."""
@@ -146,14 +127,13 @@ class _Container:
         self._program, self._name, self._env = program, name, env
         self.id_file = id_file
         self.fd, self._end = os.pipe()  # nothing ever comes; a handshake has one
-        self._stopped = self._ended = False
+        self._ended = False
 
     def feed(self, data: bytes) -> int | None:
         return None
 
     def stop(self) -> None:
         """Kill the container. The engine's command line ends with it; a signal to that would leave it running."""
-        self._stopped = True
         with contextlib.suppress(OSError):
             spawner().reap_later(self._quiet("kill", self._name))
 

@@ -19,6 +19,7 @@ class External:
 
     name = "external"
     profile: Profile = "workspace-write"
+    fresh_folders: tuple[str, ...] = ()
 
     def __init__(self, outer_walls: bool) -> None:
         self.active = outer_walls

@@ -18,7 +18,6 @@ import struct
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -27,14 +26,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...core.errors import SandboxUnavailable
 from ..readonly import landlock_abi
-from ..spawn import Spawn
+from ..spawn import Spawn, memory_file
 from . import seccomp, uncovered
-from .bubblewrap import FORBIDDEN_WORKSPACES, memory_file, resource_limits
 from .cgroup import CommandGroup, join_group, new_group
-from .guarded import Guard, guard
+from .guarded import Guard
 from .kept import Keeper, Kept
-from .roots import ROOTS_SECONDS, Roots, system_paths
+from .known_roots import KnownRoots
+from .limits import resource_limits
+from .roots import system_paths
 from .spec import Limits, Profile, SandboxSettings
+from .writable import Writable, workspace_of
 
 if TYPE_CHECKING:
     from .launcher import Plan
@@ -66,14 +67,11 @@ class Landlock:
 
     name = "landlock"
     active = True
+    fresh_folders: tuple[str, ...] = ()
 
     def __init__(self, settings: SandboxSettings, workspace: Path, abi: int | None = None) -> None:
         self.profile: Profile = settings.profile or "workspace-write"
-        self.workspace = Path(os.path.realpath(workspace))
-        if str(self.workspace) in FORBIDDEN_WORKSPACES or not self.workspace.is_dir():
-            raise SandboxUnavailable(
-                f"{workspace} cannot be the workspace of a sandbox: it must be a folder that is not part of the system."
-            )
+        self.workspace = workspace_of(workspace)
         self.abi = landlock_abi() if abi is None else abi
         machine = seccomp.this_machine()
         if machine is None or self.abi < 1:
@@ -90,13 +88,13 @@ class Landlock:
         self._settings = settings
         self._keeper = Keeper()
         self._lock = threading.Lock()
-        self._known: dict[Path, dict[str, None]] = {}
-        self._roots: tuple[float, str, Roots, list[str]] | None = None
+        self._writable = Writable(self.workspace, settings, self.profile)
+        self._roots = KnownRoots(self.workspace)
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
         readable, path = self._visible(env.get("PATH", ""), cwd)
-        writable = self._writable()
+        writable = self._writable.roots()
         self._refuse_hidden([*readable, *map(str, writable), str(self.workspace)])
         guards, kept = self._keep(cwd)
         folder = tempfile.mkdtemp(prefix="toolcrib-command-")
@@ -155,21 +153,10 @@ class Landlock:
 
     def _visible(self, path: str, cwd: Path) -> tuple[list[str], list[str]]:
         """What may be read, and the PATH that remains."""
-        now = time.monotonic()
-        with self._lock:
-            if self._roots is None or self._roots[1] != path or now - self._roots[0] > ROOTS_SECONDS:
-                roots = Roots(Path(os.path.expanduser("~")), self.workspace)
-                self._roots = now, path, roots, roots.add_path(path)
-            _, _, roots, kept = self._roots
-            roots.add_environments([str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(self.workspace)])
-            found = [*system_paths(), *roots.binds.values()]
+        binds, kept = self._roots.look(cwd, path)
+        found = [*system_paths(), *binds.values()]
         found += [os.path.realpath(p) for p in (*self._settings.read, *self._settings.write)]
         return [*found, str(self.workspace), "/proc"], kept
-
-    def _writable(self) -> list[Path]:
-        if self.profile != "workspace-write":
-            return []
-        return [self.workspace, *(Path(os.path.realpath(path)) for path in self._settings.write)]
 
     def _refuse_hidden(self, granted: Sequence[str]) -> None:
         for path in self._settings.hidden:
@@ -184,13 +171,7 @@ class Landlock:
     # --- protected names ----------------------------------------------------------------------------------
 
     def _keep(self, cwd: Path) -> tuple[list[Guard], Kept]:
-        guards: list[Guard] = []
-        for root in sorted({p for p in self._writable() if p.is_dir()}, key=lambda path: len(path.parts)):
-            known = self._known.setdefault(root, {})
-            found = guard(root, cwd, self._settings.allow_protected, tuple(known))
-            found.absolute = root != self.workspace
-            known.update(dict.fromkeys(found.known[:1000]))
-            guards.append(found)
+        guards = self._writable.guards(cwd)
         with self._lock:
             return guards, self._keeper.take(guards)
 

@@ -15,6 +15,7 @@ class NoSandbox:
     name = "none"
     profile: Profile = "unrestricted"
     active = False
+    fresh_folders: tuple[str, ...] = ()
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         return Spawn(argv, str(cwd), env)

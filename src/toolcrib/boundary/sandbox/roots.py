@@ -14,8 +14,7 @@ import glob
 import os
 import pwd
 import stat
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 SYSTEM_FOLDERS = ("/usr", "/opt", "/nix/store", "/gnu/store")
@@ -37,18 +36,9 @@ TOOL_HOMES = (
 )  # fmt: skip
 _RELATED = {".cargo/bin": ".rustup"}  # rustup's proxies run the toolchains that are kept there
 
-ROOTS_SECONDS = 10.0  # how long what PATH links to is remembered
 VENV_NAMES = (".venv", "venv", "env")
 _MOST_HOPS = 8
 _MOST_LINKS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Bind:
-    """A read-only view of `source` at `target`; they differ where a link on the way was resolved."""
-
-    source: str
-    target: str
 
 
 def system_arguments() -> list[str]:
@@ -132,6 +122,14 @@ def kernel_arguments(root: bool) -> tuple[str, ...]:
     return tuple(arguments)
 
 
+def bind_arguments(binds: Mapping[str, str]) -> list[str]:
+    """Bubblewrap's arguments for binds (target → source), outer folders first."""
+    arguments: list[str] = []
+    for target in sorted(binds, key=lambda t: (t.count("/"), t)):
+        arguments += ["--ro-bind-try", binds[target], target]
+    return arguments
+
+
 class Roots:
     """Collects binds for one home and workspace."""
 
@@ -173,13 +171,6 @@ class Roots:
                     link = f"{folder}/{name}/bin/{interpreter}"
                     if os.path.islink(link) and os.path.isfile(f"{folder}/{name}/pyvenv.cfg"):
                         self._add_interpreter(link)
-
-    def arguments(self) -> list[str]:
-        """Bubblewrap's arguments, outer folders first."""
-        arguments: list[str] = []
-        for target in sorted(self.binds, key=lambda t: (t.count("/"), t)):
-            arguments += ["--ro-bind-try", self.binds[target], target]
-        return arguments
 
     # --- PATH is the user's word: what it names is bound -------------------------------------------------
 

@@ -87,6 +87,12 @@ class Sandbox(Protocol):
         this is true."""
         ...
 
+    @property
+    def fresh_folders(self) -> tuple[str, ...]:
+        """Folders that every command finds new and empty, and that go with it: what it does there is its own affair.
+        The judgement of commands relies on them."""
+        ...
+
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """What to start instead of `argv`. `timeout` None is a command without end (a session)."""
         ...

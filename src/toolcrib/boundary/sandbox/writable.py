@@ -1,0 +1,55 @@
+"""Which folders may a command change, and what is protected in them?"""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+from ...core.errors import SandboxUnavailable
+from .guarded import Guard, guard
+from .spec import Profile, SandboxSettings
+
+FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
+_MOST_KNOWN = 1_000  # folders with protected names that are remembered, of each root
+
+
+def workspace_of(folder: Path) -> Path:
+    """Where the workspace of a sandbox really is. Raises SandboxUnavailable for a folder of the system, or none."""
+    real = Path(os.path.realpath(folder))
+    if str(real) in FORBIDDEN_WORKSPACES or not real.is_dir():
+        raise SandboxUnavailable(
+            f"{folder} cannot be the workspace of a sandbox: it must be a folder that is not part of the system."
+        )
+    return real
+
+
+class Writable:
+    """The workspace and the folders granted for writing; none of them under another profile than workspace-write."""
+
+    def __init__(self, workspace: Path, settings: SandboxSettings, profile: Profile) -> None:
+        self._workspace, self._settings = workspace, settings
+        self._allowed = profile == "workspace-write"
+        self._lock = threading.Lock()
+        self._known: dict[Path, dict[str, None]] = {}  # folders of each root in which protected names were found
+
+    def roots(self) -> list[Path]:
+        """The folders as they are now, links followed, the workspace first."""
+        if not self._allowed:
+            return []
+        return [self._workspace, *(Path(os.path.realpath(path)) for path in self._settings.write)]
+
+    def guards(self, cwd: Path) -> list[Guard]:
+        """What is protected in each of them that is there, outer folders first, as their binds go."""
+        there = {root for root in self.roots() if root.is_dir()}
+        return [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
+
+    def _guard(self, root: Path, cwd: Path) -> Guard:
+        with self._lock:
+            known = tuple(self._known.get(root, ()))
+        found = guard(root, cwd, self._settings.allow_protected, known)
+        found.absolute = root != self._workspace
+        with self._lock:
+            kept = self._known.setdefault(root, {})
+            kept.update(dict.fromkeys(found.known[:_MOST_KNOWN]))  # it begins with what was known before
+        return found

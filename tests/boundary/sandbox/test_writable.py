@@ -1,0 +1,50 @@
+"""Which folders a command may change, and what is protected in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.sandbox import writable
+from toolcrib.boundary.sandbox.spec import SandboxSettings
+from toolcrib.boundary.sandbox.writable import Writable, workspace_of
+from toolcrib.core.errors import SandboxUnavailable
+
+
+@pytest.mark.parametrize("folder", ["/", "/usr", "/etc", "/nonexistent/folder"])
+def test_no_folder_of_the_system_is_a_workspace(folder: str) -> None:
+    with pytest.raises(SandboxUnavailable, match="must be a folder that is not part of the system"):
+        workspace_of(Path(folder))
+
+
+def test_a_workspace_is_where_it_really_is(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert workspace_of(tmp_path / "link") == (tmp_path / "real").resolve()
+
+
+def test_granted_folders_are_guarded_too_and_outer_ones_first(tmp_path: Path) -> None:
+    inner, outer = tmp_path / "a" / "work", tmp_path / "b"
+    for folder in (inner, outer):
+        (folder / ".git").mkdir(parents=True)
+    folders = Writable(inner, SandboxSettings(write=(outer, tmp_path / "gone")), "workspace-write")
+    guards = folders.guards(inner)
+    assert [(found.root, found.absolute) for found in guards] == [(str(outer), True), (str(inner), False)]
+
+
+@pytest.mark.parametrize("profile", ["read-only", "unrestricted"])
+def test_other_profiles_let_a_command_change_nothing(tmp_path: Path, profile: writable.Profile) -> None:
+    assert Writable(tmp_path, SandboxSettings(write=(tmp_path,)), profile).guards(tmp_path) == []
+
+
+def test_folders_are_remembered_as_they_appear_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writable, "_MOST_KNOWN", 7)
+    folders = Writable(tmp_path, SandboxSettings(), "workspace-write")
+    for count in range(1, 12):  # one repository more before each command
+        (tmp_path / f"r{count:02}" / ".git" / "hooks").mkdir(parents=True)
+        (found,) = folders.guards(tmp_path)
+    (last,) = folders.guards(tmp_path)
+    remembered = folders._known[tmp_path]  # pyright: ignore[reportPrivateUsage]
+    assert len(remembered) == 7
+    assert set(remembered) <= set(found.known) <= set(last.known)
