@@ -34,7 +34,7 @@ def where(text: str, place: Place, cwd: str | None = None) -> str:
     [
         ("src/a.py", "workspace"),
         ("./src/../src/a.py", "workspace"),
-        ("", "root"),
+        ("", "stream"),
         (".", "root"),
         ("src/..", "root"),
         ("..", "outside"),

@@ -10,7 +10,7 @@ from toolcrib.policy.shell.table.spec import Program, parse_operands, parse_opti
 
 ROLES = {
     *PATH_KINDS, *KINDS, "text", "maybe", "maybelist", "remote", "remotewrite", "host", "url", "program", "exec",
-    "shell", "data", "gitsetting", "aptsetting", "volume", "mount-option", "hostspace", "hostnet", "security",
+    "shell", "data", "names", "gitsetting", "aptsetting", "volume", "mount-option", "hostspace", "hostnet", "security",
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from .match import Around, Bound, Call
 if TYPE_CHECKING:
     from ..shell.parts import Word
 
-READING = frozenset({"read", "list"})
+READING = frozenset({"read", "list", "send"})
 MOST_FOUND = 2_000
 """Files that a glob of the shell is expanded to before it counts as unknown."""
 

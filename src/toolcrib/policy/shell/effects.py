@@ -118,6 +118,7 @@ class _Sorter:
         self.odd: list[Word] = []
         self.unsure = False
         self.mild = False
+        self.guessed = False
         self.waiting: tuple[str, Option] | None = None
 
     def run(self, words: Sequence[Word], stop_at_operand: bool) -> None:
@@ -125,6 +126,12 @@ class _Sorter:
             if self.waiting is not None:
                 self._give(*self.waiting, word)
                 self.waiting = None
+                if self.guessed:
+                    self.odd.append(word)
+                    self.guessed = False
+                if word.many and not word.origin:  # it may be no word at all, or several
+                    self.unsure = True
+                    self.operands.append(word)
                 continue
             start = word.parts[0] if word.parts and (not word.many or word.origin) else ""
             if word.origin == "listed" and (word.many or (start or "*")[0] in "*?["):
@@ -162,6 +169,7 @@ class _Sorter:
         if not equals and word.text is None:
             self.unsure = True
         option = self.table.get(name)
+        short = option is None
         if option is None:
             name, option = self._abbreviated(name)
         if option is None:
@@ -173,6 +181,7 @@ class _Sorter:
             self._give(name, option, cut(word, start.index("=") + 1))
         elif option.takes:
             self.waiting = (name, option)
+            self.guessed = short  # another option of that name may take no value
         else:
             self._give(name, option, None)
 
@@ -223,15 +232,31 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
         for name, value in command.assigns:
             if name == "IFS" and own:
                 continue
-            found += assignment(name, value)
+            found += assignment(name, value, exported=bool(command.words))
             if value.glob and not command.words:
                 found.append(Effect("list", value))
     if command.words:
         found += _of_program(command)
+        found += _of_variables(command)
         for word in command.words:
-            if word.glob and _PATHISH.match(word.start):  # bash lists the folder, whatever the program does then
+            if word.glob and (
+                _PATHISH.match(word.start) or word.source[:1] == "~"
+            ):  # bash lists the folder, whatever the program does then
                 found.append(Effect("list", word))
     return tuple(found)
+
+
+_PRINTERS = frozenset({"echo", "printf", "cat", "tee", "base64", "xxd", "od", "rev", "tr", "sed", "print"})
+_SECRET_NAME = re.compile(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\{!", re.IGNORECASE)
+
+
+def _of_variables(command: Command) -> Iterator[Effect]:
+    """A variable of the environment that is printed, and by its name may hold a secret."""
+    words = [*command.args, *(r.text for r in command.redirects if r.text is not None)]
+    for word in words:
+        if None in word.parts and _SECRET_NAME.search(word.source) and command.name in _PRINTERS:
+            yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
+            return
 
 
 def _of_redirects(redirects: Iterable[Redirect]) -> Iterator[Effect]:
@@ -432,6 +457,11 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
             yield Effect("write", word)
     elif role in ("host", "url"):
         yield from _of_url(word)
+    elif role == "names":
+        yield Effect("read", word)
+        yield Effect("named", word)
+    elif role == "send":
+        yield from _sent(word)
     elif role == "program":
         yield from of_program_word(word)
     elif role == "exec":
@@ -449,10 +479,16 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
             yield Effect("hijack", word, "makes apt run a program")
     elif role == "data":  # curl's -d: `@file` is read
         at = word.start.find("@")
-        if at >= 0 and word.text != "@-":
-            yield Effect("read", cut(word, at + 1))
+        if at >= 0:
+            yield from _sent(cut(word, at + 1))
     elif role != "text":
         yield Effect(role, word)
+
+
+def _sent(word: Word) -> Iterator[Effect]:
+    """A file that is sent to another machine; `-` is what comes through a pipe."""
+    if word.text != "-":
+        yield Effect("send", word)
 
 
 def of_program_word(word: Word) -> Iterator[Effect]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from .effects import program_name
 from .parts import Command, Script, Word
+from .table.codepatterns import HIDES
 from .table.wordlist import words
 
 SHELLS = words("sh bash dash zsh ksh mksh ash rbash fish csh tcsh source . eval pwsh")
@@ -28,6 +29,7 @@ DECODERS = words(
     ascii2uni
     """
 )
+_CODE = words("python python2 python3 perl ruby node php lua")
 _PACKERS = words("gzip bzip2 xz zstd lz4")
 _DECODES = re.compile(r"-(?:-?d(?:ecode|ecompress)?|D|r|\w*d\w*|\w*r\w*)\Z")
 _ESCAPES = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{2,3}|u[0-9a-fA-F]{4})")
@@ -62,7 +64,7 @@ def swept(script: Script) -> Iterator[tuple[Command, tuple[Word, ...]]]:
     for command in commands:
         if program_name(command) not in ("xargs", "gxargs", "parallel") or command.stdin is None:
             continue
-        roots = [root for feeder in _feeders(command) for root in _roots(feeder)]
+        roots = [root for feeder in feeders(command) for root in _roots(feeder)]
         for inner in commands if roots else ():
             if inner.via and inner.via[-1] == command.name and program_name(inner) in _SWEEPERS:
                 yield inner, tuple(roots)
@@ -80,7 +82,7 @@ def _roots(command: Command) -> list[Word]:
     return roots
 
 
-def _feeders(command: Command) -> Iterator[Command]:
+def feeders(command: Command) -> Iterator[Command]:
     """Everything that feeds a command's input, through any number of pipes."""
     waiting = list(command.stdin.feeders) if command.stdin is not None else []
     for _ in range(50):
@@ -101,6 +103,10 @@ def _origin(command: Command) -> str | None:
         words = [word.text or "" for word in command.args]
         if name in ("base64", "base32", "basenc", "xxd", "openssl", "gpg", "uudecode"):
             return "hidden-code" if name == "uudecode" or any(_DECODES.match(word) for word in words) else None
+        return "hidden-code"
+    if name in ("sed", "gsed") and any(re.match(r"[\d,]*y(\W)", word.text or "") for word in command.args):
+        return "hidden-code"
+    if name in _CODE and any(HIDES.search(word.text or "") for word in command.args):
         return "hidden-code"
     if name in _PACKERS:
         return (
@@ -149,7 +155,7 @@ def _through_pipe(command: Command) -> str | None:
 
 
 def _from_feeders(command: Command) -> str | None:
-    return next((kind for feeder in _feeders(command) if (kind := _origin(feeder)) is not None), None)
+    return next((kind for feeder in feeders(command) if (kind := _origin(feeder)) is not None), None)
 
 
 def _saved(command: Command) -> Iterator[str]:

@@ -312,7 +312,7 @@ class Parser:
                 self.expect("do")
                 body = self.body("done")
                 self.expect("done")
-                return While(condition, body)
+                return While(condition, body, word == "until")
             case "for" | "select":
                 return self.loop(word == "select")
             case "case":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ...core.verdict import Judgement
 from .effects import SHELL_ONLY, Effect, effects_of, program_name
+from .endless import endless
 from .flow import swept, tainted
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
@@ -16,6 +18,7 @@ from .paths import Finding
 from .paths import find as find_path
 from .paths import judge as judge_path
 from .reading import read_script
+from .sent import carried_off, through_links
 from .table import lookup
 from .table.spec import Program
 
@@ -23,8 +26,11 @@ log = logging.getLogger(__name__)
 
 MOST_DEEP = 5  # command lines inside command lines
 _SHOWN = 80
+_FINDERS = (("find",), ("gfind",), ("fd",), ("fdfind",))
 _RANK = {"allow": 0, "ask": 1, "deny": 2}
 
+# Positional parameters: a command line has none, unless a shell is told some, and then they vanish (`r$@m -rf /`).
+_ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only")
 
 
@@ -35,7 +41,11 @@ def judge_command(command: str, place: Place) -> Judgement:
 
 def _judge_text(command: str, place: Place, depth: int) -> Judgement:
     try:
-        return _judge_script(read_script(command, place.cwd, place.home), place, depth)
+        found = _judge_script(read_script(command, place.cwd, place.home), place, depth)
+        if found.verdict == "ask" and _ARGUMENTS.search(command):
+            bare = _judge_script(read_script(command, place.cwd, place.home, True), place, depth)
+            return bare if bare.verdict == "deny" else found
+        return found
     except RecursionError:
         return Judgement("deny", "the command is nested too deeply to be judged", "shell:too-deep")
     except Exception as error:
@@ -76,6 +86,12 @@ def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]
             finding = judge_path("delete", root, command.cwd, place)
             if finding is not None and finding.verdict == "deny" and finding.rule != "shell:delete-workspace":
                 yield _say(command, finding)
+    for command, effect in through_links(script, place):
+        yield from (found for found in _of_effect(command, effect, place, depth) if found.verdict == "deny")
+    for command in carried_off(script, place):
+        yield _say(command, Finding("deny", "shell:exfiltration", KINDS["exfiltration"].phrase))
+    for command, said in endless(script):
+        yield _say(command, Finding("ask", "shell:endless", said, True))
     for command, kind, reason in tainted(script):
         yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))
 
@@ -124,7 +140,7 @@ def _of_effect(command: Command, effect: Effect, place: Place, depth: int) -> It
         return
     if effect.kind in PATH_KINDS:
         target = effect.target if isinstance(effect.target, Word) else Word((effect.target,))
-        found = command.via[-1:] == ("find",)
+        found = command.via[-1:] in _FINDERS
         finding = judge_path(effect.kind, target, effect.cwd or command.cwd, place, found=found)
         if finding is not None:
             yield _say(command, finding)

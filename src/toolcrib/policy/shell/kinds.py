@@ -15,7 +15,7 @@ class Kind(NamedTuple):
     unknown: bool = False
 
 
-PATH_KINDS = frozenset({"read", "list", "write", "create", "delete", "move", "modify", "link"})
+PATH_KINDS = frozenset({"read", "list", "send", "write", "create", "delete", "move", "modify", "link"})
 """Kinds that are judged by where their target lies."""
 
 KINDS: dict[str, Kind] = {
@@ -23,6 +23,7 @@ KINDS: dict[str, Kind] = {
     "unknown": Kind("ask", "is not known: what it does cannot be told beforehand", True),
     "execute": Kind("ask", "runs code that cannot be judged beforehand", True),
     "change": Kind("ask", "changes files in the workspace", True),
+    "named": Kind("ask", "reads the files that another file names", True),
     "session": Kind("ask", "changes how the rest of the command line runs", True),
     # a person is asked even in a sandbox
     "discard": Kind("ask", "throws work away"),
@@ -51,6 +52,7 @@ KINDS: dict[str, Kind] = {
     "spawn-shell": Kind("deny", "starts a shell from inside another program"),
     "remote-code": Kind("deny", "runs code that comes from the network"),
     "hidden-code": Kind("deny", "runs code that was hidden by an encoding"),
+    "exfiltration": Kind("deny", "sends the environment or files from outside the workspace to another machine"),
     "secret": Kind("deny", "reads or prints secrets"),
     "metadata": Kind("deny", "reaches the cloud's metadata service, which hands out credentials"),
     "kill-all": Kind("deny", "ends processes that it does not own"),

@@ -155,7 +155,9 @@ def _of_git(command: Command) -> list[Listed] | None:
         fits = {option.partition("=")[0] for option in options} <= _LS_FILES
     else:
         only = {"-l", "--files-with-matches"} if words[0] == "grep" else {"--name-only"}
-        fits = bool(only & set(options)) and not any(option.startswith(("--format", "--line-prefix")) for option in options)
+        fits = bool(only & set(options)) and not any(
+            option.startswith(("--format", "--line-prefix")) for option in options
+        )
         fits = fits and (words[0] != "show" or "--format=" in options)
     outside = any(word.start.startswith(("/", "~", "..")) or "/.." in word.start for word in rest)
     return _names() if fits and not outside else None
@@ -164,7 +166,16 @@ def _of_git(command: Command) -> list[Listed] | None:
 _TOKENS = {
     "git merge-base": {"--fork-point", "-a", "--all", "--octopus"},
     "git rev-parse": {"--short", "--abbrev-ref", "--verify", "-q", "--quiet"},
-    "git describe": {"--tags", "--abbrev", "--always", "--dirty", "--long", "--contains", "--exact-match", "--first-parent"},
+    "git describe": {
+        "--tags",
+        "--abbrev",
+        "--always",
+        "--dirty",
+        "--long",
+        "--contains",
+        "--exact-match",
+        "--first-parent",
+    },
     "git branch": {"--show-current"},
     "nproc": {"--all"},
     "whoami": set[str](),

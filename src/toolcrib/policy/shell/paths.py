@@ -56,6 +56,9 @@ def is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(root if root.endswith("/") else f"{root}/")
 
 
+NOWHERE = Spot("stream", "")
+
+
 def find(word: Word, cwd: str | None, place: Place, *, found: bool = False) -> Spot:
     """Where a word points when its command runs in `cwd`.
 
@@ -66,6 +69,8 @@ def find(word: Word, cwd: str | None, place: Place, *, found: bool = False) -> S
         word = _spelled(word, cwd)
         text = word.text
     if text is not None:
+        if not text:
+            return NOWHERE  # an empty name is no file's
         if "\0" in text:
             return Spot("unknown", "")
         path = absolute(text, cwd, place.home)
@@ -198,7 +203,9 @@ def judge(kind: str, word: Word, cwd: str | None, place: Place, *, found: bool =
             return evident
     if kind == "list":
         return _judge_list(spot)
-    if kind == "read":
+    if kind in ("read", "send"):
+        if kind == "send" and spot.where == "outside":
+            return Finding("deny", "shell:exfiltration", f"sends {_shown(spot)}, outside the workspace, away")
         return _judge_read(spot, place)
     return _judge_change(kind, spot, place)
 
@@ -278,9 +285,25 @@ def secret(spot: Spot) -> str | None:
     return _secret_path(spot.path)
 
 
+_KNOWN_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/root/.ssh/id_rsa", "/proc/self/environ",
+    *(f"/home/user/{name}" for name in (".ssh/id_rsa", ".ssh/id_ed25519", ".aws/credentials", ".netrc", ".pgpass")))  # fmt: skip
+
+
+def _matches(pattern: str, path: str) -> bool:
+    """Whether a pattern matches a path, name by name; a home directory may have any name."""
+    ours, theirs = pattern.split("/"), path.split("/")
+    if len(ours) != len(theirs):
+        return False
+    home = theirs[1:2] == ["home"]
+    return all(fnmatchcase(b, a) or (home and at == 2) for at, (a, b) in enumerate(zip(ours, theirs, strict=True)))
+
+
 def _secret_pattern(spot: Spot) -> str | None:
     """A pattern is secret where its own text selects such files, not where it merely takes everything in."""
     folder = spot.path.rstrip("/")
+    if "/" in spot.pattern and len(re.sub(r"\[[^\]]*\]|[*?./]", "", spot.pattern)) >= 4:
+        if any(_matches(f"{folder}/{spot.pattern}", known) for known in _KNOWN_SECRETS):
+            return "the pattern selects files that hold secrets"
     if _SECRET_DIRECTORY.search(f"{folder}/"):
         return "secrets are kept in that folder"
     last = spot.pattern.rsplit("/", 1)[-1]
@@ -311,7 +334,11 @@ _DOES = {
 
 def _judge_change(kind: str, spot: Spot, place: Place) -> Finding | None:
     if spot.where == "stream":
-        return None if kind in ("write", "create") else Finding("deny", "shell:device", f"{_DOES[kind]} {spot.path}")
+        return (
+            None
+            if kind in ("write", "create") or not spot.path
+            else Finding("deny", "shell:device", f"{_DOES[kind]} {spot.path}")
+        )
     verb = _DOES[kind]
     if kind == "link":
         return _judge_link(spot)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from . import words as expansion
@@ -55,18 +56,31 @@ _HIDING = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 _UNUSUAL_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+# What a pattern that names a program is taken for.
+_COULD_BE = (
+    "rm", "dd", "sh", "bash", "mv", "cp", "cat", "chmod", "chown", "shred", "mkfs", "mkfs.ext4", "shutdown", "reboot",
+    "poweroff", "halt", "kill", "curl", "wget", "nc", "tee", "truncate", "find", "sudo", "env", "xargs", "mount", "ln",
+    "rmdir", "crontab", "useradd", "iptables", "python3", "perl",
+)  # fmt: skip
 SPECIAL_BUILTINS = frozenset(
     {"export", "readonly", "eval", "set", "unset", ":", ".", "source", "exec", "trap", "shift"}
 )
 
 
 @lru_cache(maxsize=512)
-def read_script(command: str, cwd: str, home: str) -> Script:
-    """The commands that a line given to `bash -c` may run in `cwd`, with the home directory `home`. Never raises."""
+def read_script(command: str, cwd: str, home: str, bare: bool = False) -> Script:
+    """The commands that a line given to `bash -c` may run in `cwd`, with the home directory `home`. Never raises.
+
+    `bare` takes it that the shell was given no arguments, as is usual; else `$1` and `$@` are not known.
+    """
     problem = _unreadable(command)
-    if problem is not None:
+    if problem is not None and (problem.rule == "shell:long" or "\0" in command):
         return Script((), (problem,))
     reader = Reader(State(cwd, home))
+    if bare:
+        reader.state.arguments = ()
+    if problem is not None:  # read on: what is plain harm is harm
+        reader.problems[problem] = None
     try:
         reader.text(command)
         reader.uncalled()
@@ -222,6 +236,7 @@ class Reader:
             self.in_background(node.body)
             self.stdin = outer
             self.state.vars[node.name] = UNKNOWN
+            self.assigned(node.name)
             return self.state.cwds
         return self.compound(node)
 
@@ -248,10 +263,13 @@ class Reader:
             case If():
                 self.conditional(node)
             case While():
+                self.endless(node)
                 self.loop(lambda: self.while_round(node))
             case For():
                 self.for_loop(node)
             case ArithFor():
+                if self.arithmetic_always(node):
+                    self.runs_forever(node.body)
                 expansion.arithmetic(node.pieces, self)
                 self.loop(lambda: (self.fall(self.items(node.body)), expansion.arithmetic(node.pieces, self)))
             case Case():
@@ -361,6 +379,32 @@ class Reader:
             self.frames.pop()
             self.state.forget()
         self.conditions -= 1
+
+    def endless(self, node: While) -> None:
+        """Note a loop that has no end; one that makes processes all the while is harm."""
+        from .endless import loops_forever
+
+        if loops_forever(node):
+            self.runs_forever(node.body)
+
+    def arithmetic_always(self, node: ArithFor) -> bool:
+        """Whether `for ((;;))` has no condition, and nothing leaves it."""
+        from .endless import loops_forever
+
+        text = known(expansion.single(node.pieces, self)) or ""
+        parts = text.split(";")
+        empty = len(parts) == 3 and parts[1].strip() in ("", "1")
+        forever = Simple((), (Raw("true", (), "true"),), (), "true")
+        return empty and loops_forever(While((Item(forever),), node.body))
+
+    def runs_forever(self, body: tuple[Item, ...]) -> None:
+        """Note a loop without an end."""
+        from .endless import multiplies
+
+        if multiplies(body):
+            self.problem(Unsure("a loop without end starts processes", "", "shell:fork-bomb"), "deny")
+        else:
+            self.problem(Unsure("a loop has no end", "", "shell:endless"))
 
     def while_round(self, node: While) -> None:
         """One round of while or until."""
@@ -590,11 +634,17 @@ class Reader:
         return value
 
     def array(self, assign: Assign) -> Value | Array:
-        """The elements of `name=(…)`."""
+        """The elements of `name=(…)`, subscripts in order included."""
         words = expansion.arguments(assign.array or (), self)
-        if assign.append or any(word.text is None or re.match(r"\[[^]]*\]\+?=", word.text) for word in words):
+        for word in words:
+            if word.glob:  # bash lists the folder
+                self.emit((), ((assign.name, word),), (), None, "")
+        texts = [word.text for word in words]
+        if all(text is not None and text.startswith(f"[{at}]=") for at, text in enumerate(texts)):
+            texts = [text.partition("=")[2] if text is not None else None for text in texts]
+        elif any(text is None or re.match(r"\[[^]]*\]\+?=", text) for text in texts):
             return UNKNOWN
-        return Array(tuple((word.text or "",) for word in words))
+        return UNKNOWN if assign.append else Array(tuple((text or "",) for text in texts))
 
     def redirections(
         self, redirects: tuple[Redir, ...], compound: bool = False
@@ -675,6 +725,8 @@ class Reader:
             stdin = self.fed(words, stdin, processes)
         self.emit(words, assigns, redirects, stdin, source)
         if name is None:
+            if words[0].glob and None not in words[0].parts and "/" in words[0].start:
+                self.globbed(words, assigns, stdin)
             if shell:
                 self.state.vars = dict.fromkeys(self.state.vars, UNKNOWN)
             return self.state.cwds
@@ -687,6 +739,15 @@ class Reader:
             if change is not None:
                 return change(self, words, assigns)
         return self.state.cwds
+
+    def globbed(self, words: tuple[Word, ...], assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:
+        """Read a command whose program is a pattern as each dangerous program that it could be."""
+        for name in _COULD_BE:
+            if any(
+                fnmatchcase(f"{folder}/{name}", words[0].start) for folder in ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
+            ):
+                word = Word((f"/usr/bin/{name}",), words[0].source)
+                self.apart(lambda word=word: self.invoke((word, *words[1:]), assigns, (), stdin, "", shell=False))
 
     def fed(
         self, words: tuple[Word, ...], stdin: Stdin | None, processes: tuple[tuple[Value, tuple[Command, ...]], ...]

@@ -16,10 +16,10 @@ MOST_PHRASES = 6
 _TARGET = 80
 
 _VERBS = {
-    "read": "reads", "list": "lists", "write": "writes", "create": "makes", "delete": "deletes", "move": "moves",
+    "read": "reads", "list": "lists", "send": "sends", "write": "writes", "create": "makes", "delete": "deletes", "move": "moves",
     "modify": "changes", "link": "links",
 }  # fmt: skip
-_SEEN = frozenset({"read", "list"})
+_SEEN = frozenset({"read", "list", "send"})
 
 
 def summary(command: str, cwd: str, home: str) -> list[str]:

@@ -149,6 +149,7 @@ class If:
 class While:
     condition: tuple[Item, ...]
     body: tuple[Item, ...]
+    until: bool = False
     redirects: tuple[Redir, ...] = ()
 
 

@@ -7,9 +7,9 @@ rule that is not computed here to the letter gives None.
 from __future__ import annotations
 
 import re
-from fnmatch import fnmatchcase
 from collections.abc import Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Literal, Protocol
 

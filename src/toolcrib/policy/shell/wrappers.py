@@ -503,6 +503,7 @@ def _trap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """trap: its first operand is run by this shell, later."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     if len(rest) > 1 and rest[0].text not in ("-", "-p", "-l", ""):
+        yield Inner(script=rest[0], inside=True, arguments=None)
         yield Inner(script=rest[0], inside=True, arguments=None, later=True)
 
 
@@ -679,20 +680,27 @@ def _literal_start(word: Word) -> tuple[str | None, ...]:
 
 def _fd(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """fd: -x and -X take the remaining words."""
-    for at, word in enumerate(words):
-        if word.text in ("-x", "-X", "--exec", "--exec-batch"):
-            end = next((index for index in range(at + 1, len(words)) if words[index].text == ";"), len(words))
-            inside = words[at + 1 : end]
-            if inside:
-                marked = tuple(_fd_mark(word) for word in inside)
-                yield Inner(marked if marked != inside else (*inside, Word((None,))))
+    at = next((i for i, w in enumerate(words) if w.text in ("-x", "-X", "--exec", "--exec-batch")), len(words))
+    plain = [word for word in words[1:at] if not word.start.startswith("-")]
+    roots = list(dict.fromkeys(plain[1:]))[:8] or [Word((".",))]
+    while at < len(words):
+        end = next((index for index in range(at + 1, len(words)) if words[index].text == ";"), len(words))
+        inside = words[at + 1 : end]
+        for root in roots if inside else ():
+            start = "" if root.many else "".join(part or "" for part in _literal_start(root)).rstrip("/") + "/"
+            yield Inner(_fd_filled(inside, (start, None) if start else (None,)))
+            name = plain[0].text if plain else None
+            if name and re.fullmatch(r"[\w.-]{3,}", name):  # what it looks for, should it be found at once
+                yield Inner(_fd_filled(inside, (f"{start}{name}",)))
+        at = end + 1
 
 
-def _fd_mark(word: Word) -> Word:
-    """A word with fd's placeholders made unknown."""
+def _fd_filled(words: tuple[Word, ...], below: tuple[str | None, ...]) -> tuple[Word, ...]:
+    """fd's command with its placeholders filled; without any the path stands last."""
+    filled = words
     for mark in ("{}", "{/}", "{//}", "{.}", "{/.}"):
-        word = replaced(word, mark, None)
-    return word
+        filled = tuple(_found(word, below if mark == "{}" else (None,), mark) for word in filled)
+    return filled if filled != words else (*words, Word(below))
 
 
 _PARALLEL = Wrapper(
@@ -881,6 +889,91 @@ def _firejail(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
         yield Inner(words[at:])
 
 
+_TMUX_RUNS = frozenset(
+    {
+        *("new", "new-session", "neww", "new-window", "splitw", "split-window", "respawnp", "respawn-pane"),
+        *("respawnw", "respawn-window", "run", "run-shell", "popup", "display-popup", "pipep", "pipe-pane"),
+        *("if", "if-shell", "send", "send-keys"),
+    }
+)
+_SCREEN = Wrapper("adADilLmnOqrRxX", "cehpsStT")
+_TERMINAL_ENDS = frozenset({"-e", "-x", "--", "--command", "--execute"})
+
+
+def _tmux(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """tmux: the words behind a sub-command's options are text for a shell; any of them could be the first."""
+    at = next((at for at, word in enumerate(words) if word.text in _TMUX_RUNS), len(words))
+    rest = words[at + 1 :]
+    for start, word in enumerate(rest[:8]):
+        if not word.start.startswith("-"):
+            yield Inner(script=joined(rest[start:]), posix=False)
+            yield Inner(script=word, posix=False)
+
+
+def _screen(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """screen: a command behind its options; with -X one of screen's own, whose text may be typed into a shell."""
+    found = scan(_SCREEN, words)
+    for start in dict.fromkeys((found.at, *found.doubtful)):
+        if start < len(words):
+            yield Inner(words[start:])
+    if "X" in found.seen:
+        for word in words[found.at :]:
+            yield Inner(script=word)
+
+
+def _terminal(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """xterm and its kin: what follows -e is a command, or text for a shell."""
+    for at, word in enumerate(words):
+        if word.text in _TERMINAL_ENDS and at + 1 < len(words):
+            yield Inner(words[at + 1 :])
+            yield Inner(script=joined(words[at + 1 :]))
+            return
+        if word.start.startswith("--command="):
+            yield Inner(script=Word((word.start.partition("=")[2], *word.parts[1:])))
+
+
+def _escapes(*options: str) -> Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]:
+    """Clients whose own commands include one for a shell: gdb's `!` and `shell`, psql's and mysql's `\\!`."""
+
+    def inner(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
+        texts = [word.text for at, word in enumerate(words) if at and words[at - 1].text in options]
+        texts += [word.text.partition("=")[2] for word in words if word.text and word.text.startswith("--")]
+        texts += [word.text[2:] for word in words if word.text and word.text[:2] in options]
+        texts.append(stdin.text if stdin is not None else None)
+        for text in texts:
+            for line in (text or "").splitlines():
+                match = _SHELL_ESCAPE.match(line) or _SHELL_ESCAPE_INSIDE.search(line)
+                if match:
+                    yield Inner(script=Word((match[1],)), fed=False)
+
+    return inner
+
+
+_SHELL_ESCAPE = re.compile(r"\s*(?:!|shell\s|system\s|\\!|\.shell\s|\.system\s|sh\s)\s*(.+)")
+_SHELL_ESCAPE_INSIDE = re.compile(r"(?:\\!|PROGRAM\s+')\s*([^']+)", re.IGNORECASE)
+
+
+def _cmake(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """cmake -E is a box of small tools: rm, copy, env …"""
+    texts = [word.text for word in words]
+    if "-E" not in texts:
+        return
+    rest = words[texts.index("-E") + 1 :]
+    tools = {
+        "remove": "rm", "remove_directory": "rm", "copy": "cp", "copy_directory": "cp", "rename": "mv",
+        "make_directory": "mkdir", "create_symlink": "ln", "copy_if_different": "cp",
+    }  # fmt: skip
+    if rest and rest[0].text is not None:
+        yield Inner((Word((tools.get(rest[0].text, rest[0].text),)), *rest[1:]))
+
+
+def _rpm(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """rpm's macros: %(…) is a command, and so is what Lua's os.execute is given."""
+    for word in words[1:]:
+        for text in re.findall(r"%\((.*)\)|os\.execute\(\s*[\"']([^\"']*)", word.text or ""):
+            yield Inner(script=Word((text[0] or text[1],)))
+
+
 def _bwrap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
     """bwrap: options with up to three values; every place where the command could begin."""
     starts = [at for at in range(1, len(words)) if not words[at].start.startswith("--")]
@@ -917,5 +1010,26 @@ SPECIAL: dict[str, Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]] =
     "firejail": _firejail,
     "valgrind": _firejail,
     "bwrap": _bwrap,
+    "tmux": _tmux,
+    "screen": _screen,
+    **dict.fromkeys(
+        (
+            "xterm",
+            "konsole",
+            "gnome-terminal",
+            "urxvt",
+            "rxvt",
+            "kitty",
+            "alacritty",
+            "foot",
+            "xfce4-terminal",
+            "terminator",
+        ),
+        _terminal,
+    ),
+    **dict.fromkeys(("gdb", "lldb"), _escapes("-ex", "--eval-command", "-eval-command", "-iex", "-o")),
+    **dict.fromkeys(("psql", "mysql", "mariadb", "ftp", "sftp"), _escapes("-c", "-e")),
+    "cmake": _cmake,
+    "rpm": _rpm,
     **dict.fromkeys(SHELLS, _shell),
 }

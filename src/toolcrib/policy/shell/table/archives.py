@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..effects import Call, Effect, cut, literal, of_operands, of_options, of_program_word, plain, sort_words
+from ..effects import (
+    Call,
+    Effect,
+    cut,
+    literal,
+    of_operands,
+    of_options,
+    of_program_word,
+    of_role,
+    plain,
+    sort_words,
+)
 from ..parts import Word
 from .spec import Program, program
 from .wordlist import words
@@ -14,10 +25,10 @@ _TAR = """
 -f= --file= -C= --directory= -t --list -x --extract --get -c --create -r --append -u --update -d --diff
 --compare -A --catenate --concatenate --delete -v -z -j -J -Z -a -p -P --absolute-names -k -m -O --to-stdout
 -h -l -o -S -w -W -G -n -i -B -M -I=program --use-compress-program=program --checkpoint= --checkpoint-action=
---to-command= --rsh-command= --rmt-command= -F= --info-script= --new-volume-script= -T=read --files-from=read
+--to-command= --rsh-command= --rmt-command= -F= --info-script= --new-volume-script= -T=names --files-from=names
 -X=read --exclude-from=read --exclude= -g=write --listed-incremental=write -b= -H= --format= -K= -L= -N= -V=
 --transform= --xform= --strip-components= --strip= --owner= --group= --mode= --mtime= --remove-files
---index-file=write --warning= --one-top-level --overwrite --wildcards --anchored --zstd --gzip --bzip2 --xz
+--index-file=write --volno-file=write --warning= --one-top-level --overwrite --wildcards --anchored --zstd --gzip --bzip2 --xz
 --lzma --lzip --lz4 --no-same-owner --numeric-owner --keep-old-files --skip-old-files --unlink-first
 --recursive-unlink --verbose --sort= --totals --auto-compress -s= --include=
 """
@@ -37,9 +48,11 @@ def _tar(call: Call) -> Iterator[Effect]:
     for word in call.values("-I", "--use-compress-program"):
         if (word.text or "?").split()[0].rpartition("/")[2] not in _COMPRESSORS:
             yield from of_program_word(word)
-    for word in call.values("-T", "--files-from", "-X", "--exclude-from"):
+    for word in call.values("-T", "--files-from"):
+        yield from of_role("names", word)
+    for word in call.values("-X", "--exclude-from"):
         yield Effect("read", word)
-    for word in call.values("--index-file", "-g", "--listed-incremental"):
+    for word in call.values("--index-file", "--volno-file", "-g", "--listed-incremental"):
         yield Effect("write", word)
     folders = call.values("-C", "--directory")
     if call.has("-t", "--list"):
@@ -50,6 +63,7 @@ def _tar(call: Call) -> Iterator[Effect]:
             yield from _extract(call, folders)
     elif call.has("-d", "--diff", "--compare"):
         yield from _archive(call, "read")
+        yield from (Effect("list", folder) for folder in folders)
     elif call.has(
         "-c", "--create", "-r", "--append", "-u", "--update", "-A", "--catenate", "--concatenate", "--delete"
     ):
@@ -147,7 +161,7 @@ def _seven(call: Call) -> Iterator[Effect]:
         yield from of_operands(words[2:], "read*")
 
 
-_PACKED = "-l --list -t --test -c --stdout --to-stdout -d -k -v -f -q -r -S= --suffix= -o=write -T= --threads= -1 -9"
+_PACKED = "--files=names --files0=names --filelist=names --output-dir-flat=write --output-dir-mirror=write -D=read --patch-from=read --trace=write -l --list -t --test -c --stdout --to-stdout -d -k -v -f -q -r -S= --suffix= -o=write -T= --threads= -1 -9"
 _ZCAT: Program = program("read*", "-l -f -v")
 
 PROGRAMS = {

@@ -33,6 +33,12 @@ HIJACKS = words(
     MYSQL_HISTFILE PSQLRC GOFLAGS GOROOT CC CXX LD AR RUSTC RUSTC_WRAPPER RUSTC_WORKSPACE_WRAPPER
     CARGO_BUILD_RUSTC_WRAPPER CARGO_TARGET_RUNNER NPM_CONFIG_SCRIPT_SHELL npm_config_script_shell
     NPM_CONFIG_NODE_OPTIONS npm_config_node_options npm_config_userconfig ANSIBLE_CONFIG DOCKER_HOST DOCKER_CONFIG
+    LESS LESSEDIT LESSHISTFILE LESSKEY_CONTENT LESSKEY_SYSTEM LESSKEYIN_SYSTEM MORE MANOPT MANROFFOPT GZIP GZIP_OPT
+    BZIP BZIP2 XZ_OPT XZ_DEFAULTS ZIPOPT ZIP UNZIP UNZIPOPT ZIPINFO MALLOC_TRACE GREP_OPTIONS DIFF_OPTIONS ACK_OPTIONS
+    ACKRC ACK_PAGER BAT_OPTS BAT_CONFIG_PATH FZF_DEFAULT_COMMAND FZF_DEFAULT_OPTS JQ_LIBRARY_PATH AWKPATH AWKLIBPATH
+    GAWK_READ_TIMEOUT LYNX_CFG TERMINFO_DIRS BASH_XTRACEFD BASH_COMPAT GCC_EXEC_PREFIX COMPILER_PATH GIT_REDIRECT_STDIN
+    GIT_REDIRECT_STDOUT GIT_REDIRECT_STDERR GIT_SHALLOW_FILE GIT_GRAFT_FILE GIT_ATTR_SOURCE GIT_CEILING_DIRECTORIES
+    GIT_COMMON_DIR GIT_PROTOCOL GIT_DEFAULT_HASH PROCPS_USERLIST RSH STRACE_LOG COLUMN MAILCAPS MAILPATH
     KUBECONFIG PIP_CONFIG_FILE PIP_INDEX_URL PIP_EXTRA_INDEX_URL UV_INDEX_URL DBUS_SESSION_BUS_ADDRESS
     DBUS_SYSTEM_BUS_ADDRESS XDG_CONFIG_HOME XDG_DATA_DIRS NODE_EXTRA_CA_CERTS SSL_CERT_FILE
     """
@@ -57,14 +63,23 @@ SEARCHED = words(
     """
 )
 
+# Harmless whatever they hold.
+PLAIN = words(
+    "LANG TERM COLUMNS LINES COLORTERM NO_COLOR CLICOLOR FORCE_COLOR LS_COLORS GREP_COLORS GREP_COLOR USER LOGNAME"
+)
+
 _NODE_CODE = re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
 _SAFE_PATH = re.compile(
     r"(?:/usr/local/bin|/usr/local/sbin|/usr/bin|/bin|/usr/sbin|/sbin|/opt/homebrew/bin|\$PATH|\$\{PATH\})"
 )
 
 
-def assignment(name: str, value: Word) -> Iterator[Effect]:
-    """What setting a variable does to the programs that run after it."""
+def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effect]:
+    """What setting a variable does to the programs that run after it.
+
+    `exported` says that it is sure to reach them: a name that is not known here, with a path or options in it, may then
+    be one that they obey.
+    """
     from ..effects import Effect, of_program_word
 
     base = name.partition("[")[0].rstrip("+")
@@ -96,12 +111,18 @@ def assignment(name: str, value: Word) -> Iterator[Effect]:
         yield Effect("log", value, f"sets {base}, which keeps the shell's history from being written")
     elif base in SEARCHED:
         yield Effect("session", value, f"sets {base}, which changes where programs look")
+    elif exported and base not in PLAIN and not base.startswith(("LC_", "GIT_AUTHOR_", "GIT_COMMITTER_")):
+        if value.text is None or re.search(r"[/|;`$]|\A\s*[-+.~]", value.text):
+            yield Effect("session", value, f"sets {base} for a program, which may obey it")
 
 
 def _path(value: Word) -> Iterator[Effect]:
     """PATH may grow by the system's folders. One of the workspace's, or of this folder, takes commands over."""
     from ..effects import Effect
 
+    if not value.source and None in value.parts:
+        yield Effect("session", value, "changes PATH, so that other programs may run than those that are known")
+        return
     source = value.source.strip("\"'") or "".join(part if part is not None else "$PATH" for part in value.parts)
     entries = source.split(":")
     if all(_SAFE_PATH.fullmatch(entry) for entry in entries):

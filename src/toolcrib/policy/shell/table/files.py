@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..effects import Call, Effect, cut, literal, of_operands, of_options, of_role
+from ..effects import Call, Effect, cut, literal, of_operands, of_options, of_role, plain
 from ..parts import Word
 from .spec import parse_options, program
 
@@ -17,7 +17,7 @@ FIND_TESTS = """
 -readable -writable -executable -nouser -nogroup -true -false -not -a -o -and -or -print -print0 -ls -prune
 -quit -depth -d -daystart -follow -mount -xdev -noleaf -warn -nowarn -ignore_readdir_race
 -noignore_readdir_race -H -L -P -E -X -s -x -f= -O1 -O2 -O3 -O0 -D= -help --help -version --version -flags=
--acl -files0-from=read -fprint=write -fprint0=write -fls=write -delete -exec -execdir -ok -okdir
+-acl -files0-from=names -fprint=write -fprint0=write -fls=write -delete -exec -execdir -ok -okdir
 """
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
@@ -147,6 +147,13 @@ def _dd(call: Call) -> Iterator[Effect]:
             yield Effect("unknown", word, "has words known only when it runs", "shell:unknown-option")
 
 
+def _split(call: Call) -> Iterator[Effect]:
+    """split writes files whose names begin with its second operand."""
+    yield from plain(call)
+    if call.name == "split":
+        yield from (Effect("write", word) for word in call.operands[1:2])
+
+
 _COPY = (
     "-t=write --target-directory=write -S= --suffix= --backup -b --no-preserve= --preserve --reflink "
     "--sparse= -Z --context --strip-trailing-slashes -r -R -a"
@@ -168,19 +175,19 @@ PROGRAMS = {
     "stat": program("list*", "-c= --format= --printf= -f -t= --cached="),
     "file": program(
         "read*",
-        "-m=read --magic-file=read -f=read --files-from=read -C!change --compile!change -F= --separator= "
+        "-m=read --magic-file=read -f=names --files-from=names -C!change --compile!change -F= --separator= "
         "-P= --parameter= -e= --exclude= -z -Z",
     ),
     "du": program(
         "list*",
-        "-d= --max-depth= -t= --threshold= --exclude= -X=read --exclude-from=read --files0-from=read -B= "
+        "-d= --max-depth= -t= --threshold= --exclude= -X=read --exclude-from=read --files0-from=names -B= "
         "--block-size= --time --time-style=",
     ),
-    "df": program("text*", "-t= --type= -x= --exclude-type= -B= --block-size= --output"),
+    "df": program("maybelist*", "-t= --type= -x= --exclude-type= -B= --block-size= --output"),
     "readlink realpath": program("list*", "--relative-to=list --relative-base=list"),
     "basename": program("text*", "-s= --suffix="),
     "dirname": program("text*"),
-    "pathchk mountpoint": program("text*"),
+    "pathchk mountpoint": program("maybelist*"),
     "namei lsattr getfacl getfattr": program("list*"),
     "locate plocate mlocate": program("text*", "-d=read --database=read -l= -n=", "unknown"),
     "find gfind": program("list*", handler=_find, single=True),
@@ -215,8 +222,9 @@ PROGRAMS = {
     "split csplit": program(
         "read text*",
         "-n= -l= -b= -C= -a= --suffix-length= --lines= --bytes= --number= -d -x --additional-suffix= "
-        "--filter=shell -t= -f= --prefix= -k -s -z",
+        "--filter=shell -t= -f=write --prefix=write -k -s -z",
         "change",
+        handler=_split,
     ),
     "patch": program(
         "write read",

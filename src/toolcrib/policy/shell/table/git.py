@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..effects import Call, Effect, cut, literal, of_options, of_program_word, plain
 from ..parts import Word
@@ -78,12 +78,7 @@ def _value(name: str, value: str) -> Iterator[Effect]:
         yield Effect("unknown", None, f"names a program for git ({name})", "shell:unknown-option")
 
 
-_LISTS_BRANCHES = words(
-    """
-    --list -l -a -r -v --all --remotes --verbose --show-current --contains --no-contains --merged --no-merged
-    --points-at --format --sort
-    """
-)
+_LISTS_BRANCHES = words("--list -l --show-current --contains --no-contains --merged --no-merged --points-at")
 
 
 _ACTS_ON_BRANCHES = words(
@@ -113,7 +108,6 @@ def _tag(call: Call) -> Iterator[Effect]:
         "--merged",
         "--no-merged",
         "--points-at",
-        "--sort",
         "-v",
         "--verify",
     )
@@ -243,6 +237,7 @@ def _clean(call: Call) -> Iterator[Effect]:
 
 
 def _stash(call: Call) -> Iterator[Effect]:
+    yield from of_options(call)
     verb = call.operands[0].text if call.operands else None
     if verb in ("list", "show"):
         return
@@ -275,12 +270,19 @@ def _rebase(call: Call) -> Iterator[Effect]:
     yield Effect("change", None, "rewrites commits", "shell:git-change")
 
 
+def _behind(call: Call, verb: str) -> Sequence[Word]:
+    """The words behind a verb, options and all: another program's."""
+    words = call.command.args
+    at = next((index for index, word in enumerate(words) if word.text == verb), len(words))
+    return words[at + 1 :]
+
+
 def _submodule(call: Call) -> Iterator[Effect]:
     verb = call.operands[0].text if call.operands else "status"
     if verb in ("status", "summary"):
         return
     if verb == "foreach":
-        texts = [word.text for word in call.operands[1:] if word.text not in ("--recursive", "--quiet")]
+        texts = [word.text for word in _behind(call, "foreach") if word.text not in ("--recursive", "--quiet")]
         known = [text for text in texts if text is not None]
         joined = known[0] if len(known) == 1 else shlex.join(known)
         yield Effect("shell", literal(joined) if len(known) == len(texts) else Word((None,)))
@@ -293,10 +295,10 @@ def _submodule(call: Call) -> Iterator[Effect]:
 def _bisect(call: Call) -> Iterator[Effect]:
     verb = call.operands[0].text if call.operands else None
     if verb == "run":
-        texts = [word.text for word in call.operands[1:]]
+        texts = [word.text for word in _behind(call, "run")]
         known = [text for text in texts if text is not None]
         yield Effect("shell", literal(shlex.join(known)) if len(known) == len(texts) else Word((None,)))
-    elif verb not in ("log", "view", "visualize", "help"):
+    elif verb not in ("log", "help"):
         yield Effect("change", None, "switches the workspace to another commit", "shell:git-change")
 
 
@@ -337,15 +339,18 @@ GIT = {
         "maybe*", _LOG, handler=_no_index
     ),
     "status rev-parse rev-list ls-files ls-tree describe show-ref show-branch for-each-ref name-rev "
-    "merge-base count-objects fsck "
-    "check-ignore check-attr check-ref-format check-mailmap var help version get-tar-commit-id "
-    "patch-id stripspace merge-tree "
+    "merge-base count-objects "
+    "check-ignore check-attr check-ref-format check-mailmap var version get-tar-commit-id "
+    "patch-id stripspace "
     "diff-pairs fmt-merge-msg column  verify-pack  show-index ": program(
         "maybe*",
         "--exclude-from=read -X=read -x= --exclude= --format= --pathspec-from-file=read --output=write "
         "--contents=read -c= --sort= --count= --points-at= "
         "--contains= --merged= --no-merged= --file=read -F=read --abbrev --match= --stdin",
     ),
+    "fsck": program("text*", "--lost-found!change"),
+    "help": program("text*", "-w!desktop --web!desktop -i -m -a -g -c"),
+    "merge-tree": program("text*", "", "change"),
     "verify-commit verify-tag": _LOOK,
     "grep": program(
         "text maybe*",
@@ -357,7 +362,7 @@ GIT = {
         "maybe*", "--contents=read -S=read -L= --ignore-rev= --ignore-revs-file=read --since= -M -C"
     ),
     "cat-file": program("text*", "--textconv!execute --filters!execute --path= --batch --batch-check"),
-    "hash-object": program("read*", "-w!change -t= --path="),
+    "hash-object": program("read*", "-w!change --stdin-paths!named -t= --path="),
     "branch": program(
         "text*",
         "-d!discard -D!discard --delete!discard -m!change -M!discard --move!change -c!change -C!discard "
@@ -383,7 +388,7 @@ GIT = {
         handler=_config,
     ),
     "remote": program("text*", "-v --verbose -n -m= -t= --push --all", handler=_remote),
-    "stash": program("text*", "-m= --message= -p", handler=_stash),
+    "stash": program("text*", f"-m= --message= -p {_LOG}", handler=_stash),
     "worktree": program(
         "text*",
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, cut, literal, of_options, plain
+from ..effects import Call, Effect, cut, literal, of_options, of_role, plain
 from .spec import program
 from .wordlist import words
 
@@ -22,7 +22,7 @@ def _curl(call: Call) -> Iterator[Effect]:
         at = re.search(r"=[@<]", word.start)
         if at:
             end = re.sub(r";.*", "", word.start[at.end() :]) if len(word.parts) == 1 else None
-            yield Effect("read", literal(end) if end is not None else cut(word, at.end()))
+            yield from of_role("send", literal(end) if end is not None else cut(word, at.end()))
     for word in call.values("--unix-socket", "--abstract-unix-socket"):
         kind = "escape" if re.search(r"(?:docker|podman|containerd|crio)\.sock", word.start) else "process"
         yield Effect(kind, word)
@@ -112,6 +112,8 @@ def _openssl(call: Call) -> Iterator[Effect]:
         yield Effect("network", target)
     elif first not in _OPENSSL_KNOWN:
         yield Effect("unknown", None, "is a use of openssl that is not known here", "shell:unknown-use")
+    if first in ("speed", "prime"):
+        yield Effect("unknown", None, "computes for a long time", "shell:endless")
     if first in ("req", "rand", "pkey", "rsa", "ec") and not call.has("-noout", "-out"):
         yield Effect("unknown", None, "makes or prints keys", "shell:unknown-use")
 
@@ -131,8 +133,8 @@ def _gpg(call: Call) -> Iterator[Effect]:
 
 
 _CURL = """
--o=write --output=write --output-dir=write -O --remote-name --remote-name-all -J --remote-header-name -T=read
---upload-file=read -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data
+-o=write --output=write --output-dir=write -O --remote-name --remote-name-all -J --remote-header-name -T=send
+--upload-file=send -d=data --data=data --data-binary=data --data-ascii=data --data-urlencode=data --json=data
 --data-raw= -F= --form= --form-string= -K=read --config=read -E=read --cert=read --key=read --cacert=
 --capath= -b=maybe --cookie=maybe -c=write --cookie-jar=write -D=write --dump-header=write --trace=write
 --trace-ascii=write --stderr=write --libcurl=write --etag-save=write --etag-compare=read --hsts=write
@@ -151,7 +153,7 @@ _CURL = """
 
 _WGET = """
 -O=write --output-document=write -o=write --output-file=write -a=write --append-output=write -P=write
---directory-prefix=write -i=read --input-file=read --post-file=read --body-file=read --post-data= --body-data=
+--directory-prefix=write -i=read --input-file=read --post-file=send --body-file=send --post-data= --body-data=
 --method= --header= -U= --user-agent= --referer= --load-cookies=read --save-cookies=write
 --use-askpass=program -e=unknown --execute=unknown --config=exec --warc-file=write --warc-cdx=write -t=
 --tries= -T= --timeout= -w= --wait= -Q= --quota= -l= --level= -A= -R= --accept= --reject= -D= -I= -X= -B=url
@@ -187,7 +189,7 @@ PROGRAMS = {
     "ssh-add ssh-agent ssh-keyscan": program("network*", "", "network"),
     "rsync": program(
         "remote* remotewrite",
-        "-e=program --rsh=program --rsync-path=program --files-from=read --exclude-from=read "
+        "-e=program --rsh=program --rsync-path=program --files-from=names --exclude-from=read "
         "--include-from=read --exclude= --include= "
         "--filter= -f= --log-file=write --password-file=read --backup-dir=write --partial-dir= "
         "--temp-dir=write -T=write --link-dest=list --compare-dest=list "

@@ -15,17 +15,17 @@ from .spec import program
 def _declare(call: Call) -> Iterator[Effect]:
     """`export NAME=value`, `declare -x`, `readonly`, `local`."""
     for word in call.operands:
-        yield from declared(word)
+        yield from declared(word, call.name == "export" or call.has("-x"))
     if not call.operands:
         yield Effect("unknown", None, "prints variables, the environment's too", "shell:environment")
 
 
-def declared(word: Word) -> Iterator[Effect]:
+def declared(word: Word, exported: bool = False) -> Iterator[Effect]:
     """What a word `NAME=value` sets."""
     match = re.match(r"([A-Za-z_][\w%]*)(?:\[[^\]]*\])?\+?=", word.start)
     if match:
         source = word.source.partition("=")[2] or word.source
-        yield from assignment(match[1], replace(cut(word, match.end()), source=source))
+        yield from assignment(match[1], replace(cut(word, match.end()), source=source), exported)
     elif word.text is None:
         yield Effect("unknown", word, "sets a variable that is known only when it runs", "shell:unknown-option")
 
@@ -35,7 +35,7 @@ def _env(call: Call) -> Iterator[Effect]:
     ran = False
     for word in call.command.args:
         if re.match(r"[A-Za-z_]\w*=", word.start) and not ran:
-            yield from declared(word)
+            yield from declared(word, exported=True)
         elif not word.start.startswith("-"):
             ran = True
     if not ran:
@@ -174,7 +174,9 @@ def _printf(call: Call) -> Iterator[Effect]:
         else:
             yield from assignment(name.partition("[")[0], _UNKNOWN)
     elif words and words[0].text is None and not first and len(words) > 1 and words[0].origin != "token":
-        yield Effect("unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option")
+        yield Effect(
+            "unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option"
+        )
 
 
 def _let(call: Call) -> Iterator[Effect]:
@@ -204,7 +206,8 @@ PROGRAMS = {
     "cd chdir pushd popd": program("list*", "-P -L -e"),
     "hash": program("text*", "-r -d -t -l -p=hijack"),
     "command builtin": program("text*", "-v -V -p", wrapper=True, stops="-v -V"),
-    "which whereis whatis apropos": program("text*", "-a -b -m -s -B= -M="),
+    "which whereis": program("text*", "-a -b -m -s -B=list -M=list -S=list"),
+    "whatis apropos": program("text*", "-C=exec --config-file=exec -M=list --manpath=list -s= -L= -m= -r -w -e"),
     "export declare typeset local readonly": program("text*", "-x -p -n -a -A -i -r -f -F -g -u -l", handler=_declare),
     "unset": program("text*", handler=_unset),
     "set": program("text*", "+ -e -u -x -o -f -v -n", handler=_set),
@@ -218,7 +221,8 @@ PROGRAMS = {
     "history": program("text*", "-c -d= -w -a -s -n -r -p", handler=_history),
     "fc": program("text*", "-e=program -l -n -r -s!execute", handler=_fc),
     "bg fg disown": program("text*"),
-    "complete compgen compopt bind": program("text*", "-C=shell -F= -x=shell -W= -A= -G= -P= -S= -X= -o= -f=exec"),
+    "compgen": program("list*", "-C=shell -F= -W= -G=list -A= -P= -S= -X= -o= -V= -f@list -d@list -v -e -c -a -b -k"),
+    "complete compopt bind": program("text*", "-C=shell -F= -x=shell -W= -A= -G= -P= -S= -X= -o= -f=exec"),
     "kill": program("text*", handler=_kill),
     "pkill killall skill": program(
         "text*", "-u= --euid= -U= --uid= -v --inverse -s= --signal= -g= -t= -P= -G= -I -f -x -n -o", handler=_pkill

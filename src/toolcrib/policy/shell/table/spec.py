@@ -8,7 +8,7 @@ Operands are roles in order: `"read*"` any number of files that are read, `"text
     -i@write     a flag that gives the operands a role  -i?          may have a value attached (-O?=program: a role)
 
 Roles are kinds of effect on a path (`read`, `list`, `write`, `create`, `delete`, `move`, `modify`, `link`), `text`
-(nothing), `maybe` (a path only if it is spelled like one), `exec` (a file of code, or a program that
+(nothing), `names` (a file that names files), `send` (a file that is sent away), `maybe` (a path only if it is spelled like one), `exec` (a file of code, or a program that
 is run), `shell` (a command line), `program` (a program to be run in another's place), `host`, `url` and `remote`
 (`host:path` or a local path to read).
 """
@@ -120,7 +120,9 @@ def is_risky(options: str) -> bool:
 def is_harmful(options: str) -> bool:
     """Whether a program has an option that does more than choose what is read and printed."""
     return any(
-        option.role not in ("text", "read", "list", "maybe") or option.effect or option.operands
+        option.role not in ("text", "read", "list", "maybe", "names")
+        or option.effect not in ("", "named")
+        or option.operands
         for option in parse_options(options).values()
     )
 

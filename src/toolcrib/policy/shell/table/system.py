@@ -147,16 +147,18 @@ PROGRAMS = {
     "numastat pgrep pidof pstree top htop locale getconf lsb_release ruptime tload   "
     "lsipc lslocks cpuid "
     " pidstat slabtop sw_vers     ss netstat tput reset clear tset "
-    "infocmp": program("text*", "-K!process --kill!process -D=write --diag=write"),
-    "stty": _LOOKS,
-    "lastlog": program("text*", "-C!log -S!log --clear!log --set!log -u= -t= -b= -R="),
+    "infocmp": program(
+        "maybe*", "-K!process --kill!process -D=write --diag=write -A=list -B=list -F=names --filter=names"
+    ),
+    "stty": program("text*", "-F=unknown --file=unknown"),
+    "lastlog": program("maybe*", "-C!log -S!log --clear!log --set!log -u= -t= -b= -R=list --root=list"),
     "nvidia-smi": program(
         "text*", "-L -q -x -l= -i= -d= --query-gpu= --query-compute-apps= --format= -f=write", closed=True
     ),
     "sensors": program("text*", "-s!system --set!system -c=read --config-file=read --bus-list"),
     "sar": program("text*", "-o=write -f=read -n= -P= -s= -e= -i="),
     "neofetch fastfetch screenfetch inxi": program("text*", "", "execute"),
-    "ps": program("text*", "-E!unknown", handler=_ps),
+    "ps": program("maybe*", "-E!unknown", handler=_ps),
     "date gdate": program(
         "text*",
         "-s!system --set!system -d= --date= -f=read --file=read -r=list --reference=list -I --iso-8601 -R "
@@ -187,7 +189,9 @@ PROGRAMS = {
     ),
     "getent": program("text*", "-s= -i", handler=_getent),
     "dmesg": program(
-        "text*", "-c!log -C!log --clear!log --read-clear!log -n!kernel -D!kernel -E!kernel -H -T -l= -f= -w -F=read"
+        "text*",
+        "-c!log -C!log --clear!log --read-clear!log -n!kernel -D!kernel -E!kernel -H -T -l= -f= -w -F=read "
+        "--file=read -K=read --kmsg-file=read",
     ),
     "journalctl": program(
         "text*",
@@ -197,10 +201,17 @@ PROGRAMS = {
     ),
     "ldd": program("exec*", "-v -u -d -r"),
     "ldconfig": program("text*", "-p", handler=lambda call: iter(()) if call.has("-p") else iter((Effect("system"),))),
-    "man info tldr": program(
+    "man tldr": program(
         "maybe*",
-        "-P=program --pager=program -H=program --html=program -C=read -M=read -l=read --local-file=read "
-        "-k -f -w -s= -S= -e= --preprocessor=program -p=",
+        "-P=program --pager=program -H?!execute --html?!execute -C=exec --config-file=exec -M=read --manpath=read "
+        "-l=read --local-file=read -k -f -w -s= -S= -e= --sections= --extension= --preprocessor=unknown -p=unknown "
+        "-t!execute --troff!execute -T?!execute --troff-device?!execute -X?!execute --gxditview?!execute -Z!execute "
+        "--ditroff!execute -L= --locale= -m= --systems= -r= --prompt= -R= --recode= -E= --encoding=",
+    ),
+    "info": program(
+        "maybe*",
+        "-o=write --output=write --dribble=write --restore=exec --init-file=exec -f=read --file=read -d=list "
+        "--directory=list -n= --node= -k= --apropos= -v= --variable= --index-search=",
     ),
     "fuser": program("text*", "-k --kill -s -m -n= -v", handler=_fuser),
     "logger wall write mesg talk": program("text*", "-f=read", "process"),
@@ -241,7 +252,7 @@ PROGRAMS = {
     "umount fusermount fusermount3 swapon swapoff pivot_root switch_root mount.* sshfs bindfs encfs": program(
         "text*", "", "mount"
     ),
-    "findmnt": _LOOKS,
+    "findmnt": program("maybe*"),
     "blkid": program("text*", "-w=write -c=write -g!system"),
     "losetup": program(
         "text*",

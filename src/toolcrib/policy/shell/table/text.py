@@ -82,7 +82,7 @@ def _grep(call: Call) -> Iterator[Effect]:
 
 
 def _yq(call: Call) -> Iterator[Effect]:
-    changes = call.has("-i", "--inplace")
+    changes = call.has("-i", "--inplace", "--in-place")
     text = call.operands[0].text if call.operands else ""
     if text in ("eval", "e", "eval-all", "ea"):
         yield from plain(call, "text text write*" if changes else "text text read*")
@@ -90,6 +90,22 @@ def _yq(call: Call) -> Iterator[Effect]:
     if text and re.search(r"\b(?:load\w*|strenv|env|envsubst)\b", text):
         yield Effect("unknown", None, "reads files or the environment from its expression", "shell:unknown-use")
     yield from plain(call, "text write*" if changes else "text read*")
+
+
+def _xxd(call: Call) -> Iterator[Effect]:
+    """xxd takes no options behind its first file: whatever comes next is written to."""
+    yield from plain(call)
+    words = call.command.args
+    first = next((at for at, word in enumerate(words) if call.operands and word is call.operands[0]), len(words))
+    yield from (Effect("write", word) for word in words[first + 1 :])
+
+
+def _binutils(call: Call) -> Iterator[Effect]:
+    """binutils take further words from `@file`."""
+    yield from plain(call)
+    for word in call.operands:
+        if word.start.startswith("@") or not word.start:
+            yield Effect("named", word, "takes words from a file", "shell:unknown-option")
 
 
 def _less(call: Call) -> Iterator[Effect]:
@@ -100,7 +116,6 @@ def _less(call: Call) -> Iterator[Effect]:
     yield from plain(call)
 
 
-_READS = "-n= -c= --lines= --bytes= -s= --files0-from=read"
 _GREP = (
     "-e= --regexp= -f=read --file=read -m= --max-count= -A= -B= -C= --after-context= "
     "--before-context= --context= --include= "
@@ -109,14 +124,33 @@ _GREP = (
 )
 
 PROGRAMS = {
-    "cat tac nl rev expand unexpand fold fmt pr paste bat batcat ul colrm look tsort wdiff dwdiff icdiff": program(
+    "cat rev colrm tsort": program("read*"),
+    "tac": program("read*", "-s= --separator="),
+    "nl": program(
         "read*",
-        "-s= -w= -d= -b= -v= -h= -l= -i= -t= -W= -o= -p= --width= --tabs= --delimiters= --separator= "
-        "--style= --language= "
-        "--line-range= --theme= --number-format= --number-width= --body-numbering= --pager=program",
+        "-b= -d= -f= -h= -i= -l= -n= -s= -v= -w= --body-numbering= --section-delimiter= --footer-numbering= "
+        "--header-numbering= --line-increment= --join-blank-lines= --number-format= --number-separator= "
+        "--starting-line-number= --number-width=",
+    ),
+    "expand unexpand": program("read*", "-t= --tabs="),
+    "fold": program("read*", "-w= --width="),
+    "fmt": program("read*", "-w= -p= -g= --width= --prefix= --goal="),
+    "pr": program(
+        "read*",
+        "-l= -w= -W= -o= -h= -D= -N= -e? -i? -n? -s? -S? --length= --width= --page-width= --indent= --header= "
+        "--date-format= --first-line-number= --columns= --pages=",
+    ),
+    "paste": program("read*", "-d= --delimiters="),
+    "look": program("text read*", "-t= --terminate="),
+    "ul": program("read*", "-t= -T= --terminal="),
+    "wdiff dwdiff icdiff": program("read*", "-w= -x= -y= -z= -d= -W= -L= -h="),
+    "bat batcat": program(
+        "read*",
+        "-l= -r= -H= -m= --style= --language= --line-range= --theme= --tabs= --wrap= --terminal-width= --color= "
+        "--highlight-line= --file-name= --map-syntax= --decorations= --paging= --italic-text= --pager=program",
     ),
     "head tail ghead gtail": program("read*", "-n= -c= --lines= --bytes= --pid= -s= --sleep-interval= --retry -f -F"),
-    "wc": program("read*", "--files0-from=read"),
+    "wc": program("read*", "--files0-from=names"),
     "cut": program("read*", "-d= -f= -c= -b= --delimiter= --fields= --characters= --bytes= --output-delimiter="),
     "column": program(
         "read*",
@@ -135,7 +169,7 @@ PROGRAMS = {
     "sort gsort": program(
         "read*",
         "-o=write --output=write -k= -t= -S= -T=write --temporary-directory=write "
-        "--compress-program=program --files0-from=read --key= "
+        "--compress-program=program --files0-from=names --key= "
         "--field-separator= --buffer-size= --parallel= --batch-size= --random-source=read --sort=",
     ),
     "uniq": program("read write", "-f= -s= -w= --skip-fields= --skip-chars= --check-chars= --group --all-repeated"),
@@ -164,7 +198,7 @@ PROGRAMS = {
     "ag ack": program(
         "text read*",
         "-A= -B= -C= -G= -g= -m= --ignore= --ignore-dir= --depth= --pager=program -p=read "
-        "--path-to-ignore=read --type-add= --ackrc=read",
+        "--path-to-ignore=read --type-add= --ackrc=exec --files-from=names",
     ),
     "sed gsed": program(
         "text read*",
@@ -176,7 +210,7 @@ PROGRAMS = {
         "-F= -v= -f=exec --file=exec -E=exec --exec=exec -e= --source= -i= --include= -l=exec --load=exec "
         "-o?!change --pretty-print!change "
         "-d?!change --dump-variables!change -p?!change --profile!change -D!execute --debug!execute "
-        "--field-separator= --assign= -W=",
+        "--field-separator= --assign= -W=unknown",
         handler=_awk,
     ),
     "jq gojq jaq": program(
@@ -189,7 +223,7 @@ PROGRAMS = {
     ),
     "yq": program(
         "text read*",
-        "-i --inplace -o= --output-format= -p= --input-format= -I= --indent= -s!change --split-exp!change "
+        "-i --inplace --in-place -o= --output-format= -p= --input-format= -I= --indent= -s!change --split-exp!change "
         "--from-file=read -P -r -y",
         handler=_yq,
     ),
@@ -207,19 +241,33 @@ PROGRAMS = {
         "unknown*", "", "unknown"
     ),
     # bytes
-    "xxd": program("read write", "-c= -l= -s= -g= -o= -n= -r -p -i"),
+    "xxd": program("read write", "-c= -l= -s= -g= -o= -n= -R= -r -p -i", handler=_xxd),
     "od hexdump hd hexyl": program(
         "read*",
         "-A= -t= -N= -j= -w= -S= -n= -s= -e= -f=read -v -c -C -x --format= --address-radix= --read-bytes= "
         "--skip-bytes=",
     ),
-    "strings": program("read*", "-n= -t= -e= -T= --bytes= --radix= --encoding= -s="),
-    "nm objdump readelf size addr2line c++filt pahole otool lipo": program(
-        "maybe*",
-        "-j= -m= -M= -b= -e= --section= --target= --architecture= -C --demangle --start-address= --stop-address=",
+    "nm readelf size strings c++filt pahole otool lipo": program(
+        "read*",
+        "--section= --target= -T= -t? -n? -x? -p? -R? -w? -j? -P? -N? -s? -z? -e? -F= -U= --radix= --bytes= "
+        "--encoding= --style= "
+        "--format= --unicode= --hex-dump= --string-dump= --relocated-dump= --dwarf-depth= --dwarf-start= "
+        "--decompress "
+        "--plugin=exec --debug-dump --demangle --dwo-file=read",
+        handler=_binutils,
     ),
+    "objdump": program(
+        "read*",
+        "-j= -m= -M= -b= --section= --target= --architecture= --start-address= --stop-address= "
+        "--disassembler-options= "
+        "--prefix= --prefix-strip= --adjust-vma= --source-comment --insn-width= --dwarf-depth= --dwarf-start= -P= "
+        "--private= -I=list --include=list --plugin=exec --demangle --visualize-jumps --unicode= -E= --endian= "
+        "--dwarf",
+        handler=_binutils,
+    ),
+    "addr2line": program("text*", "-e=read --exe=read -j= --section= -b= --target= -C", handler=_binutils),
     "md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum b3sum cksum sum shasum md5 xxhsum "
-    "xxh64sum crc32 sha3sum": program("read*", "-a= --algorithm= -l= --length= -s="),
+    "xxh64sum crc32 sha3sum": program("read*", "-a= --algorithm= -l= --length= -s= -c!named --check!named -f!named"),
     "base64 base32 basenc": program(
         "read*", "-w= --wrap= -d -D --decode -i=read -o=write --input=read --output=write -b="
     ),
@@ -246,14 +294,17 @@ PROGRAMS = {
         "--list-file=read --out=write --report-file=write --output= -o= --exclude-dir= -e= -t= --include-lang=",
         "",
     ),
-    "envsubst gettext ngettext": program("text*"),
+    "envsubst": program("text*"),
+    "gettext ngettext": program("text*", "-d=list --domain=list"),
     "pdftotext": program("read write", "-f= -l= -r="),
     "pdfinfo  identify mediainfo ffprobe": program(
         "read*", "-format= -show_entries= -of= -v= -print_format= -select_streams= -i=read", single=True
     ),
-    "less more most pg": program(
+    "more most pg": program("read*", "-n= --lines= +", handler=_less),
+    "less": program(
         "read*",
-        "-p= -P= -j= -x= -z= -b= -t= -T=read -k=exec -K= -o=write -O=write --log-file=write --lesskey-src=exec +",
+        "-p= -P= -j= -x= -z= -b= -h= -y= -D= -t= -T=read -k=exec --lesskey-file=exec --lesskey-content=exec "
+        "-o=write -O=write --log-file=write --lesskey-src=exec +",
         handler=_less,
     ),
 }
