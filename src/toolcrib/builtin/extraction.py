@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from ..core.bound import safe
 from .charsets import decode
 
-KEPT = 2_000_000  # characters of a text that are handed back at most
+KEPT = 1_000_000  # characters of a text that are handed back at most
 LITTLE = 200  # characters: an article shorter than this may be a mistake
 LINKS, LINK_CHARS = 100, 8_000  # how many links of an article are listed
 _INDENTED = 2
@@ -48,7 +49,7 @@ def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
         text = _page(text, job["url"], style, found)
     elif what == "json":
         text = _json(text, found)
-    text = _SMUGGLED.sub("", text.replace("\r\n", "\n"))
+    text = safe(_SMUGGLED.sub("", text.replace("\r\n", "\n")))
     found["length"] = len(text)
     return found, text[:KEPT].encode("utf-8", "replace")
 
@@ -76,6 +77,7 @@ def _article(html: str, url: str, style: str, found: dict[str, Any]) -> str:
             return page
     found["extractor"] = "trafilatura"
     found["title"] = _title(html)
+    text = without_title(text, found["title"])
     if style == "markdown":
         text, found["links"] = without_targets(text)
     return text
@@ -98,6 +100,15 @@ def main_text(html: str, url: str, style: str) -> str:
         output_format="markdown" if style == "markdown" else "txt",
     )
     return text or ""
+
+
+def without_title(text: str, title: str) -> str:
+    """A text without a first line that only repeats the title, which is handed back beside it."""
+    first, _, rest = text.lstrip().partition("\n")
+    words = re.findall(r"\w+", _LINK.sub(r"\2", first))
+    said = re.findall(r"\w+", title)
+    repeated = len(words) > 1 and words == said[: len(words)]
+    return rest.lstrip() if repeated and rest.strip() else text
 
 
 def _clean(tree: Any, url: str) -> None:

@@ -24,6 +24,7 @@ Gate = Callable[[str, Mapping[str, Any], ToolContext], Judgement | None]
 """What policy says of a call with other arguments: asked for each address that a request is redirected to."""
 
 _KEY = secrets.token_bytes(16)
+_SIGNS = "◆◇●○■□▲△"  # no letters: whoever counts or looks for words does not find them here
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +62,8 @@ def mark(text: str) -> str:
 
     The same text gets the same mark, so that a repeated call gives a repeated result.
     """
-    digest = hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256").hex()
-    return f"⟦{digest[:10]}⟧"
+    digest = hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256")
+    return f"⟦{''.join(_SIGNS[byte % len(_SIGNS)] for byte in digest[:12])}⟧"
 
 
 def missing(*modules: str) -> str | None:

@@ -167,7 +167,6 @@ class WebFetch:
         return found, text.decode("utf-8")
 
     def _shown(self, answer: Answer, found: dict[str, Any], text: str, most: int, ctx: ToolContext) -> str:
-        text = safe(text)
         cut = len(text) > most or found["length"] > len(text) or answer.cut
         shown: dict[str, Any] = {
             "url": answer.url,
@@ -185,11 +184,12 @@ class WebFetch:
             where = self._keep(ctx.call_id or "web_fetch", "page.txt", text)
             if where is not None:
                 shown["whole_text"] = f"{where} (read_file can read it)"
-        around = mark(text)
+        part = text[:most]
+        around = mark(part)
         shown["notice"] = NOTICE.format(mark=around)
         if found["title"]:
             shown["title"] = safe(found["title"])
-        shown["text"] = f"{around}\n{text[:most]}\n{around}"
+        shown["text"] = f"{around}\n{part}\n{around}"
         if found["links"]:
             shown["links"] = [[safe(name), safe(target)] for name, target in found["links"]]
         return json.dumps(shown, ensure_ascii=False, indent=1)

@@ -1,0 +1,85 @@
+"""How much of a page's main text does web_fetch find? F1 of 4-word shingles on an article extraction benchmark.
+
+    python benchmarks/extraction.py FOLDER [--peers]
+
+FOLDER has `ground-truth.json` ({ID: {"articleBody", "url"}}) and `html/ID.html.gz`, as Scrapinghub's
+article-extraction-benchmark. What is measured is `toolcrib.builtin.extraction.work`, which web_fetch runs, with its
+settings: the text it would answer with. `--peers` adds readability-lxml and plain trafilatura where they are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from toolcrib.builtin.extraction import work
+from toolcrib.builtin.outgoing import mark
+
+
+def shingles(text: str) -> Counter[tuple[str, ...]]:
+    words = re.findall(r"\w+", text)
+    return Counter(tuple(words[i : i + 4]) for i in range(max(1, len(words) - 3))) if words else Counter()
+
+
+def score(extract: Callable[[bytes, str], str], folder: Path) -> tuple[float, float, float, float]:
+    truth = json.loads((folder / "ground-truth.json").read_text())
+    precision = recall = 0.0
+    started = time.process_time()
+    for name, row in truth.items():
+        found = shingles(extract(gzip.decompress((folder / "html" / f"{name}.html.gz").read_bytes()), row["url"]))
+        right = shingles(row["articleBody"])
+        common = (found & right).total()
+        precision += common / max(1, found.total())
+        recall += common / max(1, right.total())
+    precision, recall = precision / len(truth), recall / len(truth)
+    spent = (time.process_time() - started) / len(truth)
+    return precision, recall, 2 * precision * recall / (precision + recall), spent * 1e3
+
+
+def ours(style: str) -> Callable[[bytes, str], str]:
+    def extract(html: bytes, url: str) -> str:
+        text = work({"what": "article", "style": style, "url": url}, html)[1].decode()
+        return f"{mark(text)}\n{text}\n{mark(text)}"  # as it stands in the answer
+
+    return extract
+
+
+def peers() -> dict[str, Callable[[bytes, str], str]]:
+    found: dict[str, Callable[[bytes, str], str]] = {}
+    import trafilatura
+
+    found["trafilatura fast=True, as it comes"] = lambda html, url: (
+        trafilatura.extract(html.decode("utf-8", "replace"), fast=True) or ""
+    )
+    try:
+        import lxml.html
+        from readability import Document
+
+        def readability(html: bytes, url: str) -> str:
+            return lxml.html.fromstring(Document(html.decode("utf-8", "replace")).summary()).text_content()
+
+        found["readability-lxml"] = readability
+    except ImportError:
+        pass
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--peers", action="store_true")
+    given = parser.parse_args()
+    ways = {f"web_fetch, {style}": ours(style) for style in ("markdown", "text")} | (peers() if given.peers else {})
+    for name, extract in ways.items():
+        precision, recall, f1, spent = score(extract, given.folder)
+        print(f"{name:36} P {precision:.3f}  R {recall:.3f}  F1 {f1:.4f}  {spent:.1f} ms CPU a page", flush=True)
+
+
+if __name__ == "__main__":
+    main()

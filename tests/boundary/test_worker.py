@@ -1,0 +1,137 @@
+"""The process for hostile bytes: it answers, is killed when it takes too long or too much, and is there again."""
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.worker import WorkerFailed, Workers, WorkerTimeout
+
+MODULE = """
+import os, sys, time
+
+def work(job, data):
+    what = job["do"]
+    print("a library that talks")
+    if what == "echo":
+        return {"pid": os.getpid(), "env": dict(os.environ), "size": len(data)}, data[::-1]
+    if what == "hang":
+        while True: pass
+    if what == "memory":
+        return {}, bytes(len(bytearray(4 << 30)))
+    if what == "raise":
+        raise ValueError("no good")
+    if what == "die":
+        os.kill(os.getpid(), 11)
+    if what == "exit":
+        os._exit(3)
+    if what == "write":
+        with open(job["path"], "wb") as file:
+            file.write(b"x" * 10)
+            file.flush()
+    if what == "recurse":
+        def down(): down()
+        down()
+"""
+
+
+@pytest.fixture
+def workers(tmp_path: Path, monkeypatch):
+    (tmp_path / "work_for_tests.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("SECRET_OF_THE_HOST", "hush")
+    made = Workers("work_for_tests")
+    yield made
+    made.close()
+
+
+async def echo(workers: Workers, data: bytes = b"abc"):
+    return await workers.run({"do": "echo"}, data, 20)
+
+
+async def test_it_answers_and_is_used_again(workers):
+    first, data = await echo(workers)
+    assert data == b"cba"
+    second, data = await echo(workers, b"x" * 3_000_000)
+    assert first["pid"] == second["pid"] != os.getpid()
+    assert second["size"] == len(data) == 3_000_000
+    assert "SECRET_OF_THE_HOST" not in first["env"]
+
+
+async def test_jobs_at_once_have_processes_of_their_own(workers):
+    found = await asyncio.gather(*(echo(workers, str(n).encode()) for n in range(8)))
+    assert [data for _, data in found] == [str(n).encode() for n in range(8)]
+    assert len({head["pid"] for head, _ in found}) <= 4
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"do": "raise"}, "ValueError: no good"), ({"do": "recurse"}, "RecursionError"),
+        ({"do": "memory"}, "memory"), ({"do": "die"}, "signal 11"), ({"do": "exit"}, "status 3"),
+        ({"do": "nothing"}, "TypeError"),
+    ],
+)  # fmt: skip
+async def test_what_fails_is_said_and_the_next_job_is_done(workers, job, said):
+    with pytest.raises(WorkerFailed, match=said):
+        await workers.run(job, b"", 20)
+    assert (await echo(workers))[1] == b"cba"
+
+
+async def test_one_that_takes_too_long_is_killed(workers):
+    pid = (await echo(workers))[0]["pid"]
+    with pytest.raises(WorkerTimeout, match=r"longer than 0\.3 s"):
+        await workers.run({"do": "hang"}, b"", 0.3)
+    assert gone(pid)
+    assert (await echo(workers))[1] == b"cba"
+
+
+async def test_a_cancelled_job_is_killed(workers):
+    pid = (await echo(workers))[0]["pid"]
+    job = asyncio.create_task(workers.run({"do": "hang"}, b"", 60))
+    await asyncio.sleep(0.2)
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await job
+    for _ in range(100):
+        if gone(pid):
+            break
+        await asyncio.sleep(0.02)
+    assert gone(pid)
+
+
+async def test_one_that_has_gone_is_replaced(workers):
+    pid = (await echo(workers))[0]["pid"]
+    os.kill(pid, 9)
+    time.sleep(0.05)
+    assert (await echo(workers))[0]["pid"] != pid
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no resource limits")
+async def test_it_writes_no_files(workers, tmp_path):
+    with pytest.raises(WorkerFailed):
+        await workers.run({"do": "write", "path": str(tmp_path / "made")}, b"", 20)
+    assert not (tmp_path / "made").exists() or (tmp_path / "made").stat().st_size == 0
+
+
+async def test_it_ends_when_idle_and_when_closed(workers, tmp_path):
+    short = Workers("work_for_tests", idle=0.1)
+    pid = (await echo(short))[0]["pid"]
+    await asyncio.sleep(0.6)
+    assert (await echo(short))[0]["pid"] != pid
+    pid = (await echo(workers))[0]["pid"]
+    workers.close()
+    workers.close()
+    assert gone(pid)
+    short.close()
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
