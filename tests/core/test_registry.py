@@ -176,7 +176,7 @@ async def test_views_select_rename_and_share_the_pipeline() -> None:
     assert registry.names == ["a", "b", "c", "computed"]
     renamed = registry.view(["computed"], prefix="x_")
     assert renamed.names == ["x_computed"] and (await renamed.execute("x_computed")).for_llm == "ran x_computed"
-    assert getattr(renamed.require("x_computed"), "renamed_from") == "computed"  # noqa: B009
+    assert renamed.require("x_computed").former_names == ("computed",)
     with pytest.raises(TypeError):
         registry.view("abc")
     with pytest.raises(ToolConflictError):

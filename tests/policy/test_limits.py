@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from toolcrib import Toolbox, ToolContext, tool
+from toolcrib import Toolbox, ToolContext, ToolRegistry, tool
 from toolcrib.config import load_settings
 from toolcrib.core.tool import FunctionTool
 from toolcrib.policy.limits import CallLimits
@@ -75,3 +75,13 @@ async def test_concurrent_calls_do_not_slip_through(tmp_path: Path) -> None:
 
 def test_no_limit_touches_nothing() -> None:
     assert not CallLimits().touches(think)
+
+
+def test_a_tool_counts_under_every_name_it_has_or_had() -> None:
+    named = FunctionTool(lambda: "", name="exec", names=("shell",), category="memory")
+    renamed = ToolRegistry([named]).view(prefix="my_").require("my_exec")
+    for pattern in ("exec", "shell", "my_*"):
+        limits = CallLimits(per_tool={pattern: 1})
+        assert limits.touches(renamed), pattern
+        assert limits.count(renamed, ToolContext()) is None
+        assert limits.count(renamed, ToolContext()) is not None, pattern

@@ -83,7 +83,8 @@ def test_asked_for_tools_ask_under_any_name_they_have():
     assert Policy(ask_for=["ex*"]).check(named, {}).verdict == "ask"
     assert Policy(ask_for=["read*"]).check(named, {}).verdict == "allow"
     renamed = next(iter(ToolRegistry([named]).view(prefix="my_")))
-    assert Policy(ask_for=["exec"]).check(renamed, {}).verdict == "ask"
+    for name in ("exec", "shell", "my_exec"):
+        assert Policy(ask_for=[name]).check(renamed, {}).verdict == "ask", name
 
 
 def test_always_require_asks_for_reads_too_and_a_trusted_rule_does_not_help():

@@ -304,7 +304,7 @@ def _renamed(tool: Tool, name: str) -> Tool:
     copy.__dict__.pop("invoke", None)
     copy.__dict__["name"] = name
     copy.__dict__["names"] = ()
-    copy.__dict__["renamed_from"] = getattr(tool, "renamed_from", tool.name)
+    copy.__dict__["former_names"] = tuple(sorted(tool.every_name))
     return copy
 
 

@@ -79,10 +79,11 @@ class Tool:
     Attributes beside the obvious: `read_only` None follows from the category; `timeout` and `max_output` are in
     seconds and characters; `sequential` tools never run beside others in a batch, `exclusive` ones never beside
     any call in the registry; `aliases` are other spellings of parameters, accepted and never shown; `names` are
-    other names of the tool itself, likewise; `poll` exempts it from the loop guard; `judge` and `preview` speak
-    for its arguments before it runs; one whose `judge_blocks` (it looks at files that may be far away) is asked in a
-    thread instead of on the event loop. `paths` and `command_argument` say which arguments hold paths and a shell
-    command, so that rules can be held against them; `origin` names the server that a tool comes from.
+    other names of the tool itself, likewise, and `former_names` those it had before a view renamed it; `poll` exempts
+    it from the loop guard; `judge` and `preview` speak for its arguments before it runs; one whose `judge_blocks` (it
+    looks at files that may be far away) is asked in a thread instead of on the event loop. `paths` and
+    `command_argument` say which arguments hold paths and a shell command, so that rules can be held against them;
+    `origin` names the server that a tool comes from.
     """
 
     name: str = ""
@@ -105,6 +106,7 @@ class Tool:
     source: str = "own"
     aliases: Mapping[str, str] = EMPTY
     names: tuple[str, ...] = ()
+    former_names: tuple[str, ...] = ()
     judge: Judge | None = None
     judge_blocks: bool = False
     preview: Preview | None = None
@@ -120,6 +122,11 @@ class Tool:
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work. Subclasses define this."""
         raise NotImplementedError
+
+    @property
+    def every_name(self) -> frozenset[str]:
+        """What settings and rules may call it; a view that gives it another name takes it out of none of them."""
+        return frozenset((self.name, *self.names, *self.former_names))
 
     # --- how the pipeline reaches it
 

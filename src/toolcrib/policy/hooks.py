@@ -110,7 +110,7 @@ class Hooks:
         self._after = tuple(rule for rule in self.rules if rule.action in ("log", "notify"))
         self._events = events
         self._lock = threading.Lock()
-        self._names: dict[str, set[str]] = {}  # of the tools that were asked about: events have one name
+        self._names: dict[str, frozenset[str]] = {}  # of the tools that were asked about: events have one name
         self.on_notice: Callable[[Notice], None] | None = None
 
     def touches(self, tool: Tool) -> bool:
@@ -136,8 +136,8 @@ class Hooks:
             asks.append(Judgement("ask", why, f"hook:ask:{number}"))  # by number: a yes to one is none to another
         return all_of(asks)
 
-    def _names_of(self, tool: Tool) -> set[str]:
-        names = self._names[tool.name] = _names(tool)
+    def _names_of(self, tool: Tool) -> frozenset[str]:
+        names = self._names[tool.name] = tool.every_name
         return names
 
     def listen(self, event: Any) -> None:
@@ -242,7 +242,3 @@ def _searched(arguments: Mapping[str, Any]) -> str:
 def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
     known = list(names)
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in known)
-
-
-def _names(tool: Tool) -> set[str]:
-    return {tool.name, *tool.names, getattr(tool, "renamed_from", tool.name)}

@@ -55,7 +55,7 @@ class CallLimits:
 
 def _means(pattern: str, tool: Tool) -> bool:
     """Whether a name in the settings is one that the tool goes by: `shell` is `exec`."""
-    return any(fnmatch.fnmatchcase(name, pattern) for name in (tool.name, *tool.names))
+    return any(fnmatch.fnmatchcase(name, pattern) for name in tool.every_name)
 
 
 def _over(setting: str, most: int, what: str, ctx: ToolContext) -> str:

@@ -159,7 +159,7 @@ class Policy:
             yield Check("ask", category, ruled.rule, ruled.reason, 2)
         if self.approval == "always_require":
             yield Check("ask", category, "approval.policy", "approval is required for every call", 2)
-        names = _names(tool) if self.ask_for else ()
+        names = tool.every_name if self.ask_for else ()
         for pattern in self.ask_for:
             if any(fnmatch.fnmatchcase(name, pattern) for name in names):
                 yield Check("ask", category, f"require_for:{pattern}", f"{tool.name} is set to ask", 2)
@@ -272,7 +272,3 @@ class Policy:
         """A person saw these values and said yes: they count as trusted from now on, in this session."""
         if self.flow is not None:
             self.flow.endorse(request.tool, request.arguments, request.ctx.session_id)
-
-
-def _names(tool: Tool) -> set[str]:
-    return {tool.name, *tool.names, getattr(tool, "renamed_from", tool.name)}

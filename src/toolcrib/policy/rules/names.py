@@ -41,11 +41,6 @@ def family_of(name: str) -> Family:
     return "mcp" if name.startswith("mcp__") else "own"
 
 
-def own_names(tool: Tool) -> set[str]:
-    """Every name that a tool goes by here."""
-    return {tool.name, *tool.names, getattr(tool, "renamed_from", tool.name)}
-
-
 def means(name: str, spec: str | None, tool: Tool, verdict: Verdict) -> bool:
     """Whether a rule of this name can speak of calls of this tool."""
     allow = verdict == "allow"
@@ -53,12 +48,12 @@ def means(name: str, spec: str | None, tool: Tool, verdict: Verdict) -> bool:
     if family == "mcp":
         return _means_mcp(name, tool, allow)
     if family == "own":
-        fits = any(wildcard(_stars(name), own) for own in own_names(tool))
+        fits = any(wildcard(_stars(name), own) for own in tool.every_name)
         return fits and not (allow and (tool.origin is not None or not name.strip("*")))
     if allow and tool.origin is not None:  # these are names for tools of our own
         return False
     if spec is None and name in ALONE:
-        return ALONE[name] in own_names(tool)
+        return ALONE[name] in tool.every_name
     return _means_family(family, name, tool, allow=allow, bare=spec is None)
 
 
@@ -66,9 +61,9 @@ def _means_family(family: Family, name: str, tool: Tool, *, allow: bool, bare: b
     if family == "command":
         if tool.command_argument is None:
             return False
-        return not allow or "exec" in own_names(tool)  # input to what runs already is no command of its own
+        return not allow or "exec" in tool.every_name  # input to what runs already is no command of its own
     if family == "web":
-        own = bool(own_names(tool) & WEB_TOOLS)
+        own = bool(tool.every_name & WEB_TOOLS)
         return own if allow or bare else has_url(tool)
     if tool.command_argument is not None:  # commands touch files, too; but no path rule allows one
         return not allow and not bare
