@@ -268,3 +268,27 @@ with Toolbox.open(workspace=sys.argv[1]) as box:
 def test_a_host_that_traces_gets_a_span_of_every_call(folder):
     done = subprocess.run([sys.executable, "-c", TRACED, str(folder)], capture_output=True, text=True, check=False)
     assert done.stdout == "span execute_tool read_file\n", done.stderr
+
+
+async def test_an_approver_that_cannot_be_asked_is_refused_at_once(folder):
+    with pytest.raises(TypeError, match="async function"):
+        Toolbox.open(workspace=folder, approve=True)
+
+
+async def test_an_approver_that_is_not_async_says_no_and_why(folder):
+    async with Toolbox.open(workspace=folder, approve=lambda request: True) as box:
+        (folder / "x").write_text("x")
+        output = await box.call("delete_file", {"path": "x"})
+        assert output.error_kind == "denied"
+        assert "async function" in output.for_llm
+    assert (folder / "x").exists()
+
+
+async def test_the_record_names_what_asked_not_what_would_allow(folder):
+    async with Toolbox.open(workspace=folder) as box:
+        (folder / "x").write_text("x")
+        output = await box.call("exec", {"command": "rm x"})
+        assert output.error_kind == "pending"
+        assert output.meta["would_allow"] == "exec(=rm x)"
+        (row,) = box.audit.query(tool="exec")
+        assert row["rule"] == output.meta["rule"] == "shell:delete"

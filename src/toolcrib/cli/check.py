@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
@@ -271,7 +272,13 @@ def _no_number(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON's")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_number)
+def _number(text: str) -> float:
+    """A number with a point or exponent; one that is too large would be written back as `Infinity`."""
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number, parse_float=_number)
 
 
 def _deny(known: Answer, reason: str) -> Answer:

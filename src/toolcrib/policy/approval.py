@@ -137,10 +137,10 @@ class Approver:
         reason = self._clean(await self._with_notice(request, reason))
         door = current_door() or self.door
         if door is None and waiting is not None:  # a model that repeats its call gets the request that waits already
-            return self._pending(request, _from_row(waiting, request), reason)
+            return self._pending(request, _from_row(waiting, request), reason, rule)
         asked = await self._request(request, reason, line, asked_by, now, live=door is not None)
         if door is None:
-            return self._pending(request, asked, reason)
+            return self._pending(request, asked, reason, rule)
         return await self._at(door, request, asked, rule)
 
     async def _at(self, door: Door, request: CallRequest, asked: ApprovalRequest, rule: str | None) -> Any:
@@ -154,7 +154,7 @@ class Approver:
             await asyncio.shield(self._stored("expire", request_id=asked.id))
             raise
         if decision == "cannot":
-            return self._pending(request, asked, asked.reason)
+            return self._pending(request, asked, asked.reason, rule)
         if decision is None:
             self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, "expired", None))
             text = f"Tool {request.tool.name!r} approval timed out and was not executed."
@@ -352,7 +352,8 @@ class Approver:
         text = f"Tool {request.tool.name!r} was denied by user approval. {reason}".rstrip()
         return ToolOutput.error(text, "denied", meta={"approval_id": request_id, "rule": rule})
 
-    def _pending(self, request: CallRequest, asked: ApprovalRequest, reason: str) -> ToolOutput:
+    def _pending(self, request: CallRequest, asked: ApprovalRequest, reason: str, rule: str | None) -> ToolOutput:
+        """Nobody can be asked here and now. `rule` is what asks; `meta["would_allow"]` the rule that would allow it."""
         name = request.tool.name
         if self.store is None:
             text = f"{name} needs approval and nobody can be asked: {reason}. The host can pass an approver."
@@ -363,7 +364,7 @@ class Approver:
             f"with `toolcrib approvals approve {asked.id}` or `toolcrib approvals deny {asked.id}`. "
             "Once approved, repeat exactly this call; it will run once."
         )
-        meta = {"approval_id": asked.id, "reason": reason, "rule": asked.rule}
+        meta = {"approval_id": asked.id, "reason": reason, "rule": rule, "would_allow": asked.rule}
         return ToolOutput.error(text, "pending", pause_for_input=True, meta=meta)
 
     def _emit(self, event: ApprovalRequested | ApprovalResolved) -> None:
@@ -386,7 +387,10 @@ def _covers(tool: Tool, line: str) -> str:
 
 async def _ask_door(door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"]:
     try:
-        said: Any = await door(asked)  # a host's own code: it may answer anything
+        said: Any = door(asked)  # a host's own code: it may answer anything
+        if not hasattr(said, "__await__"):
+            raise TypeError("approve should be an async function: async (ApprovalRequest) -> bool | Decision | None")
+        said = await said
     except Exception as error:
         log.exception("the approval door failed")
         return Decision(False, f"the approval door failed: {error}", approver="door")

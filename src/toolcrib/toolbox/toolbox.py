@@ -125,6 +125,11 @@ class Toolbox:
 
         Raises ConfigError for a wrong setting, ToolDefinitionError or ToolConflictError for a wrong tool.
         """
+        if approve is not None and not callable(approve):
+            raise TypeError(
+                f"approve should be an async function (ApprovalRequest) -> bool | Decision | None, not {approve!r}; "
+                "yes=True turns asks into allow"
+            )
         given = _Given(workspace, mode, approve, tuple(tools), config, settings, yes, builtin)
 
         def make() -> Toolbox:
