@@ -1,9 +1,18 @@
-"""Which host an address names, and whether a `domain:` rule means it."""
+"""Which host an address names, and whether a `domain:` rule means it.
+
+Hosts are read as the address guard reads them, so that no other spelling of one leads past a rule.
+"""
 
 from __future__ import annotations
 
-import ipaddress
+import re
 from urllib.parse import urlsplit
+
+from ...boundary.network.hosts import parse_host
+from ...core.errors import AddressRefused
+
+# `https:example.com` is https://example.com to browsers; `example.com:8080` is a host and a port.
+_SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]+(?:[/?#]|\Z))")
 
 
 def host_of(url: str) -> str | None:
@@ -12,34 +21,14 @@ def host_of(url: str) -> str | None:
     if "\\" in text or any(ord(c) <= 32 for c in text):  # browsers and libraries read these differently
         return None
     if "://" not in text:
+        if _SCHEME_ALONE.match(text):
+            return None
         text = f"https://{text}"
     try:
-        parts = urlsplit(text)
-        host = parts.hostname
+        host = urlsplit(text).hostname
     except ValueError:
         return None
-    if not host or "%" in host:
-        return None
-    return plain_host(host)
-
-
-def plain_host(host: str) -> str | None:
-    """Lower case, in ASCII (IDNA 2008, UTS 46), without a trailing dot; an address as `ipaddress` has it."""
-    host = host.strip().rstrip(".").removeprefix("[").removesuffix("]")
-    if not host:
-        return None
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        pass
-    if host.isascii():
-        return host.lower()
-    import idna
-
-    try:
-        return idna.encode(host, uts46=True).decode("ascii").lower()
-    except idna.IDNAError:
-        return None
+    return _plain(host) if host else None
 
 
 def domain_fits(pattern: str, host: str) -> bool:
@@ -56,16 +45,15 @@ def plain_domain(pattern: str) -> str | None:
     text = pattern.strip()
     if text == "*":
         return text
-    starred = text.startswith("*.")
-    host = plain_host(text[2:] if starred else text)
-    if host is None or "*" in host or "/" in host or (":" in host and not _is_address(host)):
-        return None
-    return f"*.{host}" if starred else host
+    star = "*." if text.startswith("*.") else ""
+    host = _plain(text[len(star) :])
+    return None if host is None else f"{star}{host}"
 
 
-def _is_address(host: str) -> bool:
+def _plain(host: str) -> str | None:
+    """Lower case, in ASCII, without a dot at the end; an address as `ipaddress` writes it."""
+    bare = host.removeprefix("[").removesuffix("]")
     try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+        return str(parse_host(f"[{bare}]" if ":" in bare else bare))
+    except AddressRefused:
+        return None

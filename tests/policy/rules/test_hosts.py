@@ -1,0 +1,63 @@
+"""Which host an address names, for rules."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.boundary.network.url import parse_url
+from toolcrib.core.errors import AddressRefused
+from toolcrib.policy.rules.hosts import host_of, plain_domain
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://EXAMPLE.com./x", "example.com"),
+        ("example.com:8080/path", "example.com"),
+        ("https://someone@example.com:80/", "example.com"),
+        ("https://ⓔxample.com/", "example.com"),
+        ("https://straße.de", "xn--strae-oqa.de"),
+        ("https://i❤.ws", "xn--i-7iq.ws"),
+        ("https://[::FFFF:1.2.3.4]/", "::ffff:102:304"),
+        ("http://1572395042/", "93.184.216.34"),
+        ("http://0x5d.184.55330/", "93.184.216.34"),
+        ("localhost", "localhost"),
+    ],
+)
+def test_a_host_is_the_same_in_every_spelling(url: str, host: str) -> None:
+    assert host_of(url) == host
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http:example.com", "https:/example.com", "https:///example.com", "mailto:a@b.c", "//example.com/x", "",
+        "https://a b/", "https://a.b\\@c.d/", "https://ex%61mple.com", "https://example.com../", "http://1.2.3.4.5/",
+    ],
+)  # fmt: skip
+def test_what_two_programs_could_read_differently_is_not_told(url: str) -> None:
+    assert host_of(url) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "plain"),
+    [
+        ("*", "*"), ("*.Example.com.", "*.example.com"), ("1572395042", "93.184.216.34"), ("[::1]", "::1"),
+        ("::1", "::1"), ("a/b", None), ("a*b", None), ("", None), ("*.", None), ("10.0.0.0/8", None),
+        ("example.com:80", None),
+    ],
+)  # fmt: skip
+def test_patterns_are_written_as_hosts_are(pattern: str, plain: str | None) -> None:
+    assert plain_domain(pattern) == plain
+
+
+@given(st.text(alphabet="http://ab.c@:[]01x%\\ ⓔ?#_-é", max_size=40))
+def test_rules_and_the_guard_never_name_different_hosts(rest: str) -> None:
+    url = f"https://{rest}"
+    try:
+        dialled = str(parse_url(url).host)
+    except AddressRefused:
+        return
+    assert host_of(url) in (dialled, None)
