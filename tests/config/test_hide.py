@@ -33,6 +33,8 @@ SECRET = "hunter2hunter2"
         {"agent": {"model": f"sk-ant-{SECRET}"}},
         {"channels": {"bot": f"123456789:AA{SECRET}{SECRET}"}},
         {"channels": {"note": f"ghp_{SECRET}{SECRET}"}},
+        {"agent": {"note": f"the key is gsk_{SECRET * 3}"}},
+        {"agent": {"note": f"-----BEGIN PRIVATE KEY-----\n{SECRET * 4}\n-----END PRIVATE KEY-----"}},
     ],
 )
 def test_hidden(value: object) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from ..policy.secrets.redact import Redactor
 
 MASK = "***"
 
@@ -24,8 +28,8 @@ _SCHEME = re.compile(r"\b(Bearer|Basic|Token)\s+\S+", re.IGNORECASE)
 
 _LOGIN = re.compile(r"((?:^|\s)(?:-u\s*|--user[= ]\s*)[^\s:]+:)[^\s\"']+")
 _WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s\"']+")
-# What the issuers' keys begin with: OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, Stripe, npm, PyPI;
-# Telegram's bot tokens; JWTs.
+# Keys of a few issuers, far shorter than they give out: hiding a setting too many costs nothing. Whole keys, and
+# those of all other issuers, are known to the redactor.
 _KNOWN = re.compile(
     r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|[rs]k_(?:live|test)_\w{10,}|npm_\w{20,}|pypi-[\w-]{20,}"
@@ -63,7 +67,16 @@ def hidden_text(text: str) -> str:
     text = _LOGIN.sub(rf"\1{MASK}", text)
     text = _WEBHOOK.sub(rf"\1{MASK}", text)
     text = _KNOWN.sub(MASK, text)
+    for span in reversed(_redactor().spans(text)):
+        text = f"{text[: span.start]}{MASK}{text[span.end :]}"
     return _ASSIGNED.sub(rf"\1{MASK}", text)
+
+
+@functools.cache
+def _redactor() -> Redactor:
+    from ..policy.secrets.redact import Redactor
+
+    return Redactor()
 
 
 def _arguments(items: list[Any]) -> list[Any]:
