@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .gemini import gemini_schema
 from .violations import Json
@@ -24,7 +24,6 @@ from .violations import Json
 if TYPE_CHECKING:
     from .tool import Tool
 
-Dialect = Literal["openai", "openai-responses", "anthropic", "gemini", "mcp", "flat"]
 DIALECTS: tuple[str, ...] = ("openai", "openai-responses", "anthropic", "gemini", "mcp", "flat")
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]")

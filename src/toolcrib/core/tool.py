@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, overload
 
 from .context import ToolContext
 from .docstrings import Docstring, first_sentence, read_docstring
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from .coerce import Coercion
     from .output import ToolOutput
     from .schema import Parameters
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ToolCategory(StrEnum):

@@ -457,8 +457,3 @@ def _runs_next(command: Command, following: Command | None) -> bool:
     if name in ("xargs", "time"):  # their options read and write files
         return not any((word.text or "-").startswith("-") for word in command.args[:1])
     return True
-
-
-def patterns_of(specs: Iterable[str]) -> tuple[CommandPattern, ...]:
-    """Several patterns."""
-    return tuple(map(parse_pattern, specs))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -100,11 +100,6 @@ def parse_rule(written: object, verdict: Verdict, source: Source | None = None) 
         return _table(cast("Mapping[str, Any]", value), verdict, source)
     name, spec = _split(text, source)
     return Rule(verdict, text, name, spec, source=source)
-
-
-def parse_rules(written: Iterable[object], verdict: Verdict, source: Source | None = None) -> list[Rule]:
-    """Several rules of one verdict and origin."""
-    return [parse_rule(each, verdict, source) for each in written]
 
 
 def written_form(rule: Rule) -> str | dict[str, Any]:
