@@ -153,16 +153,17 @@ def _unset(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
 
 def _printf(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
     """printf -v and wait -p: one variable changes."""
-    name = words[2].text if len(words) > 3 and words[1].text == "-v" else None
-    if words[0].text == "printf" and name is not None and _NAME.fullmatch(name):
+    program, *rest = words
+    name = rest[1].text if len(rest) > 2 and rest[0].text == "-v" else None
+    if program.text == "printf" and name is not None and _NAME.fullmatch(name):
         from .output import printf
 
-        texts = [word.text for word in words[3:]]
+        texts = [word.text for word in rest[2:]]
         made = None if None in texts else printf([text for text in texts if text is not None])
         _names(reader, words[:3], assigns)
         reader.state.set(name, UNKNOWN if made is None else (made,))
         return reader.state.cwds
-    option = "-v" if words[0].text == "printf" else "-p"
+    option = "-v" if program.text == "printf" else "-p"
     if any(word.text is None or word.text.startswith(option) for word in words[1:2]) or (
         option == "-p" and any((word.text or "").startswith("-") for word in words)
     ):

@@ -1,4 +1,4 @@
-"""Commands that never end by themselves: endless sources that nothing cuts short, followers, loops without a way out."""
+"""Commands that never end by themselves: sources that nothing cuts short, followers, loops without a way out."""
 
 from __future__ import annotations
 
@@ -44,6 +44,21 @@ _LIMITS = {
 }
 _STOPS = words("head read dd timeout true false :")
 _TIMED = words("timeout gtimeout")
+
+
+_NAMES = _FOLLOWERS | _WATCHERS | _REPEATS.keys() | {"yes", "seq"}
+
+
+def may_be_endless(script: Script, programs: set[str | None]) -> bool:
+    """A quick look whether there is anything to look for."""
+    if programs & _NAMES:
+        return True
+    for command in script.commands:
+        if any("/dev/" in (word.parts[0] or "") for word in command.words if word.parts):
+            return True
+        if any(r.target is not None and r.target.start.startswith("/dev/") for r in command.redirects):
+            return True
+    return False
 
 
 def endless(script: Script) -> Iterator[tuple[Command, str]]:

@@ -58,11 +58,14 @@ def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
 _SWEEPERS = words("rm rmdir unlink shred mv chmod chown chgrp truncate tee dd cp ln chattr")
 
 
+SWEEPING = words("xargs gxargs parallel")
+
+
 def swept(script: Script) -> Iterator[tuple[Command, tuple[Word, ...]]]:
     """Commands that xargs runs on what `find` or `ls` found: (command that changes it, where that was looked for)."""
     commands = script.commands
     for command in commands:
-        if program_name(command) not in ("xargs", "gxargs", "parallel") or command.stdin is None:
+        if program_name(command) not in SWEEPING or command.stdin is None:
             continue
         roots = [root for feeder in feeders(command) for root in _roots(feeder)]
         for inner in commands if roots else ():

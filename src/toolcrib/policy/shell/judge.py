@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from ...core.verdict import Judgement
 from .effects import SHELL_ONLY, Effect, effects_of, program_name
-from .endless import endless
-from .flow import swept, tainted
+from .endless import endless, may_be_endless
+from .flow import FETCHERS, SWEEPING, swept, tainted
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Place, Script, Word
@@ -18,7 +18,7 @@ from .paths import Finding
 from .paths import find as find_path
 from .paths import judge as judge_path
 from .reading import read_script
-from .sent import carried_off, through_links
+from .sent import LINKERS, carried_off, through_links
 from .table import lookup
 from .table.spec import Program
 
@@ -81,16 +81,17 @@ def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]
     wrapped = {name for command in script.commands for name in command.via}
     for command in script.commands:
         yield from _of_command(command, place, wrapped, depth)
-    for command, roots in swept(script):
+    programs = {program_name(command) for command in script.commands}
+    for command, roots in swept(script) if programs & SWEEPING else ():
         for root in roots:
             finding = judge_path("delete", root, command.cwd, place)
             if finding is not None and finding.verdict == "deny" and finding.rule != "shell:delete-workspace":
                 yield _say(command, finding)
-    for command, effect in through_links(script, place):
+    for command, effect in through_links(script, place) if programs & LINKERS else ():
         yield from (found for found in _of_effect(command, effect, place, depth) if found.verdict == "deny")
-    for command in carried_off(script, place):
+    for command in carried_off(script, place) if programs & FETCHERS else ():
         yield _say(command, Finding("deny", "shell:exfiltration", KINDS["exfiltration"].phrase))
-    for command, said in endless(script):
+    for command, said in endless(script) if may_be_endless(script, programs) else ():
         yield _say(command, Finding("ask", "shell:endless", said, True))
     for command, kind, reason in tainted(script):
         yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))

@@ -1,4 +1,4 @@
-"""The names of files that a pipe carries: what `find`, `git ls-files`, `rg -l` and their kin print, as far as it is known.
+"""The names of files that a pipe carries: what `find`, `git ls-files`, `rg -l` and their kin print.
 
 Such a name lies below the folder that was searched. It cannot climb out of it, and begins with a dash only where no
 folder was named and somebody made such a file.
@@ -147,7 +147,7 @@ def _of_git(command: Command) -> list[Listed] | None:
     words = [word.text for word in command.args]
     if not words or None in words[:1] or words[0] not in ("ls-files", "diff", "grep", "ls-tree", "show"):
         return None
-    rest = [word for word in command.args[1:]]
+    rest = command.args[1:]
     options = [text for word in rest if (text := word.text) is not None and text.startswith("-") and text != "--"]
     if any(word.text is None and not word.glob for word in rest):
         return None

@@ -285,8 +285,10 @@ def secret(spot: Spot) -> str | None:
     return _secret_path(spot.path)
 
 
-_KNOWN_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/root/.ssh/id_rsa", "/proc/self/environ",
-    *(f"/home/user/{name}" for name in (".ssh/id_rsa", ".ssh/id_ed25519", ".aws/credentials", ".netrc", ".pgpass")))  # fmt: skip
+_KNOWN_SECRETS = (
+    *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/root/.ssh/id_rsa", "/proc/self/environ"),
+    *(f"/home/user/{name}" for name in (".ssh/id_rsa", ".ssh/id_ed25519", ".aws/credentials", ".netrc", ".pgpass")),
+)
 
 
 def _matches(pattern: str, path: str) -> bool:
@@ -301,9 +303,9 @@ def _matches(pattern: str, path: str) -> bool:
 def _secret_pattern(spot: Spot) -> str | None:
     """A pattern is secret where its own text selects such files, not where it merely takes everything in."""
     folder = spot.path.rstrip("/")
-    if "/" in spot.pattern and len(re.sub(r"\[[^\]]*\]|[*?./]", "", spot.pattern)) >= 4:
-        if any(_matches(f"{folder}/{spot.pattern}", known) for known in _KNOWN_SECRETS):
-            return "the pattern selects files that hold secrets"
+    letters = len(re.sub(r"\[[^\]]*\]|[*?./]", "", spot.pattern)) if "/" in spot.pattern else 0
+    if letters >= 4 and any(_matches(f"{folder}/{spot.pattern}", known) for known in _KNOWN_SECRETS):
+        return "the pattern selects files that hold secrets"
     if _SECRET_DIRECTORY.search(f"{folder}/"):
         return "secrets are kept in that folder"
     last = spot.pattern.rsplit("/", 1)[-1]

@@ -725,7 +725,8 @@ class Reader:
             stdin = self.fed(words, stdin, processes)
         self.emit(words, assigns, redirects, stdin, source)
         if name is None:
-            if words[0].glob and None not in words[0].parts and "/" in words[0].start:
+            program = next(iter(words))
+            if program.glob and None not in program.parts and "/" in program.start:
                 self.globbed(words, assigns, stdin)
             if shell:
                 self.state.vars = dict.fromkeys(self.state.vars, UNKNOWN)

@@ -12,6 +12,7 @@ from .kinds import PATH_KINDS
 from .parts import Command, Place, Script, Word
 from .paths import find
 
+LINKERS = frozenset({"ln", "link", "cp"})
 _LOCAL = frozenset({"links", "host", "dig", "nslookup"})
 
 
@@ -56,7 +57,7 @@ def through_links(script: Script, place: Place) -> Iterator[tuple[Command, Effec
                     there = _beyond(target, effect.cwd or command.cwd, links, effect.kind, place)
                     if there is not None:
                         yield command, replace(effect, target=there)
-        if program_name(command) in ("ln", "link", "cp"):
+        if program_name(command) in LINKERS:
             links.update(_made(command, place))
 
 

@@ -16,8 +16,8 @@ MOST_PHRASES = 6
 _TARGET = 80
 
 _VERBS = {
-    "read": "reads", "list": "lists", "send": "sends", "write": "writes", "create": "makes", "delete": "deletes", "move": "moves",
-    "modify": "changes", "link": "links",
+    "read": "reads", "list": "lists", "send": "sends", "write": "writes", "create": "makes", "delete": "deletes",
+    "move": "moves", "modify": "changes", "link": "links",
 }  # fmt: skip
 _SEEN = frozenset({"read", "list", "send"})
 

@@ -28,7 +28,8 @@ _TAR = """
 --to-command= --rsh-command= --rmt-command= -F= --info-script= --new-volume-script= -T=names --files-from=names
 -X=read --exclude-from=read --exclude= -g=write --listed-incremental=write -b= -H= --format= -K= -L= -N= -V=
 --transform= --xform= --strip-components= --strip= --owner= --group= --mode= --mtime= --remove-files
---index-file=write --volno-file=write --warning= --one-top-level --overwrite --wildcards --anchored --zstd --gzip --bzip2 --xz
+--index-file=write --volno-file=write --warning= --one-top-level --overwrite --wildcards --anchored --zstd --gzip
+--bzip2 --xz
 --lzma --lzip --lz4 --no-same-owner --numeric-owner --keep-old-files --skip-old-files --unlink-first
 --recursive-unlink --verbose --sort= --totals --auto-compress -s= --include=
 """
@@ -161,7 +162,11 @@ def _seven(call: Call) -> Iterator[Effect]:
         yield from of_operands(words[2:], "read*")
 
 
-_PACKED = "--files=names --files0=names --filelist=names --output-dir-flat=write --output-dir-mirror=write -D=read --patch-from=read --trace=write -l --list -t --test -c --stdout --to-stdout -d -k -v -f -q -r -S= --suffix= -o=write -T= --threads= -1 -9"
+_PACKED = (
+    "--files=names --files0=names --filelist=names --output-dir-flat=write --output-dir-mirror=write -D=read "
+    "--patch-from=read --trace=write -l --list -t --test -c --stdout --to-stdout -d -k -v -f -q -r -S= --suffix= "
+    "-o=write -T= --threads= -1 -9"
+)
 _ZCAT: Program = program("read*", "-l -f -v")
 
 PROGRAMS = {

@@ -69,6 +69,7 @@ PLAIN = words(
 )
 
 _NODE_CODE = re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader|-e|--eval|--inspect\S*)")
+_MEANINGFUL = re.compile(r"[/|;`$]|\A\s*[-+.~]")  # a path, options, code
 _SAFE_PATH = re.compile(
     r"(?:/usr/local/bin|/usr/local/sbin|/usr/bin|/bin|/usr/sbin|/sbin|/opt/homebrew/bin|\$PATH|\$\{PATH\})"
 )
@@ -83,10 +84,11 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
     from ..effects import Effect, of_program_word
 
     base = name.partition("[")[0].rstrip("+")
+    if base == "IFS" and value.text is not None and not value.text.strip(" \t\n"):
+        return
     if base == "IFS":
-        if value.text is None or value.text.strip(" \t\n"):
-            phrase = "sets IFS, so that words fall apart elsewhere"
-            yield Effect("hijack", value, phrase, "shell:hijack-environment")
+        phrase = "sets IFS, so that words fall apart elsewhere"
+        yield Effect("hijack", value, phrase, "shell:hijack-environment")
     elif base in ("PATH", "path"):
         yield from _path(value)
     elif base in HIJACKS or base.startswith(
@@ -111,9 +113,13 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
         yield Effect("log", value, f"sets {base}, which keeps the shell's history from being written")
     elif base in SEARCHED:
         yield Effect("session", value, f"sets {base}, which changes where programs look")
-    elif exported and base not in PLAIN and not base.startswith(("LC_", "GIT_AUTHOR_", "GIT_COMMITTER_")):
-        if value.text is None or re.search(r"[/|;`$]|\A\s*[-+.~]", value.text):
-            yield Effect("session", value, f"sets {base} for a program, which may obey it")
+    elif (
+        exported
+        and base not in PLAIN
+        and not base.startswith(("LC_", "GIT_AUTHOR_", "GIT_COMMITTER_"))
+        and (value.text is None or _MEANINGFUL.search(value.text))
+    ):
+        yield Effect("session", value, f"sets {base} for a program, which may obey it")
 
 
 def _path(value: Word) -> Iterator[Effect]:

@@ -8,9 +8,9 @@ Operands are roles in order: `"read*"` any number of files that are read, `"text
     -i@write     a flag that gives the operands a role  -i?          may have a value attached (-O?=program: a role)
 
 Roles are kinds of effect on a path (`read`, `list`, `write`, `create`, `delete`, `move`, `modify`, `link`), `text`
-(nothing), `names` (a file that names files), `send` (a file that is sent away), `maybe` (a path only if it is spelled like one), `exec` (a file of code, or a program that
-is run), `shell` (a command line), `program` (a program to be run in another's place), `host`, `url` and `remote`
-(`host:path` or a local path to read).
+(nothing), `names` (a file that names files), `send` (a file that is sent away), `maybe` (a path only if it is spelled
+like one), `exec` (a file of code, or a program that is run), `shell` (a command line), `program` (a program to be run
+in another's place), `host`, `url` and `remote` (`host:path` or a local path to read).
 """
 
 from __future__ import annotations
