@@ -252,9 +252,10 @@ _SECRET_NAME = re.compile(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\
 
 def _of_variables(command: Command) -> Iterator[Effect]:
     """A variable of the environment that is printed, and by its name may hold a secret."""
-    words = [*command.args, *(r.text for r in command.redirects if r.text is not None)]
-    for word in words:
-        if None in word.parts and _SECRET_NAME.search(word.source) and command.name in _PRINTERS:
+    if command.words[0].text not in _PRINTERS:
+        return
+    for word in (*command.args, *(r.text for r in command.redirects if r.text is not None)):
+        if None in word.parts and _SECRET_NAME.search(word.source):
             yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
             return
 

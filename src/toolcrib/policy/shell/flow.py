@@ -31,6 +31,7 @@ DECODERS = words(
 )
 _CODE = words("python python2 python3 perl ruby node php lua")
 _PACKERS = words("gzip bzip2 xz zstd lz4")
+ORIGINS = FETCHERS | DECODERS | _PACKERS | _CODE | words("openssl printf echo sed gsed")
 _DECODES = re.compile(r"-(?:-?d(?:ecode|ecompress)?|D|r|\w*d\w*|\w*r\w*)\Z")
 _ESCAPES = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{2,3}|u[0-9a-fA-F]{4})")
 

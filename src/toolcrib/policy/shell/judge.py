@@ -10,7 +10,7 @@ from dataclasses import replace
 from ...core.verdict import Judgement
 from .effects import SHELL_ONLY, Effect, effects_of, program_name
 from .endless import endless, may_be_endless
-from .flow import FETCHERS, SWEEPING, swept, tainted
+from .flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Place, Script, Word
@@ -79,9 +79,11 @@ def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]
     for problem in script.problems:
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask")
     wrapped = {name for command in script.commands for name in command.via}
+    programs: set[str | None] = set()
     for command in script.commands:
-        yield from _of_command(command, place, wrapped, depth)
-    programs = {program_name(command) for command in script.commands}
+        name = program_name(command) if command.words else None
+        programs.add(name)
+        yield from _of_command(command, name, place, wrapped, depth)
     for command, roots in swept(script) if programs & SWEEPING else ():
         for root in roots:
             finding = judge_path("delete", root, command.cwd, place)
@@ -93,16 +95,15 @@ def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]
         yield _say(command, Finding("deny", "shell:exfiltration", KINDS["exfiltration"].phrase))
     for command, said in endless(script) if may_be_endless(script, programs) else ():
         yield _say(command, Finding("ask", "shell:endless", said, True))
-    for command, kind, reason in tainted(script):
+    for command, kind, reason in tainted(script) if programs & ORIGINS else ():
         yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))
 
 
-def _of_command(command: Command, place: Place, wrapped: set[str], depth: int) -> Iterator[Judgement]:
+def _of_command(command: Command, name: str | None, place: Place, wrapped: set[str], depth: int) -> Iterator[Judgement]:
     effects = effects_of(command)
     for effect in effects:
         yield from _of_effect(command, effect, place, depth)
     if command.words:
-        name = program_name(command)
         known = lookup(name) if name else None
         if command.cwd is None or not _inside(command.cwd, place):
             yield from _of_place(command, known, place)
