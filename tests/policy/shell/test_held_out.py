@@ -1,4 +1,4 @@
-"""The corpora that were written apart from the judgement hold: nothing leaks, and little that is harmless is stopped."""
+"""The corpora that were written apart from the judgement hold: nothing leaks, and little that is harmless is stopped."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _held(words: tuple[str, ...]) -> st.SearchStrategy[str]:
 WRAPPERS = (
     "{}", "env {}", "nice {}", "timeout 5 {}", "command {}", "nohup {} &", "( {} )", "{{ {}; }}", "! {}", "true && {}",
     "if true; then {}; fi", "for i in 1; do {}; done", "echo $( {} )", "cat <( {} )", "ls | {}", "x=$( {} )",
-    "[ -n \"$( {} )\" ]", "case x in x) {};; esac", "f() {{ {}; }}; f", "while true; do {}; break; done", "trap '{}' EXIT",
+    "[ -n \"$( {} )\" ]", "case x in x) {};; esac", "f() {{ {}; }}; f", "while true; do {}; break; done", "trap '{}' EXIT",  # noqa: E501
     "echo x > /dev/null; {}", "ls # x\n{}", "cat <<E\n$( {} )\nE",
 )  # fmt: skip
 
