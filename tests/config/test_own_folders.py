@@ -1,0 +1,29 @@
+"""What may not be granted, because our own settings and record are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolcrib.config.own_folders import keep_out
+from toolcrib.core.errors import ConfigError
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "link").symlink_to(tmp_path / "state")
+    return tmp_path / "state" / "toolcrib"
+
+
+@pytest.mark.parametrize(
+    "root", [".", "state", "state/toolcrib", "state/toolcrib/one", "link", "config", "config/toolcrib/rules"]
+)
+def test_a_folder_with_our_own_in_it_or_within_ours_is_refused(tmp_path: Path, state: Path, root: str) -> None:
+    with pytest.raises(ConfigError, match="grant smaller folders"):
+        keep_out([tmp_path / "data", tmp_path / root], state)
+
+
+def test_folders_beside_ours_may_be_granted(tmp_path: Path, state: Path) -> None:
+    keep_out([tmp_path / "data", tmp_path / "state" / "toolcrib-other", tmp_path / "configs"], state)
