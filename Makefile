@@ -28,7 +28,7 @@ demo: $(READY)
 	@PATH="$(CURDIR)/$(RUN):$$PATH" toolcrib demo  # as in an activated environment
 
 test: check
-	$(RUN)/pytest -q
+	$(RUN)/pytest -q -n auto --maxprocesses=4
 
 check: $(READY)
 	$(RUN)/ruff check

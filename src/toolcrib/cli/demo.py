@@ -156,18 +156,24 @@ class Demo:
         text = await self.call(client, "exec", {"command": command})
         self.must("tax is 25 %" in text, "the command did not run, or not on the edited file")
 
-        self.step("A command that wants out: the network, a file beside the workspace")
-        command = (
+        self.step("A script that wants out: the network, a file beside the workspace. Nobody can know that beforehand")
+        harm = (
             f"cat {self.outside}/secret.txt; echo broken > {self.outside}/secret.txt; "
             f"(echo > /dev/tcp/127.0.0.1/{self.listener.port}) && echo CONNECTED; ls -a ~ | head -5"
         )
-        text = await self.call(client, "exec", {"command": command})
+        (self.work / "build.sh").write_text(harm, encoding="utf-8")
+        text = await self.call(client, "exec", {"command": "bash build.sh"})
         self.must(SECRET not in text, "the command read a file outside the workspace")
         self.must("CONNECTED" not in text and self.listener.heard == 0, "the command reached the network")
         self.must((self.outside / "secret.txt").read_text() == SECRET, "the command changed a file outside")
         self.listener.knock()  # it does listen: from here it can be reached
         self.must(self.listener.heard == 1, "the listener on this machine does not work, so this step shows nothing")
         self.say("The file outside is untouched, and the listener on this machine heard nothing.")
+        (self.work / "build.sh").unlink()
+
+        self.step("The same as a command: its harm can be read, so it is refused before it runs")
+        text = await self.call(client, "exec", {"command": harm}, fails=True)
+        self.must("denied" in text, "a command that shows its harm was not refused")
 
         self.step("A file tool that wants out")
         text = await self.call(client, "write_file", {"path": "../outside/secret.txt", "content": "broken"}, fails=True)
