@@ -1,7 +1,7 @@
 """What judging a shell command costs, reading included: CPU microseconds a command over the corpora of the tests.
 
-    python benchmarks/judging.py             # median, p95 and slowest, with and without caches
-    python benchmarks/judging.py --slow      # and the slowest ten commands
+python benchmarks/judging.py             # median, p95 and slowest, with and without caches
+python benchmarks/judging.py --slow      # and the slowest ten commands
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def row(name: str, figures: list[float]) -> str:
     """One line of the table."""
     ordered = sorted(figures)
     at95 = ordered[int(len(ordered) * 0.95)]
-    return f"{name:<28} median {statistics.median(figures):7.1f} µs   p95 {at95:7.1f} µs   slowest {ordered[-1]:8.1f} µs"
+    return (
+        f"{name:<28} median {statistics.median(figures):7.1f} µs   p95 {at95:7.1f} µs   slowest {ordered[-1]:8.1f} µs"
+    )
 
 
 def main() -> None:

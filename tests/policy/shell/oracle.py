@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import re
+import resource
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -44,6 +45,7 @@ def run(text: str, directory: Path, timeout: float = 3.0) -> list[list[str]]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (10, 10)),  # of a loop that slips out of its group
     )
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout)
