@@ -587,7 +587,11 @@ def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str
                     bounds = [at, *commas, index]
                     inner = [atoms[a + 1 : b] for a, b in pairwise(bounds)]
                     return [_braces(word, 1) for word in inner], index
-                sequence = _sequence(atoms[at + 1 : index])
+                inside = atoms[at + 1 : index]
+                text = "".join(each if isinstance(each, str) else "{" for each in inside)
+                if ".." in text and "{" in text:  # bash 5.2 takes the braces of `{a..b{c,d}}` away
+                    raise Unsure("braces hold a range that is none")
+                sequence = _sequence(inside)
                 return None if sequence is None else ([sequence], index)
     return None
 
