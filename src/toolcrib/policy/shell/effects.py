@@ -236,6 +236,8 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
             if value.glob and not command.words:
                 found.append(Effect("list", value))
     if command.words:
+        if command.via and command.name in _RUNS_OTHERS and command.via[-1] not in _IN_THE_SHELL:
+            found.append(Effect("execute"))  # not the builtin: a program of that name, which may run the rest
         found += _of_program(command)
         found += _of_variables(command)
         for word in command.words:
@@ -246,6 +248,8 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
     return tuple(found)
 
 
+_RUNS_OTHERS = frozenset({"alias", "bg", "builtin", "command", "eval", "exec", "fc", "source", ".", "time", "trap"})
+_IN_THE_SHELL = frozenset({"builtin", "command", "eval", "trap", "time", "sh", "bash", "dash", "ash", "zsh", "ksh"})
 _PRINTERS = frozenset({"echo", "printf", "cat", "tee", "base64", "xxd", "od", "rev", "tr", "sed", "print"})
 _SECRET_NAME = re.compile(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\{!", re.IGNORECASE)
 
