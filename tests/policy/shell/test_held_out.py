@@ -104,7 +104,6 @@ def test_no_disguise_makes_harm_allowed(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(0, 3))):
         wrapper = data.draw(st.sampled_from(WRAPPERS))
         simple = "\n" not in command and ";" not in command and "|" not in command and "=" not in command.split()[0]
-        simple = simple and not command.startswith("trap")  # a builtin: env and its kin know no such program
         if not simple and wrapper.split()[0] in ("env", "nice", "timeout", "command", "nohup"):
             continue
         if ("'" in command and "'" in wrapper) or ("<<" in command and wrapper != "{}"):

@@ -70,7 +70,7 @@ WORD_PIECES = [
 SETUP = "x=v s='ab cd' e= n=QR r=s c='p:q *' a=('i j' k)"
 
 
-@pytest.mark.parametrize(("seed", "words"), [(9, 800)])
+@pytest.mark.parametrize(("seed", "words"), [(9, 800), pytest.param(10, 20_000, marks=pytest.mark.slow)])
 def test_known_words_are_bashs_own(seed: int, words: int) -> None:
     """Words made of pieces of every kind of quoting and expansion, many to a process."""
     rng = random.Random(seed)
@@ -140,7 +140,7 @@ def test_random_scripts(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_many_random_texts(tmp_path: Path, seed: int) -> None:
     rng = random.Random(100 + seed)
     assert compare([text_of_signs(rng) for _ in range(20_000)], tmp_path) > 100
