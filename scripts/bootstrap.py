@@ -125,7 +125,22 @@ def sync(uv: str) -> None:
         "UV_NO_PROGRESS": "1",
     }
     done = subprocess.run(
-        [uv, "sync", "--locked", "--quiet", "--group", "dev", "--extra", "web", "--python", sys.executable],
+        [
+            uv,
+            "sync",
+            "--locked",
+            "--quiet",
+            "--group",
+            "dev",
+            "--extra",
+            "web",
+            "--extra",
+            "docs",
+            "--extra",
+            "browser",
+            "--python",
+            sys.executable,
+        ],
         cwd=ROOT,
         env=env,
     )
