@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from .commands import command_rules
     from .hooks import hook_rules
     from .load import load_settings
+    from .sandbox import sandbox_settings
     from .schema import config_schema
-    from .settings import Settings, sandbox_settings
+    from .settings import Settings
     from .trust import TrustStore
 
 _HOMES = {
@@ -19,7 +20,7 @@ _HOMES = {
     "config_schema": "schema",
     "hook_rules": "hooks",
     "Settings": "settings",
-    "sandbox_settings": "settings",
+    "sandbox_settings": "sandbox",
     "TrustStore": "trust",
 }
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..policy.hooks import DANGEROUS_PATTERNS, DANGEROUS_TOOLS, HookRule, safety_hook
-from .settings import HookSetting, Settings
+from .sections.policy import HookSetting
+from .settings import Settings
 
 
 def hook_rules(settings: Settings) -> list[HookRule]:

@@ -14,7 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from ..core.errors import ConfigError
 from .files import ConfigFile, check_depth
 from .hide import is_secret_name
-from .settings import Section, Settings
+from .sections.base import Section
+from .settings import Settings
 from .shapes import Shaped, ShapeError, one_line, shape, suggestion
 
 PathLike = str | os.PathLike[str]

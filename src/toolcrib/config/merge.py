@@ -11,7 +11,8 @@ from pydantic import BaseModel
 
 from .hide import hidden
 from .layers import Keys, Layer
-from .settings import Section, Settings
+from .sections.base import Section
+from .settings import Settings
 from .shapes import one_line
 
 ADDING = frozenset({"rules", "hooks"})

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import settings
+from .sections import policy, record, sandbox, sources, tools, web
 from .settings import Settings
+
+_MODULES = (settings, policy, record, sandbox, sources, tools, web)
 
 ID = "https://raw.githubusercontent.com/toolcrib/toolcrib/main/docs/config.schema.json"
 
@@ -29,7 +32,7 @@ def config_schema() -> dict[str, Any]:
 
 def _descriptions() -> Iterator[tuple[str, str, str]]:
     """(class, setting, description) for every setting with a string below it."""
-    for node in ast.parse(inspect.getsource(settings)).body:
+    for node in (node for module in _MODULES for node in ast.parse(inspect.getsource(module)).body):
         if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "Section" for base in node.bases):
             for first, second in zip(node.body, node.body[1:], strict=False):
                 if (

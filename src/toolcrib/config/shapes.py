@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Union, cast, get_args, get_origin
 
 from ..core.errors import ConfigError
-from .settings import McpServer, Section, Settings
+from .sections.base import Section
+from .sections.sources import McpServer
+from .settings import Settings
 
 Path_ = tuple[str, ...]
 

@@ -458,7 +458,7 @@ class Toolbox:
 
     def _protect_secrets(self) -> None:
         """Know what is secret before anything is read or said."""
-        from ..config.settings import secret_sources
+        from ..config.secrets import secret_sources
         from ..policy.secrets.grants import Secrets
         from ..policy.secrets.logs import redact_logs
         from ..policy.secrets.redact import Redactor

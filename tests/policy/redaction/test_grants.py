@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.config import load_settings
-from toolcrib.config.settings import secret_sources
+from toolcrib.config.secrets import secret_sources
 from toolcrib.core.errors import ConfigError, ToolError
 from toolcrib.policy.secrets.grants import Secrets, Source
 from toolcrib.policy.secrets.redact import Redactor

@@ -1,0 +1,165 @@
+"""Settings of the policy: who is asked, rules, labels, hooks, limits, secrets."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, model_validator
+
+from ...core.tool import ToolCategory
+from ..tighten import More, Only, Rank, Smaller
+from .base import AnyPath, Count, Json, OneOrMore, Seconds, Section
+
+ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
+RuleText = str | Json
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+"""Names that an environment variable may have."""
+
+# 0 in the designs' `auto_approve_timeout_secs` meant "never"; ours expires to a refusal, after this long.
+APPROVAL_SECONDS = 300.0
+
+
+class Approval(Section):
+    """Who is asked, and when."""
+
+    spellings = {"timeout_secs": "timeout", "auto_approve_timeout_secs": "timeout"}
+
+    enabled: Annotated[bool, Only(True)] = True
+    """false: what would ask is allowed. A refusal stays a refusal."""
+    policy: Annotated[
+        ApprovalPolicy, Rank(("always_allow", "require_for_tools", "require_for_dangerous", "always_require"))
+    ] = "require_for_dangerous"
+    """require_for_dangerous asks as the mode's table says."""
+    require_for: Annotated[list[str], More()] = []
+    """Tools that always ask."""
+    dangerous_tools: Annotated[list[str], More()] = []
+    """The same, under the designs' name."""
+    timeout: Annotated[Seconds, Smaller(), BeforeValidator(lambda v: APPROVAL_SECONDS if v == 0 else v)] = (
+        APPROVAL_SECONDS
+    )
+    """Seconds until an unanswered question is a refusal. 0, the designs' "no auto-approval", is the default."""
+
+
+class Rules(Section):
+    """Calls that are allowed, asked about or denied whatever the mode says: `Bash(git diff *)`, `Read(src/**)`."""
+
+    spellings = {"import": "imports"}
+
+    allow: list[RuleText] = []
+    """A rule is a string, or a table: `{tool = "mcp__github__*", args = {repo = "me/*"}, reason = "…"}`."""
+    ask: Annotated[list[RuleText], More()] = []
+    deny: Annotated[list[RuleText], More()] = []
+    """deny counts before ask, ask before allow, whichever file says it."""
+    table: list[Json] = []
+    """Rules as tables, each with its verdict: `[[rules.table]]`. They are put into the lists above."""
+    imports: list[str] = []
+    """Settings files of Claude Code whose `permissions` count, too; also spelled `import`."""
+
+
+class Flow(Section):
+    """Information flow: what is asked about because an untrusted result said it."""
+
+    policy: Annotated[Literal["off", "said", "default", "strict"], Rank(("off", "said", "default", "strict"))] = (
+        "default"
+    )
+    """default asks where a call that sends or destroys uses a value out of an untrusted result; said only where the
+    user has not said that value; strict wherever anything untrusted was read before."""
+
+
+class CallLimit(Section):
+    """How many calls one run may make: since the last user message, or since the toolbox was opened."""
+
+    calls: Annotated[Count | None, Smaller(lambda: float("inf"))] = None
+    """Of all tools together."""
+    per_tool: dict[str, Count] = {}
+    """By tool; names may have `*`."""
+
+
+class HookSetting(Section):
+    """What to do about calls of some tools: log, notify, ask or block; or `preset = "safety"`."""
+
+    spellings = {"tool": "tools", "category": "categories", "channel": "channels", "patterns": "pattern"}
+
+    action: Literal["log", "notify", "ask", "block"] | None = None
+    preset: Literal["safety"] | None = None
+    """safety refuses `rm -rf`, `sudo` and `DROP TABLE` in calls of exec and delete_file, and asks before the others."""
+    tools: OneOrMore = []
+    """Names, with `*`. Empty: all."""
+    categories: OneOrMore = []
+    channels: OneOrMore = []
+    pattern: OneOrMore = []
+    """Regular expressions, looked for in the arguments whatever the case. With several, each counts."""
+    message: str = ""
+    when: list[Literal["finished", "failed", "denied"]] = ["finished", "failed", "denied"]
+    """Which outcomes log and notify tell of."""
+    file: AnyPath | None = None
+    """log and notify write one JSON object a line to it."""
+    command: list[str] = []
+    """log and notify start this program, without a shell, with a JSON object on its standard input."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> HookSetting:
+        if (self.action is None) == (self.preset is None):
+            raise ValueError('a hook has either action = "log", "notify", "ask" or "block", or preset = "safety"')
+        if self.action not in ("log", "notify") and (self.file or self.command):
+            raise ValueError("file and command are for hooks that log or notify")
+        for pattern in self.pattern:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        known = [str(category) for category in ToolCategory]
+        for category in self.categories:
+            if category not in known:
+                raise ValueError(f"unknown category {category!r}; known: {', '.join(known)}")
+        return self
+
+
+def is_tightening(hook: Any) -> bool:
+    """Whether an untrusted file may have this hook: one that refuses or asks, and starts or writes nothing."""
+    return (
+        not hook.get("file")
+        and not hook.get("command")
+        and (hook.get("action") in ("ask", "block") or hook.get("preset") == "safety")
+    )
+
+
+class SecretSource(Section):
+    """A secret by name: where its value comes from, and which tools get it. Exactly one source."""
+
+    spellings = {"as": "variable", "tool": "tools"}
+
+    env: str | None = None
+    """An environment variable of Toolcrib's own."""
+    file: AnyPath | None = None
+    """A file that only you can read (chmod 600)."""
+    command: list[str] = []
+    """A program that prints it, with its arguments, run once and without a shell: `["pass", "show", "github"]`."""
+    keyring: str | None = None
+    """`service/user` in the system's keyring; needs the package keyring."""
+    tools: OneOrMore = []
+    """Names of tools that get it, `*` allowed; `mcp:github` is an MCP server. Empty: none."""
+    variable: str | None = None
+    """The environment variable that commands get it in, also spelled `as`. Unset: the secret's own name."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SecretSource:
+        given = [name for name in ("env", "file", "command", "keyring") if getattr(self, name)]
+        if len(given) != 1:
+            said = " and ".join(given) or "none of them"
+            raise ValueError(f"a secret has one source: env, file, command or keyring; it has {said}")
+        if self.keyring is not None and not all(self.keyring.rpartition("/")[::2]):
+            raise ValueError("keyring should be service/user")
+        if self.variable is not None and not VARIABLE.fullmatch(self.variable):
+            raise ValueError(f"{self.variable!r} cannot name an environment variable")
+        return self
+
+
+class Redaction(Section):
+    """What is taken out of texts beside the known kinds of keys and the granted secrets. It cannot be turned off."""
+
+    patterns: list[str] = []
+    """Regular expressions of further secrets; with a group named `s`, only that is the secret."""
+    allow: list[str] = []
+    """Texts that look like secrets and are none: the keys of examples, in full."""

@@ -1,0 +1,77 @@
+"""Settings of the sandbox, and of the folders that tools may reach."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ...boundary.sandbox.cgroup import most_memory
+from ...boundary.sandbox.spec import Limits
+from ..tighten import Fewer, More, Only, Rank, Smaller
+from .base import AnyPath, Count, Section
+
+Backend = Literal["auto", "bubblewrap", "landlock", "docker", "external", "none"]
+_LIMITS = Limits()
+
+
+class SandboxLimits(Section):
+    """What one command may use: bytes, and counts."""
+
+    address_space: Annotated[Count, Smaller()] = _LIMITS.address_space
+    memory: Annotated[Count | None, Smaller(most_memory)] = None
+    """Of all processes of a command together. Unset: three quarters of this machine's."""
+    file_size: Annotated[Count, Smaller()] = _LIMITS.file_size
+    open_files: Annotated[Count, Smaller()] = _LIMITS.open_files
+    processes: Annotated[Count, Smaller()] = _LIMITS.processes
+    tmp: Annotated[Count, Smaller()] = _LIMITS.tmp
+    cores: Annotated[Count | None, Smaller(lambda: os.cpu_count() or 1)] = None
+    """CPU time is the timeout times this. Unset: this machine's."""
+
+
+class Docker(Section):
+    """Backend `docker`."""
+
+    engine: str = "docker"
+    """docker, podman, or a path to one."""
+    image: str | None = None
+    """The image that commands run in. It must be on this machine; nothing is downloaded for a command."""
+    cpus: Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, Smaller(lambda: os.cpu_count() or 1)] = (
+        None
+    )
+    """How many processors' time a command may use. Unset: those of this machine."""
+
+
+class Sandbox(Section):
+    """The walls around commands, and the directories that tools may reach."""
+
+    backend: Annotated[Backend, Rank(("none", "external", "landlock", "auto", "bubblewrap"))] = "auto"
+    """auto is bubblewrap, and nothing else where that does not work. landlock has weaker walls that need no namespaces;
+    docker runs commands in containers; external says that this machine is a sandbox itself; none runs commands without
+    walls. docs/sandbox.md compares them."""
+    docker: Docker = Docker()
+    outer_walls: Annotated[bool, Only(False)] = False
+    """For external: the sandbox around us keeps commands to the workspace and off the network. Only then are commands
+    allowed unasked because of it."""
+    profile: Annotated[
+        Literal["read-only", "workspace-write", "unrestricted"], Rank(("unrestricted", "workspace-write", "read-only"))
+    ] = "workspace-write"
+    """unrestricted is backend none."""
+    network: Annotated[Literal["off", "proxy"], Rank(("proxy", "off"))] = "off"
+    allowed_domains: Annotated[list[str], Fewer()] = []
+    """Domains that commands may reach through the filtering proxy."""
+    effects: Annotated[Literal["direct", "review", "journal"], Rank(("direct", "journal", "review"))] = "direct"
+    env: Annotated[list[str], Fewer()] = []
+    """Names of environment variables that commands get beside the harmless ones. This is how a secret is granted."""
+    allow_protected: Annotated[list[str], Fewer()] = []
+    """Protected names (`.git/config`) that commands may change; `*` for all."""
+    read_roots: Annotated[list[AnyPath], Fewer()] = []
+    """Further directories that file tools and commands may read."""
+    write_roots: Annotated[list[AnyPath], Fewer()] = []
+    """Further directories that file tools and commands may change."""
+    hidden: Annotated[list[AnyPath], More()] = []
+    """Paths that commands do not see, even inside the workspace."""
+    loopback: Annotated[bool, Only(False)] = False
+    """TCP and UDP between the processes of one command."""
+    limits: SandboxLimits = SandboxLimits()
