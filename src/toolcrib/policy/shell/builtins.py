@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from .grammar import Unsure
 from .parts import Stdin, Word
 from .state import DEFAULT_IFS, UNKNOWN, Array, Value, known
+from .unsure import Unsure
 from .words import expression, runs_later
 
 if TYPE_CHECKING:

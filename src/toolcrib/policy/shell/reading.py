@@ -17,9 +17,10 @@ from functools import lru_cache
 
 from . import words as expansion
 from .builtins import BUILTINS
-from .grammar import DECLARATIONS, Unsure, parse
+from .grammar import parse
 from .output import output
 from .parts import Command, Problem, Redirect, Script, Stdin, Word
+from .simple import DECLARATIONS
 from .state import UNKNOWN, Array, Listed, State, Value, directories, known
 from .tree import (
     AndOr,
@@ -42,6 +43,7 @@ from .tree import (
     Subst,
     While,
 )
+from .unsure import Unsure
 from .wrappers import Inner, base_name, keeps_home, unfold
 
 MAX_LENGTH = 10_000  # characters

@@ -13,10 +13,11 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Literal, Protocol
 
-from .grammar import Unsure, parse_text
+from .grammar import parse_text
 from .parts import Word
 from .state import DEFAULT_IFS, UNKNOWN, Array, State, Value, known
 from .tree import Arith, Extglob, Item, Lit, Param, Piece, Proc, Raw, Subst
+from .unsure import Unsure
 
 MAX_WORDS = 2000  # words of one command
 MAX_VALUE = 10_000  # characters; a longer value is not known

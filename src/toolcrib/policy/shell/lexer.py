@@ -1,0 +1,416 @@
+"""What is a word made of? Literal text, quotes, expansions, substitutions, after bash 5.2's subst.c.
+
+Nothing is expanded here. What stands inside a substitution is a script again: the grammar reads it (`Lexer.body`).
+"""
+
+from __future__ import annotations
+
+import re
+
+from .ansi import ansi_c
+from .scanner import Scanner
+from .tree import AndOr, Arith, Extglob, Item, Lit, Param, Piece, Pipeline, Proc, Raw, Redir, Simple, Subst
+from .unsure import Unsure
+
+_PLAIN = re.compile(r"[^\\'\"$`|&;()<> \t\n]+")
+_SPECIAL = re.compile(r"[{*?\[]|(?:^|[=:])~")  # what expansion changes in unquoted text
+_IN_DOUBLE = re.compile(r'[^"\\$`]+')
+_IN_DOCUMENT = re.compile(r"[^\\$`]+")
+_IN_BRACES = re.compile(r"""[^\\'"$`}<>]+""")
+_IN_ARITH = re.compile(r"""[^\\'"$`()\[\];]+""")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
+_PARAMETER_OP = re.compile(r":[-=?+]|[-=?+]|##?|%%?|//?|\^\^?|,,?|~~?|:|@")
+SPLIT_OPERATOR = re.compile(r"[|&;<>]\\\n[|&;<>(-]")
+
+
+class Lexer(Scanner):
+    """Reads words; every method leaves `i` behind what it read. Raises `Unsure`."""
+
+    __slots__ = ("documents", "extglob", "pending")
+    documents: int
+    extglob: bool
+
+    def __init__(self, text: str, depth: int = 0) -> None:
+        super().__init__(text, depth)
+        self.documents = 0  # lines behind which here-documents were read
+        self.extglob = "extglob" in text
+        self.pending: list[tuple[Redir, str, bool, bool]] = []  # here-documents: redirection, delimiter, quoted, tabs
+
+    def body(self, *stops: str) -> tuple[Item, ...]:
+        """Statements up to one of the closing words or a parenthesis."""
+        raise NotImplementedError
+
+    # Words and quotes
+
+    def word(self, empty: bool = False) -> Raw:
+        """One word. Raises where there is none, unless it may be `empty`."""
+        s, start = self.s, self.i
+        match = _PLAIN.match(s, start)
+        if match:
+            end = match.end()
+            if end == self.n or s[end] in " \t\n;|&)":
+                self.i = end
+                text = match.group()
+                return Raw(text, (Lit(text, False),), None if _SPECIAL.search(text) else text)
+        pieces: list[Piece] = []
+        while self.i < self.n:
+            char = s[self.i]
+            if char in " \t\n|&;)":
+                break
+            if char in "<>" and not s.startswith("(", self.i + 1):
+                break
+            if char == "(" and not self.extended(pieces):
+                break
+            if char not in "<>(":
+                self.piece(pieces)
+            elif char != "(":
+                pieces.append(self.process())
+        if not pieces and self.i == start and not empty:
+            raise self.error("a word is missing")
+        return Raw(s[start : self.i], tuple(pieces))
+
+    def extended(self, pieces: list[Piece]) -> bool:
+        """Read an extended pattern whose operator ends the pieces; whether there was one."""
+        last = pieces[-1] if pieces else None
+        if not isinstance(last, Lit) or last.quoted or last.text[-1:] not in tuple("?*+@!"):
+            return False
+        if not self.extglob:
+            raise self.error("this is a pattern only with extglob")
+        self.i += 1
+        inner: list[Piece] = []
+        while self.i < self.n and (char := self.s[self.i]) != ")":
+            if char == "(" and not self.extended(inner):
+                raise self.error("a pattern's parentheses do not match")
+            if char in " \t|" or (char in "&;<>" and not self.s.startswith("(", self.i + 1)):
+                inner.append(Lit(char, True))
+                self.i += 1
+            elif char == "\n" or char in "<>":
+                raise self.error("a pattern cannot be read")
+            elif self.i < self.n and self.s[self.i] not in "()":
+                self.piece(inner)
+        self.close(")")
+        pieces.append(Extglob(tuple(inner)))
+        return True
+
+    def piece(self, pieces: list[Piece]) -> None:
+        """Add the next piece of an unquoted word; adjacent literal text is joined."""
+        s = self.s
+        char = s[self.i]
+        if char == "\\":
+            if self.i + 1 >= self.n:
+                raise self.error("a backslash ends the text")
+            following = s[self.i + 1]
+            self.i += 2
+            if following != "\n":
+                pieces.append(Lit(following, True))
+            return
+        if char == "'":
+            end = s.find("'", self.i + 1)
+            if end < 0:
+                raise self.error("a quote is not closed")
+            pieces.append(Lit(s[self.i + 1 : end], True))
+            self.i = end + 1
+            return
+        if char == '"':
+            self.double(pieces)
+            return
+        if char == "`":
+            pieces.append(self.backticks(False))
+            return
+        if char == "$":
+            found = self.dollar(False)
+            pieces.extend(found)
+            return
+        match = _PLAIN.match(s, self.i)
+        text = match.group() if match else char
+        self.i += len(text)
+        self.literal(pieces, text)
+
+    def literal(self, pieces: list[Piece], text: str) -> None:
+        """Add unquoted text, joined to unquoted text before it (a continued line may stand between)."""
+        last = pieces[-1] if pieces else None
+        if isinstance(last, Lit) and not last.quoted:
+            last.text += text
+        else:
+            pieces.append(Lit(text, False))
+
+    def double(self, pieces: list[Piece]) -> None:
+        """Add the pieces of a double-quoted string."""
+        self.i += 1
+        pieces.append(Lit("", True))
+        self.quoted(pieces, '"', _IN_DOUBLE, '$`"\\')
+        self.close('"')
+
+    def document(self) -> tuple[Piece, ...]:
+        """The pieces of the whole text, read as a here-document's body."""
+        self.enter()
+        pieces: list[Piece] = []
+        self.quoted(pieces, "", _IN_DOCUMENT, "$`\\")
+        return tuple(pieces)
+
+    def quoted(self, pieces: list[Piece], stop: str, plain: re.Pattern[str], escapes: str) -> None:
+        """Add pieces up to the character that ends quoted text ("" for the end of it all)."""
+        s = self.s
+        while self.i < self.n and s[self.i] != stop:
+            char = s[self.i]
+            if char == "\\":
+                following = s[self.i + 1 : self.i + 2]
+                if following == "\n":
+                    self.i += 2
+                elif following and following in escapes:
+                    pieces.append(Lit(following, True))
+                    self.i += 2
+                else:
+                    pieces.append(Lit("\\", True))
+                    self.i += 1
+            elif char == "$":
+                pieces.extend(self.dollar(True))
+            elif char == "`":
+                pieces.append(self.backticks(True, stop == '"'))
+            else:
+                match = plain.match(s, self.i)
+                text = match.group() if match else char
+                pieces.append(Lit(text, True))
+                self.i += len(text)
+
+    # Substitutions and expansions
+
+    def process(self) -> Piece:
+        """A process substitution."""
+        write = self.s[self.i] == ">"
+        self.i += 2
+        body = self.nested()
+        if not body:
+            raise self.error("a process substitution is empty")
+        return Proc(body, write)
+
+    def nested(self) -> tuple[Item, ...]:
+        """The statements up to the parenthesis that closes a substitution."""
+        self.enter()
+        outer, self.pending = self.pending, []
+        start, documents = self.i, self.documents
+        body = self.body()
+        self.close(")")
+        plain = len(body) == 1 and isinstance(body[0].node, Simple | Pipeline | AndOr)
+        if self.documents > documents and not plain:
+            # bash 5.2 loses a separator on the line behind the document when it prints the substitution for itself.
+            raise Unsure("a substitution holds a here-document and more", self.s[start : self.i])
+        if self.pending or (outer and "\n" in self.s[start : self.i]):
+            raise Unsure("a here-document and a substitution cross", self.s[start : self.i])
+        self.pending = outer
+        self.depth -= 1
+        return body
+
+    def backticks(self, quoted: bool, in_double: bool = False) -> Piece:
+        """A substitution in backticks; its text is unescaped and then read."""
+        self.enter()
+        self.i += 1
+        text: list[str] = []
+        escapes = '$`\\"' if in_double else "$`\\"
+        while self.i < self.n and (char := self.s[self.i]) != "`":
+            following = self.s[self.i + 1 : self.i + 2]
+            if char == "\\" and following and following in escapes:
+                text.append(following)
+                self.i += 2
+            elif char == "\\":
+                text.append(char + following)
+                self.i += 2
+            else:
+                text.append(char)
+                self.i += 1
+        self.close("`")
+        inner = type(self)("".join(text), self.depth)
+        if self.pending and "\n" in inner.s:
+            raise Unsure("a here-document and a substitution cross", inner.s)
+        if SPLIT_OPERATOR.search(inner.s):
+            raise Unsure("a line is continued inside an operator")
+        body = inner.body()
+        if inner.i < inner.n or inner.pending:
+            raise inner.error("this does not belong here")
+        self.depth -= 1
+        return Subst(body, quoted)
+
+    def dollar(self, quoted: bool) -> tuple[Piece, ...]:
+        """What a dollar sign begins."""
+        s = self.s
+        following = s[self.i + 1 : self.i + 2]
+        if following == "(":
+            if s.startswith("((", self.i + 1):
+                pieces = self.try_arithmetic(self.i + 3)
+                if pieces is not None:
+                    return (Arith(pieces, quoted),)
+            self.i += 2
+            return (Subst(self.nested(), quoted),)
+        if following == "{":
+            self.i += 2
+            self.enter()
+            piece = self.parameter(quoted)
+            self.depth -= 1
+            return (piece,)
+        if following == "\\" and s.startswith("\\\n", self.i + 1):
+            raise self.error("a line is continued inside an expansion")
+        if following == "[":
+            self.i += 2
+            return (Arith(self.arithmetic("]"), quoted),)
+        if not quoted and following == "'":
+            return (self.ansi(),)
+        if not quoted and following == '"':
+            self.i += 1
+            found: list[Piece] = []
+            self.double(found)
+            return tuple(found)
+        match = NAME.match(s, self.i + 1)
+        if match:
+            self.i = match.end()
+            if s.startswith("\\\n", self.i):
+                raise self.error("a line is continued inside an expansion")
+            return (Param(match.group(), quoted, bare=True),)
+        if following and following in "0123456789@*#?$!-":
+            self.i += 2
+            return (Param(following, quoted),)
+        self.i += 1
+        return (Lit("$", True),)
+
+    def ansi(self) -> Piece:
+        """`$'…'`."""
+        start = self.i
+        self.i += 2
+        match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(self.s, self.i)
+        if match is None:
+            raise self.error("a quote is not closed")
+        self.i = match.end()
+        return Lit(ansi_c(match.group()[:-1], self.s[start : self.i]), True)
+
+    # Arithmetic
+
+    def try_arithmetic(self, at: int, semicolons: bool = False) -> tuple[Piece, ...] | None:
+        """The pieces of arithmetic that starts here and ends in `))`; None, with nothing read, where it does not."""
+        start, pending = self.i, list(self.pending)
+        self.i = at
+        pieces = self.arithmetic(")", semicolons)
+        if self.s.startswith(")", self.i):
+            self.i += 1
+            return pieces
+        self.i, self.pending = start, pending
+        return None
+
+    def arithmetic(self, closer: str, semicolons: bool = False) -> tuple[Piece, ...]:
+        """The pieces of an expression and its closer."""
+        self.enter()
+        opener = "(" if closer == ")" else "["
+        pieces: list[Piece] = []
+        level = 1
+        while self.i < self.n:
+            char = self.s[self.i]
+            if char in (closer, opener):
+                level += 1 if char == opener else -1
+                self.i += 1
+                if level == 0:
+                    self.depth -= 1
+                    return tuple(pieces)
+                pieces.append(Lit(char, True))
+            elif char == "$":
+                pieces.extend(self.dollar(True))
+            elif char == "`":
+                pieces.append(self.backticks(True))
+            elif char == '"':
+                self.double(pieces)
+            elif char in "'\\":
+                raise self.error("arithmetic holds a quote")
+            elif char == ";" and closer == ")" and not semicolons:
+                # Not an expression; a subshell in a substitution, if the parentheses close one by one.
+                self.depth -= 1
+                return self.not_arithmetic(level)
+            else:
+                match = _IN_ARITH.match(self.s, self.i)
+                text = match.group() if match else char
+                pieces.append(Lit(text, True))
+                self.i += len(text)
+        raise self.error(f"{closer!r} is missing")
+
+    def not_arithmetic(self, level: int) -> tuple[Piece, ...]:
+        """Find where `((` closes; raises if it is with `))`, for then bash takes it for arithmetic."""
+        while self.i < self.n and level:
+            char = self.s[self.i]
+            if char in "'\"\\`$#":
+                raise self.error("this is arithmetic or a subshell")
+            level += (char == "(") - (char == ")")
+            self.i += 1
+        if self.s.startswith(")", self.i):
+            raise self.error("this is arithmetic or a subshell")
+        return ()
+
+    # ${…}
+
+    def parameter(self, quoted: bool) -> Param:
+        """`${…}`, behind its opening brace."""
+        s = self.s
+        prefix = ""
+        following = s[self.i + 1 : self.i + 2]
+        if s[self.i : self.i + 1] in ("#", "!") and (following.isalnum() or following in "_@*"):
+            prefix = s[self.i]
+            self.i += 1
+        match = _PARAMETER.match(s, self.i)
+        if match is None:
+            raise self.error("an expansion cannot be read")
+        self.i = match.end()
+        param = Param(match.group(), quoted, prefix)
+        if s.startswith("[", self.i):
+            self.i += 1
+            param.subscript = self.subscript()
+        operator = _PARAMETER_OP.match(s, self.i)
+        if operator:
+            param.op = operator.group()
+            self.i = operator.end()
+            param.arg = self.argument(quoted)
+        self.close("}")
+        return param
+
+    def argument(self, quoted: bool) -> tuple[Piece, ...]:
+        """What stands behind the operator of `${…}`, up to the brace."""
+        s = self.s
+        pieces: list[Piece] = []
+        while self.i < self.n and s[self.i] != "}":
+            char = s[self.i]
+            if char == "\\" and quoted:
+                raise self.error("an expansion holds a backslash in quotes")
+            if char == "'" and quoted:
+                raise self.error("an expansion holds a quote in quotes")
+            if char in "<>" and s.startswith("(", self.i + 1):
+                raise self.error("an expansion holds a process substitution")
+            if char == "$":
+                pieces.extend(self.dollar(quoted))
+            elif char == "`":
+                pieces.append(self.backticks(quoted, quoted))
+            elif char in "\\'\"":
+                self.piece(pieces)
+            else:
+                match = _IN_BRACES.match(s, self.i)
+                text = match.group() if match else char
+                pieces.append(Lit(text, quoted))
+                self.i += len(text)
+        return tuple(pieces)
+
+    def subscript(self) -> tuple[Piece, ...]:
+        """The pieces up to the closing bracket, behind the opening one."""
+        pieces: list[Piece] = []
+        level = 1
+        while self.i < self.n:
+            char = self.s[self.i]
+            if char in "[]":
+                level += 1 if char == "[" else -1
+                self.i += 1
+                if level == 0:
+                    return tuple(pieces)
+                pieces.append(Lit(char, False))
+            elif char in " \t\n|&;()<>":
+                raise self.error("a subscript cannot be read")
+            else:
+                match = re.compile(r"[^\\'\"$`|&;()<> \t\n\[\]]+").match(self.s, self.i)
+                if match:
+                    pieces.append(Lit(match.group(), False))
+                    self.i = match.end()
+                else:
+                    self.piece(pieces)
+        raise self.error("']' is missing")

@@ -1,0 +1,67 @@
+"""A place in a text that is read once, from left to right: blanks, comments, nesting and the error at that place."""
+
+from __future__ import annotations
+
+import re
+
+from .unsure import Unsure
+
+MAX_DEPTH = 24  # nested constructs; deeper than anything people write, shallow enough for Python's own stack
+_SKIPPED = frozenset(" \t\\#")
+_BLANK = re.compile(r"(?:[ \t]|\\\n)*")
+
+
+class Scanner:
+    """The text `s`, and `i`, the place up to which it was read."""
+
+    __slots__ = ("depth", "i", "n", "s")
+    i: int
+    depth: int
+
+    def __init__(self, text: str, depth: int = 0) -> None:
+        self.s = text
+        self.i = 0
+        self.n = len(text)
+        self.depth = depth
+
+    def error(self, reason: str) -> Unsure:
+        """The failure at the current place."""
+        return Unsure(f"{reason}: {self.s[self.i : self.i + 30]!r}", self.s[self.i : self.i + 30])
+
+    def enter(self) -> None:
+        """Count a level of nesting."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise Unsure("it is nested too deeply", rule="shell:nesting")
+
+    def close(self, char: str) -> None:
+        """Pass a closing character or raise."""
+        if not self.s.startswith(char, self.i):
+            raise self.error(f"{char!r} is missing")
+        self.i += 1
+
+    def skip(self) -> str:
+        """Pass blanks, continued lines and a comment; the character that follows, or "" at the end."""
+        i = self.i
+        char = self.s[i : i + 1]
+        if char == " ":  # by far the most frequent case: one blank, then a word
+            i += 1
+            char = self.s[i : i + 1]
+        if char not in _SKIPPED:
+            self.i = i
+            return char
+        match = _BLANK.match(self.s, i)
+        if match:
+            self.i = match.end()
+        char = self.s[self.i : self.i + 1]
+        if char == "#":
+            end = self.s.find("\n", self.i)
+            self.i = self.n if end < 0 else end
+            return "" if end < 0 else "\n"
+        return char
+
+    def skip_blanks(self) -> None:
+        """Pass blanks and continued lines, but no comment."""
+        match = _BLANK.match(self.s, self.i)
+        if match:
+            self.i = match.end()

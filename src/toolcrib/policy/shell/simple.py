@@ -1,0 +1,189 @@
+"""What is a simple command made of? Assignments, words and redirections, with the here-documents behind its line."""
+
+from __future__ import annotations
+
+import re
+
+from .lexer import Lexer
+from .tree import Assign, Lit, Node, Piece, Raw, Redir, Simple
+from .unsure import Unsure
+
+REDIRECT = re.compile(
+    r"(?:([0-9]{1,9})|(\{[A-Za-z_][A-Za-z0-9_]*\}))?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\())|(&>>|&>)"
+)
+_ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)")
+FUNCTION_PARENS = re.compile(r"\([ \t]*\)")
+CLOSERS = frozenset({"then", "do", "done", "fi", "elif", "else", "esac", "}"})
+OPENERS = frozenset({"if", "while", "until", "for", "select", "case", "function", "coproc", "{", "[[", "!", "time"})
+# Builtins whose arguments may be array assignments, as in `declare -a x=(1 2)`.
+DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly"})
+
+
+class CommandLexer(Lexer):
+    """Reads simple commands and redirections. Raises `Unsure`."""
+
+    __slots__ = ()
+
+    def function(self, name: Raw, start: int) -> Node:
+        """A function's body and redirections, behind its name and parentheses."""
+        raise NotImplementedError
+
+    # Newlines and the here-documents behind them
+
+    def newlines(self) -> str:
+        """Pass newlines as well, reading the here-documents that begin there."""
+        while (char := self.skip()) == "\n":
+            self.i += 1
+            if self.pending:
+                self.here_documents()
+        return char
+
+    def here_documents(self) -> None:
+        """Read the bodies of pending here-documents, which start here."""
+        pending, self.pending = self.pending, []
+        self.documents += 1
+        for redirect, delimiter, quoted, tabs in pending:
+            lines: list[str] = []
+            while self.i < self.n:
+                line = self.document_line(quoted)
+                if tabs:
+                    line = line.lstrip("\t")
+                if line.rstrip("\n") == delimiter and line.count("\n") <= 1:
+                    break
+                lines.append(line)
+            body = "".join(lines)
+            if quoted:
+                redirect.body = (Lit(body, True),) if body else ()
+            else:
+                redirect.body = type(self)(body, self.depth + 1).document()
+
+    def document_line(self, quoted: bool) -> str:
+        """One line of a here-document with its newline; continued lines are joined unless the delimiter was quoted."""
+        parts: list[str] = []
+        while True:
+            end = self.s.find("\n", self.i)
+            line = self.s[self.i :] if end < 0 else self.s[self.i : end]
+            self.i = self.n if end < 0 else end + 1
+            continued = not quoted and end >= 0 and (len(line) - len(line.rstrip("\\"))) % 2 == 1
+            parts.append(line[:-1] if continued else line + ("\n" if end >= 0 else ""))
+            if not continued or self.i >= self.n:
+                return "".join(parts)
+
+    # Commands
+
+    def simple(self) -> Node:
+        """Assignments, words and redirections up to an operator; or a function's definition."""
+        start = self.i
+        assigns: list[Assign] = []
+        words: list[Raw] = []
+        redirects: list[Redir] = []
+        declares = False
+        while char := self.skip():
+            if char in "<>&{0123456789":
+                match = REDIRECT.match(self.s, self.i)
+                if match:
+                    redirects.append(self.redirect(match))
+                    continue
+            if char in "\n;&|)":
+                break
+            if char == "(":
+                match = FUNCTION_PARENS.match(self.s, self.i)
+                if match is None or len(words) != 1 or assigns or redirects:
+                    raise self.error("a parenthesis does not belong here")
+                self.i = match.end()
+                return self.function(words[0], start)
+            assign = self.assignment() if declares or not words else None
+            if assign is None:
+                words.append(self.word())
+                if len(words) == 1:
+                    declares = self.first_word(words[0])
+            elif words:
+                words.append(self.declared(assign))
+            else:
+                assigns.append(assign)
+        if not (assigns or words or redirects):
+            raise self.error("a command is missing")
+        return Simple(tuple(assigns), tuple(words), tuple(redirects), self.s[start : self.i].rstrip())
+
+    def first_word(self, word: Raw) -> bool:
+        """Whether a command's first word takes array assignments; raises where a continued line hides what it is."""
+        first = word.pieces[0] if word.pieces else None
+        text = first.text if isinstance(first, Lit) and not first.quoted and "\\\n" in word.source else ""
+        if _ASSIGN.match(text) or text in OPENERS or text in CLOSERS:
+            raise Unsure("a line is continued inside a word of the grammar", word.source)
+        return word.plain in DECLARATIONS
+
+    def declared(self, assign: Assign) -> Raw:
+        """An assignment that is an argument of `declare` and the like, as a word."""
+        self_source = assign.value.source
+        name = Lit(f"{assign.name}{'+=' if assign.append else '='}", False)
+        if assign.array is not None:
+            pieces = [name, Lit("(", True)]
+            parts = [piece for raw in assign.array for piece in (*raw.pieces, Lit(" ", True))]
+            return Raw(f"{name.text}{self_source}", (*pieces, *parts, Lit(")", True)))
+        subscript = assign.subscript
+        if subscript is not None:
+            return Raw(self_source, (Lit(assign.name, False), Lit("[", True), *subscript, *assign.value.pieces))
+        return Raw(f"{name.text}{self_source}", (name, *assign.value.pieces))
+
+    def assignment(self) -> Assign | None:
+        """The assignment at this place, or None."""
+        match = _ASSIGN.match(self.s, self.i)
+        if match is None:
+            return None
+        start = self.i
+        name, op = match.groups()
+        self.i = match.end()
+        subscript: tuple[Piece, ...] | None = None
+        if op == "[":
+            subscript = self.subscript()
+            match = re.compile(r"\+?=").match(self.s, self.i)
+            if match is None:
+                self.i = start
+                return None
+            op = match.group()
+            self.i = match.end()
+        if self.s.startswith("(", self.i):
+            value_start = self.i
+            array = self.array()
+            return Assign(name, op == "+=", Raw(self.s[value_start : self.i], ()), subscript, array)
+        return Assign(name, op == "+=", self.word(empty=True), subscript)
+
+    def array(self) -> tuple[Raw, ...]:
+        """The elements of `(…)`."""
+        self.i += 1
+        words: list[Raw] = []
+        while (char := self.newlines()) != ")":
+            if char == "" or (char in "|&;(<>" and not self.s.startswith(("<(", ">("), self.i)):
+                raise self.error("an array cannot hold this")
+            words.append(self.word())
+        self.i += 1
+        return tuple(words)
+
+    # Redirections
+
+    def redirect(self, match: re.Match[str]) -> Redir:
+        """The redirection whose operator was matched."""
+        digits, variable, op, both = match.groups()
+        self.i = match.end()
+        self.skip_blanks()
+        target = self.word()
+        fd = -1 if variable else int(digits) if digits else None
+        redirect = Redir((op or both).replace("<<-", "<<"), fd, target, variable=(variable or "").strip("{}"))
+        if op in ("<<", "<<-"):
+            delimiter = "".join(self.delimiter_text(target))
+            quoted = any(not isinstance(piece, Lit) or piece.quoted for piece in target.pieces)
+            self.pending.append((redirect, delimiter, quoted, op == "<<-"))
+            redirect.body = ()
+        return redirect
+
+    def delimiter_text(self, target: Raw) -> list[str]:
+        """The text of a here-document's delimiter; only quotes are removed from it."""
+        texts: list[str] = []
+        for piece in target.pieces:
+            if not isinstance(piece, Lit):
+                raise Unsure("a here-document's delimiter is an expansion", target.source)
+            texts.append(piece.text)
+        if "\n" in "".join(texts) or "$" in target.source or "\\\n" in target.source:
+            raise Unsure("a here-document's delimiter is odd", target.source)
+        return texts
