@@ -1,12 +1,34 @@
-"""The three ways to open a toolbox: `await`, `async with`, and plain `with`."""
+"""What a toolbox is opened with, and the three ways to open one: `await`, `async with`, and plain `with`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import os
+
+    from ..config import Settings
+    from ..core.tool import Tool
+    from ..policy.approval import Door
     from .toolbox import Toolbox
+
+    PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What `Toolbox.open` was given."""
+
+    workspace: PathLike | None
+    mode: str | None
+    approve: Door | None
+    tools: tuple[Tool | Callable[..., Any], ...]
+    config: PathLike | None
+    settings: Settings | None
+    yes: bool
+    builtin: bool
 
 
 class Opening:

@@ -1,4 +1,4 @@
-"""What a host opens, calls and closes, and how it is put together from settings.
+"""What a host opens, calls and closes. `assemble` puts it together from settings.
 
 Imports are inside the functions: `from toolcrib import Toolbox` alone loads nothing of what it composes.
 """
@@ -6,22 +6,18 @@ Imports are inside the functions: `from toolcrib import Toolbox` alone loads not
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .opening import Opening
+from .opening import Given, Opening
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
     from ..boundary.network.guard import Guard
     from ..boundary.sandbox import Sandbox
     from ..boundary.workspace import Workspace
-    from ..builtin.shell import ShellTools
     from ..config import Settings
     from ..core.context import ToolContext
     from ..core.events import EventStream
@@ -29,43 +25,26 @@ if TYPE_CHECKING:
     from ..core.output import ToolOutput
     from ..core.registry import ToolRegistry
     from ..core.tool import Tool
-    from ..core.verdict import Judgement
     from ..core.watchdog import Watchdog
     from ..policy.approval import Approver, Door
     from ..policy.check import Checker
     from ..policy.flow import Flow
-    from ..policy.hooks import Hooks
-    from ..policy.limits import CallLimits
     from ..policy.loops import LoopGuard
     from ..policy.policy import Check, Policy
     from ..policy.rules.ruleset import RuleSet
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
     from ..policy.session import Session
-    from ..policy.shell.parts import Place
     from ..record.approvals import Approvals
     from ..record.audit import Audit
     from ..record.journal import Journal
     from ..record.spill import Spill
     from ..record.state import StateFolder
+    from .walls import Walls
 
     PathLike = str | os.PathLike[str]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What `Toolbox.open` was given."""
-
-    workspace: PathLike | None
-    mode: str | None
-    approve: Door | None
-    tools: tuple[Tool | Callable[..., Any], ...]
-    config: PathLike | None
-    settings: Settings | None
-    yes: bool
-    builtin: bool
 
 
 class Toolbox:
@@ -86,14 +65,13 @@ class Toolbox:
     spill: Spill
     audit: Audit
     approvals: Approvals
+    walls: Walls
+    context: ToolContext
+    """The context of a call that brings none."""
 
     def __init__(self) -> None:
         self.missing: list[tuple[str, str]] = []
         """Tools that are not registered because something they need is absent: (name, why)."""
-        self._shell: ShellTools | None = None
-        self._sandbox: Sandbox | None = None
-        self._sandbox_lock = threading.Lock()
-        self._probing: list[Tool] = []  # whose judgement would wait for the sandbox's probes
         self._watchdog: Watchdog | None = None
         self._background: LoopThread | None = None
         self._closers: list[Callable[[], object]] = []
@@ -130,12 +108,14 @@ class Toolbox:
                 f"approve should be an async function (ApprovalRequest) -> bool | Decision | None, not {approve!r}; "
                 "yes=True turns asks into allow"
             )
-        given = _Given(workspace, mode, approve, tuple(tools), config, settings, yes, builtin)
+        given = Given(workspace, mode, approve, tuple(tools), config, settings, yes, builtin)
 
         def make() -> Toolbox:
+            from .assemble import assemble
+
             box = Toolbox()
             try:
-                box._build(given)
+                assemble(box, given)
             except BaseException:
                 box.close()
                 raise
@@ -229,109 +209,9 @@ class Toolbox:
         """The events of all calls."""
         return self.registry.events
 
-    @property
-    def context(self) -> ToolContext:
-        """The context of a call that brings none."""
-        return self._context
-
     def sandbox(self) -> Sandbox:
         """The sandbox for commands, chosen at the first use. Raises SandboxUnavailable with what to install."""
-        from ..boundary.sandbox import select_sandbox
-
-        with self._sandbox_lock:
-            if self._sandbox is None:
-                from ..config import sandbox_settings
-                from ..config.load import config_home
-
-                # all workspaces' state, not this one's alone: a granted folder may take it in
-                settings = sandbox_settings(self.settings, self.state.path.parent, config_home())
-                self._sandbox = select_sandbox(settings, self.workspace.root)
-                while self._probing:
-                    self._probing.pop().judge_blocks = False
-            return self._sandbox
-
-    def _walled(self) -> bool:
-        """Whether commands run in an active sandbox without network. Raises SandboxUnavailable."""
-        return self.sandbox().active
-
-    def _reaches_out(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
-        """Whether a shell call could reach the network: commands in an active sandbox without network cannot."""
-        from ..core.errors import ToolcribError
-
-        if tool.source != "own" or tool.judge is None:  # not one of ours: it runs outside the sandbox
-            return True
-        try:
-            if self._walled() and self.settings.sandbox.network == "off":
-                return False
-        except ToolcribError:
-            return True
-        judgement = tool.judge(arguments, ctx)
-        return judgement is None or judgement.verdict != "allow"  # what only reads and prints sends nothing
-
-    def _brings_in(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        """Whether a shell call's output came from the network, as far as its command says."""
-        command = arguments.get(tool.command_argument or "")
-        if not isinstance(command, str):
-            return False
-        import os
-
-        from ..policy.shell.judge import all_effects
-        from ..policy.shell.reading import read_script
-
-        script = read_script(command, str(self.workspace.root), os.path.expanduser("~"))
-        return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
-
-    def _rules(self) -> RuleSet:
-        from ..policy.rules.ruleset import RuleSet
-
-        def labels(ctx: ToolContext) -> Mapping[str, str]:
-            found = self.flow.labels_of(ctx.session_id)
-            return {"integrity": found.integrity, "confidentiality": found.confidentiality}
-
-        rules = RuleSet(self.settings.all_rules, workspace=self.workspace.root, place=self._place, labels=labels)
-        rules.changed = self.registry.policy_changed
-        return rules
-
-    def _place(self, cwd: str) -> Place:
-        """Where a command would run, for what is judged beside rules: as if there were no sandbox."""
-        import os
-
-        from ..policy.shell.parts import Place
-
-        box = self.settings.sandbox
-        readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (box.read_roots, box.write_roots))
-        profile = "unrestricted" if box.backend == "none" else box.profile
-        return Place(str(self.workspace.root), cwd, os.path.expanduser("~"), profile, readable, writable)
-
-    def _remember(self, line: str) -> Path:
-        """Keep an allow rule for this workspace: from now on, and for the next time."""
-        from ..config.remembered import remember
-
-        path = remember(self.workspace.root, "allow", line)
-        self.rules.add(line, "allow", "remembered")
-        return path
-
-    def _hider(self, name: str, directory: str) -> Callable[[str], bool] | None:
-        tool = self.registry.find(name)
-        return self.rules.hider(tool, directory) if tool is not None else None
-
-    def _hooks(self) -> Hooks | None:
-        if not self.settings.hooks:
-            return None
-        from ..config import hook_rules
-        from ..policy.hooks import Hooks
-
-        hooks = Hooks(hook_rules(self.settings), self.registry.events)
-        self.registry.events.subscribe(hooks.listen, finished_only=True)
-        return hooks
-
-    def _limits(self) -> CallLimits | None:
-        limits = self.settings.limits
-        if limits.calls is None and not limits.per_tool:
-            return None
-        from ..policy.limits import CallLimits
-
-        return CallLimits(limits.calls, limits.per_tool)
+        return self.walls.sandbox()
 
     def session(self, session_id: str | None) -> Session:
         """One session of this toolbox: what its user said, and what its calls have read."""
@@ -343,7 +223,7 @@ class Toolbox:
         """Do in a thread what the first command and the first edit would wait for: probe, import, open the journal."""
         thread = threading.Thread(target=self._warm_up, name="toolcrib-warm-up", daemon=True)
         thread.start()
-        self._closers.append(thread.join)
+        self.when_closed(thread.join)
 
     def _warm_up(self) -> None:
         from ..builtin.command_rules import warm_judgement
@@ -356,6 +236,10 @@ class Toolbox:
             self.sandbox()
         except ToolcribError:  # said when a command asks for it
             pass
+
+    def when_closed(self, callback: Callable[[], object]) -> None:
+        """Have a callback called when this toolbox closes; the last that was given first."""
+        self._closers.append(callback)
 
     async def aclose(self) -> None:
         """End background sessions, write the record, let go of everything. Safe to call twice."""
@@ -371,133 +255,6 @@ class Toolbox:
             self._background.close()
             self._background = None
 
-    # --- how it is put together
-
-    def _build(self, given: _Given) -> None:
-        import logging
-
-        from ..boundary.workspace import Workspace
-        from ..config import load_settings
-        from ..config.own_folders import keep_out
-        from ..core.context import ToolContext
-        from ..core.registry import ToolRegistry
-        from ..policy.approval import Approver
-        from ..policy.flow import Flow
-        from ..policy.loops import LoopGuard
-        from ..policy.policy import Policy
-        from ..record.approvals import Approvals
-        from ..record.audit import Audit
-        from ..record.journal import Journal
-        from ..record.retention import Retention
-        from ..record.spill import Spill
-        from ..record.state import StateFolder
-
-        flags = {"mode": given.mode} if given.mode else {}
-        settings = given.settings
-        if settings is None:  # settings made elsewhere were read by whoever made them
-            settings = load_settings(workspace=given.workspace, config=given.config, flags=flags)
-            for warning in settings.warnings:
-                logging.getLogger("toolcrib").warning("%s", warning)
-        self.settings = settings
-        if settings.web != type(settings.web)():  # a wrong entry is said now, not at the first request
-            _ = self.network
-        self.state = StateFolder.for_workspace(settings.workspace)
-        keep_out(settings.sandbox.write_roots, self.state.path.parent)
-        self.spill = Spill(self.state.spill)
-        self.workspace = Workspace(
-            settings.workspace, read_roots=(*settings.sandbox.read_roots, self.state.spill),
-            write_roots=settings.sandbox.write_roots,
-        )  # fmt: skip
-        self._closers.append(self.workspace.close)
-        self.journal = Journal(self.state, self.workspace)
-        self._closers.append(self.journal.close)
-        keep = settings.record
-        self.audit = Audit(self.state.record_db, Retention(keep.keep_days, keep.max_bytes))
-        self._closers.append(self.audit.close)
-        self._protect_secrets()
-        self.audit.redact = self.redactor.redact
-        self.approvals = Approvals(self.state.record_db)
-        self._closers.append(self.approvals.close)
-        self._context = ToolContext(channel="library", workspace=self.workspace.root)
-
-        self.registry = ToolRegistry()
-        pipeline = self.registry.pipeline
-        approval = settings.approval
-        self.approver = Approver(
-            self.approvals, given.approve, pipeline.events, approval.timeout, at_intent=True, settle=self.audit.flush,
-            redact=self.redactor.redact,
-            suggest=_suggest, remember=self._remember, workspace=str(self.workspace.root),
-        )  # fmt: skip
-        self._closers.append(self.approver.close)
-        self.flow = Flow(settings.labels.policy, self._reaches_out, self._brings_in)
-        self.rules = self._rules()
-        self.policy = Policy(
-            settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=self._walled,
-            ask_for=(*approval.require_for, *approval.dangerous_tools), approver=self.approver,
-            rules=self.rules, flow=self.flow, hooks=self._hooks(), limits=self._limits(), dry_run=settings.dry_run,
-        )  # fmt: skip
-        pipeline.authorizer = self.policy
-        pipeline.flow = self.flow
-        pipeline.intent = self.audit.intent
-        pipeline.spill = self.spill.keep
-        pipeline.redact = self.redactor.redact
-        if settings.secrets:
-            pipeline.secrets = self.secrets.of_tool
-        pipeline.dry_run = settings.dry_run
-        self.guard = pipeline.guard = LoopGuard()
-        pipeline.events.subscribe(self.audit.listen, finished_only=True)
-        if "opentelemetry.trace" in sys.modules:  # a host that traces has loaded it; nobody else pays for it
-            from ..core.telemetry import trace_calls
-
-            self._closers.append(trace_calls(pipeline.events))
-        if given.builtin:
-            for tool in self._builtin():
-                self.registry.register(tool)
-        for item in given.tools:
-            self.registry.register(item)
-
-    def _protect_secrets(self) -> None:
-        """Know what is secret before anything is read or said."""
-        from ..config.secrets import secret_sources
-        from ..policy.secrets.grants import Secrets
-        from ..policy.secrets.logs import redact_logs
-        from ..policy.secrets.redact import Redactor
-
-        given = self.settings.redact
-        self.redactor = Redactor(patterns=given.patterns, allow=given.allow)
-        self._closers.append(redact_logs(self.redactor.redact))
-        self.secrets = Secrets(secret_sources(self.settings), self.redactor, self.settings.sandbox.env)
-
-    def _builtin(self) -> list[Tool]:
-        from ..builtin.default_tools import default_tools
-        from ..config import command_rules
-        from ..config.web import web_settings
-
-        settings = self.settings
-        tools = default_tools(
-            self.workspace, journal=self.journal, spill=self.spill, sandbox=self.sandbox,
-            env=settings.sandbox.env, secrets=self.secrets, redactor=self.redactor, ripgrep=settings.tools.ripgrep,
-            closers=self._closers,
-            rules=command_rules(settings), hider=self._hider,
-            network=lambda: self.network, web=web_settings(settings), gate=self._gate, missing=self.missing,
-        )  # fmt: skip
-        self._probing = [tool for tool in tools if tool.category == "shell" and not tool.judge_blocks]
-        for tool in self._probing:
-            tool.judge_blocks = True
-        disabled = set(settings.tools.disabled)
-        self.missing += [(tool.name, "disabled by tools.disabled") for tool in tools if tool.name in disabled]
-        return [tool for tool in tools if tool.name not in disabled]
-
-    def _gate(self, name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """What policy says of a web tool's call with another address: one that it was redirected to."""
-        from ..core.verdict import Judgement
-
-        tool = self.registry.find(name)
-        if tool is None:
-            return None
-        found = self.policy.check(tool, arguments, ctx)
-        return Judgement(found.verdict, found.reason, found.rule)
-
     def watch(self) -> None:
         """Report coroutines that block the running loop (spec 2.6)."""
         import asyncio
@@ -507,12 +264,4 @@ class Toolbox:
         if self._watchdog is None:
             self._watchdog = Watchdog(self.registry.pipeline, asyncio.get_running_loop())
             self._watchdog.start()
-            self._closers.append(self._watchdog.stop)
-
-
-def _suggest(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """The rule that allows exactly this call; where no rule can name the tool, what a person may read for one."""
-    from ..policy.approval import rule_for
-    from ..policy.rules.suggest import suggest
-
-    return suggest(tool, arguments) or rule_for(tool, arguments)
+            self.when_closed(self._watchdog.stop)
