@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from .parts import Command
-from .wrappers import base_name
+from .wrappers.inner import base_name
 
 _PRINTS = re.compile(r"""BEGIN\s*\{\s*print\s*"([^"\\\n]*)"\s*;?\s*\}""")
 _PYTHON = re.compile(r"""\s*print\(\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*\)\s*;?\s*""")

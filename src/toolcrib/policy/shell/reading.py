@@ -44,7 +44,8 @@ from .tree import (
     While,
 )
 from .unsure import Unsure
-from .wrappers import Inner, base_name, keeps_home, unfold
+from .wrappers.inner import Inner, base_name
+from .wrappers.unfold import keeps_home, unfold
 
 MAX_LENGTH = 10_000  # characters
 MAX_COMMANDS = 4_000

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..effects import Call, Effect, literal, of_operands, of_options
 from ..parts import Word
-from ..wrappers import SHELLS as READ_SHELLS
+from ..wrappers.shells import SHELLS as READ_SHELLS
 from .spec import Program, program
 
 

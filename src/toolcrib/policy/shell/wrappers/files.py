@@ -1,0 +1,226 @@
+"""Programs that run a command once for each of many files or lines: xargs, find, fd, parallel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..parts import Word
+from ..state import Listed
+from .inner import MANY, Inner, Scan, Wrapper, joined, replaced, scan
+
+
+def xargs(words: tuple[Word, ...], stdin: Word | None, names: list[Listed] | None = None) -> Iterator[Inner]:
+    """xargs: its command with what it reads behind it, or in place of -I's text."""
+    wrapper = Wrapper("0prtxo", "adEILnPsIJRS", "null interactive no-run-if-empty verbose exit open-tty show-limits",
+                      "arg-file delimiter max-lines max-args max-procs max-chars process-slot-var",
+                      "eil")  # fmt: skip
+    found = scan(wrapper, words)
+    values = found.values
+    marks = values.get("I", []) + values.get("i", []) + values.get("replace", []) + values.get("J", [])
+    mark = marks[-1].text if marks else "{}" if found.seen & {"i", "replace"} else None
+    unknown_mark = bool(marks) and mark is None
+    text = (
+        stdin.text if stdin is not None and not found.seen & {"a", "arg-file", "E", "e", "s", "L", "l", "x"} else None
+    )
+    for start in dict.fromkeys((found.at, *found.doubtful)):
+        command = words[start:] or (Word(("echo",)),)
+        if unknown_mark:
+            yield Inner((*command[:1], MANY), fed=False)
+        elif mark is not None and text is None and names is not None and not found.seen & {"a", "arg-file"}:
+            for name in names:
+                yield Inner(tuple(_listed(word, name, mark) for word in command), fed=False)
+        elif mark is not None:
+            for line in _items(text, found, lines=True) or (None,):
+                yield Inner(tuple(replaced(word, mark, line) for word in command), fed=False)
+        else:
+            items = _items(text, found, lines=False)
+            step = _count(values.get("n", []) + values.get("max-args", []))
+            if items is not None:
+                extra = tuple(Word((item,)) for item in items)
+            elif names is not None and text is None and not found.seen & {"a", "arg-file", "d", "delimiter", "E", "e"}:
+                extra = tuple(each for name in names for each in _names(name))
+            else:
+                extra = (MANY,)
+            if items is not None and step:
+                chunks = [extra[at : at + step] for at in range(0, len(extra), step)] or [()]
+                yield from (Inner((*command, *chunk), fed=False) for chunk in chunks[:16])
+                if len(chunks) > 16:
+                    yield Inner((*command, MANY), fed=False)
+            else:
+                yield Inner((*command, *extra), fed=False)
+
+
+def _names(name: Listed) -> Iterator[Word]:
+    """Any number of files that were found, and what their names match."""
+    yield Word(name.parts, many=True, origin="listed")
+    if name.pattern:
+        yield Word((name.pattern,), glob=True, many=True, origin="listed")
+
+
+def _listed(word: Word, name: Listed, mark: str) -> Word:
+    """A word with a mark replaced by the name of a file that was found."""
+    if word.text == mark and name.pattern:
+        return Word((name.pattern,), glob=True, origin="listed")
+    filled = _found(word, name.parts, mark)
+    return filled if filled is word else replace(filled, origin="listed" if None not in word.parts else "")
+
+
+def _count(values: list[Word]) -> int | None:
+    """A small number given to an option."""
+    text = values[-1].text if values else None
+    return int(text) if text and text.isascii() and text.isdigit() and 0 < int(text) < 1000 else None
+
+
+def _items(text: str | None, found: Scan, lines: bool) -> list[str] | None:
+    """The arguments in xargs's input, or None where quoting makes that unsure."""
+    if text is None:
+        return None
+    if found.seen & {"0", "null"}:
+        return text.removesuffix("\0").split("\0")
+    delimiters = found.values.get("d", []) + found.values.get("delimiter", [])
+    if delimiters:
+        delimiter = {"\\n": "\n", "\\t": "\t"}.get(delimiters[-1].text or "", delimiters[-1].text)
+        if not delimiter or len(delimiter) != 1:
+            return None
+        return text.removesuffix(delimiter).split(delimiter)
+    if re.search(r"[\\'\"\0]", text):
+        return None
+    if lines:
+        return [line.strip(" \t") for line in text.split("\n") if line.strip(" \t")]
+    return re.split(r"[ \t\n]+", text.strip(" \t\n")) if text.strip(" \t\n") else []
+
+
+def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """find: every -exec and its kin, once for each root, `{}` being that root and something unknown behind it."""
+    roots, at = list[Word](), 1
+    while at < len(words) and words[at].text in ("-H", "-L", "-P", "-D", "-O3", "-O2", "-O1"):
+        at += 2 if words[at].text == "-D" else 1
+    while at < len(words) and not words[at].start.startswith(("-", "(", "!", ")")):
+        roots.append(words[at])
+        at += 1
+    if any(word.text == "-files0-from" for word in words):
+        roots.append(Word((None,)))
+    roots = list(dict.fromkeys(roots))[:8] or [Word((".",))]
+    while at < len(words):
+        if words[at].text in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = at + 1
+            while end < len(words) and not _ends_exec(words, end):
+                end += 1
+            inside = words[at + 1 : end]
+            away = Word((None,)) if (words[at].text or "").endswith("dir") else None
+            for root in roots:
+                if inside:
+                    below = (None,) if root.many else (*_literal_start(root), None)
+                    yield Inner(tuple(_found(word, below) for word in inside), directory=away)
+            at = end
+        elif words[at].text is None:
+            # An unknown word may be an action; what follows it could be a command.
+            yield Inner((Word((None,), words[at].source), *words[at + 1 :]))
+            return
+        at += 1
+
+
+def _ends_exec(words: tuple[Word, ...], at: int) -> bool:
+    """Whether a word ends the command of -exec."""
+    return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
+
+
+def _found(word: Word, below: tuple[str | None, ...], mark: str = "{}") -> Word:
+    """A word of -exec with `{}` replaced by a path below a root."""
+    if not any(part is not None and mark in part for part in word.parts):
+        return word
+    parts: list[str | None] = []
+    for part in word.parts:
+        pieces = part.split(mark) if part is not None else [None]
+        for index, piece in enumerate(pieces):
+            if index:
+                parts.extend(below)
+            if piece is None or piece:
+                parts.append(piece)
+    merged: list[str | None] = []
+    for part in parts:
+        if part is not None and merged and merged[-1] is not None:
+            merged[-1] += part
+        else:
+            merged.append(part)
+    return Word(tuple(merged), word.source)
+
+
+def _literal_start(word: Word) -> tuple[str | None, ...]:
+    """What a word begins with before any pattern."""
+    if not word.glob:
+        return word.parts
+    return (re.split(r"[*?\[\\]", word.start)[0],)
+
+
+def fd(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """fd: -x and -X take the remaining words."""
+    at = next((i for i, w in enumerate(words) if w.text in ("-x", "-X", "--exec", "--exec-batch")), len(words))
+    plain = [word for word in words[1:at] if not word.start.startswith("-")]
+    roots = list(dict.fromkeys(plain[1:]))[:8] or [Word((".",))]
+    while at < len(words):
+        end = next((index for index in range(at + 1, len(words)) if words[index].text == ";"), len(words))
+        inside = words[at + 1 : end]
+        for root in roots if inside else ():
+            start = "" if root.many else "".join(part or "" for part in _literal_start(root)).rstrip("/") + "/"
+            yield Inner(_fd_filled(inside, (start, None) if start else (None,)))
+            name = plain[0].text if plain else None
+            if name and re.fullmatch(r"[\w.-]{3,}", name):  # what it looks for, should it be found at once
+                yield Inner(_fd_filled(inside, (f"{start}{name}",)))
+        at = end + 1
+
+
+def _fd_filled(words: tuple[Word, ...], below: tuple[str | None, ...]) -> tuple[Word, ...]:
+    """fd's command with its placeholders filled; without any the path stands last."""
+    filled = words
+    for mark in ("{}", "{/}", "{//}", "{.}", "{/.}"):
+        filled = tuple(_found(word, below if mark == "{}" else (None,), mark) for word in filled)
+    return filled if filled != words else (*words, Word(below))
+
+
+_PARALLEL = Wrapper(
+    "0kmtuvXq",
+    "jNnILadSPC",
+    "dry-run keep-order no-notice will-cite bar eta progress ungroup verbose xargs pipe line-buffer tag null quote",
+    "jobs arg-file colsep delay halt joblog results retries sshlogin timeout workdir max-args max-replace-args tmpdir "
+    "tempdir block rpl",
+)
+
+
+def parallel(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """GNU parallel: words before ::: joined to shell text, its arguments unknown."""
+    found = scan(_PARALLEL, words)
+    for start in dict.fromkeys((found.at, *found.doubtful)):
+        rest = words[start:]
+        cut = next((at for at, word in enumerate(rest) if (word.text or "").startswith(":::")), None)
+        command = rest[:cut]
+        if not command:
+            yield Inner(script=Word((None,)))
+            for word in rest[(cut or 0) + 1 :] if cut is not None else ():
+                yield Inner(script=word)
+            continue
+        yield Inner(
+            tuple(_parallel_mark(word) for word in command) + (() if any("{" in w.start for w in command) else (MANY,)),
+            fed=False,
+        )
+        if any(word.text is None or re.search(r"[\s;&|$`<>()]", word.text) for word in command) and cut is None:
+            yield Inner(script=joined(tuple(_parallel_mark(word) for word in command)), fed=False)
+        for word in rest[(cut or 0) + 1 :] if cut is not None else ():
+            yield Inner(
+                script=joined(
+                    (
+                        *(replaced(w, "{}", word.text) for w in command),
+                        *(() if any("{}" in w.start for w in command) else (word,)),
+                    )
+                ),
+                fed=False,
+            )
+
+
+def _parallel_mark(word: Word) -> Word:
+    """A word with parallel's placeholders made unknown."""
+    for mark in ("{}", "{.}", "{/}", "{//}", "{/.}", "{#}", "{%}", *(f"{{{number}}}" for number in range(1, 5))):
+        word = replaced(word, mark, None)
+    return word

@@ -1,0 +1,174 @@
+"""Programs and builtins that hand text to a shell, or run words in another user's or environment's place."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from ..parts import Word
+from .inner import Inner, Wrapper, base_name, joined, scan, split_assignment, wrapped
+from .rows import WRAPPERS
+
+SHELLS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "rbash", "lksh", "pdksh", "yash", "hush"}
+)
+POSIX_SHELLS = frozenset({"sh", "dash", "ash", "yash", "hush"})
+STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+
+
+def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """env: -S splits a string into further arguments (coreutils' env.c)."""
+    wrapper = Wrapper(
+        "i0v",
+        "uCSa",
+        "ignore-environment null debug list-signal-handling",
+        "unset chdir split-string argv0 default-signal ignore-signal block-signal",
+    )
+    for _ in range(8):
+        found = scan(wrapper, words)
+        strings = found.values.get("S", []) + found.values.get("split-string", [])
+        if not strings:
+            break
+        text = strings[-1].text
+        rest = words[found.at :]
+        inner = None if text is None or re.search(r"[\\$#]", text) else split_string(text)
+        if inner is None:
+            yield Inner((Word((None,), strings[-1].source), *rest))
+            return
+        words = (words[0], *(Word((part,)) for part in inner), *rest)
+    found = scan(wrapper, words)
+    directories = found.values.get("C", []) + found.values.get("chdir", [])
+    for start in dict.fromkeys((found.at, *found.doubtful)):
+        at = start + (1 if start < len(words) and words[start].text == "-" else 0)
+        assigns: list[tuple[str, Word]] = []
+        while at < len(words) and (words[at].text is not None or words[at].start) and "=" in words[at].start:
+            assigns.append(split_assignment(words[at]) or (words[at].start.split("=")[0], words[at]))
+            at += 1
+        if at < len(words):
+            yield Inner(words[at:], assigns=tuple(assigns), directory=directories[-1] if directories else None)
+
+
+def split_string(text: str) -> list[str] | None:
+    """The arguments of quoted text without escapes and variables, or None."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return None
+
+
+def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """sh and its kin: -c text, a file, or standard input."""
+    posix = base_name(words[0]) in POSIX_SHELLS
+    at, has_text, from_input = 1, False, False
+    while at < len(words):
+        text = words[at].text
+        if text is None:
+            if words[at].many or not words[at].start or words[at].start[0] in "-+":
+                yield Inner(script=Word((None,)), posix=posix)
+                return
+            break
+        if text in ("-", "--"):
+            at += 1
+            break
+        if text[:1] not in ("-", "+") or not text[1:]:
+            break
+        at += 1
+        if text.startswith("--"):
+            at += text in ("--rcfile", "--init-file", "--emulate")
+            continue
+        has_text = has_text or ("c" in text and text[0] == "-")
+        from_input = from_input or "s" in text
+        if "k" in text:  # assignments anywhere: the words would have to be read anew
+            yield Inner(script=Word((None,)))
+            return
+        at += sum(letter in "oO" for letter in text[1:])
+    rest = words[at:]
+    many = any(word.many for word in rest)
+    if has_text:
+        yield Inner(
+            script=rest[0] if rest and not rest[0].many else Word((None,)),
+            arg0=rest[1] if len(rest) > 1 and not many else None,
+            arguments=None if many else rest[2:],
+            posix=posix,
+        )
+    elif from_input or not rest or rest[0].text in STANDARD_INPUT:
+        yield Inner(reads=True, arguments=None if many else rest if from_input else rest[1:], posix=posix)
+    elif rest[0].start == "/dev/fd/":
+        yield Inner(reads=True, arguments=None if many else rest[1:], posix=posix)
+
+
+def evaluate(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """eval: its words joined, in this very shell."""
+    rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+    if rest:
+        yield Inner(script=joined(rest), inside=True, same=True, arguments=None)
+
+
+def source(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """source and `.` of standard input or a process substitution; a file is for others to judge."""
+    rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+    if rest and (rest[0].text in STANDARD_INPUT or rest[0].start == "/dev/fd/"):
+        yield Inner(reads=True, inside=True, same=True, arguments=None)
+
+
+def trap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """trap: its first operand is run by this shell, later."""
+    rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+    if len(rest) > 1 and rest[0].text not in ("-", "-p", "-l", ""):
+        yield Inner(script=rest[0], inside=True, arguments=None)
+        yield Inner(script=rest[0], inside=True, arguments=None, later=True)
+
+
+def callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """mapfile -C and compgen -C run shell text; compgen -W expands its words."""
+    for at, word in enumerate(words[1:], 1):
+        text = word.start
+        if text.startswith(("-C", "-W", "-F")) or word.text is None:
+            value = Word((text[2:],)) if text[2:] else joined(words[at + 1 : at + 2])
+            script = value if not text.startswith("-W") else Word((f": {value.text}" if value.text else None,))
+            yield Inner(script=script, inside=True, arguments=None)
+
+
+def capsh(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
+    """capsh: what follows `--` goes to bash."""
+    for at, word in enumerate(words):
+        if word.text in ("--", "=="):
+            yield Inner((Word(("bash",)), *words[at + 1 :]))
+
+
+def sudo(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
+    """sudo; with -s and -i its words go to a shell, and -i changes the directory."""
+    found = scan(WRAPPERS["sudo"], words)
+    for inner in wrapped(WRAPPERS["sudo"], words):
+        login = found.seen & {"i", "login"}
+        yield Inner(inner.words, assigns=inner.assigns, directory=Word((None,)) if login else inner.directory)
+        if found.seen & {"s", "i", "shell", "login"}:
+            yield Inner(script=joined(inner.words), directory=inner.directory)
+    if found.seen & {"s", "i", "shell", "login"} and found.at >= len(words):
+        yield Inner(reads=True)
+
+
+def su(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
+    """su and runuser: -c anywhere, since operands may come first; without it a shell that reads its input."""
+    texts = [word.text for word in words]
+    scripts = [
+        at + 1
+        for at, text in enumerate(texts)
+        if text in ("--command", "--session-command") or (text and re.fullmatch(r"-[flmPp]*c", text))
+    ]
+    attached = [
+        Word((word.start.split("c", 1)[1] if word.start[1] == "c" else word.start.split("=", 1)[1], *word.parts[1:]))
+        for word in words[1:]
+        if re.match(r"-c.|--(?:session-)?command=", word.start)
+    ]
+    login = bool({"-", "-l", "--login"} & set(texts)) or any(
+        re.fullmatch(r"-[fmPpc]*l\w*", text or "") for text in texts
+    )
+    directory = Word((None,)) if login else None
+    for script in [*(words[at] for at in scripts if at < len(words)), *attached]:
+        yield Inner(script=script, directory=directory, arguments=None)
+    if base_name(words[0]) == "runuser" and "-u" in texts:
+        yield from wrapped(WRAPPERS["runuser"], words)
+    elif not scripts and not attached:
+        yield Inner(reads=True, arguments=None)
