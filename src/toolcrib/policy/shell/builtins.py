@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from .lexer import NAME
 from .parts import Stdin, Word
 from .state import DEFAULT_IFS, UNKNOWN, Array, Value, known
 from .unsure import Unsure
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 Directories: TypeAlias = tuple[str | None, ...]
 Assigns: TypeAlias = tuple[tuple[str, Word], ...]
 Builtin: TypeAlias = Callable[["Reader", tuple[Word, ...], Assigns], Directories]
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -98,7 +97,7 @@ def _declare(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direc
     for word in words[1:]:
         if word.text is not None:
             _expression(reader, word.text)
-        match = _NAME.match(word.start)
+        match = NAME.match(word.start)
         if word.many or not word.start:
             state.forget_variables()
         elif match:
@@ -134,7 +133,7 @@ def _names(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
             state.forget_variables()
             continue
         _expression(reader, word.text)
-        for name in _NAME.findall(word.text):
+        for name in NAME.findall(word.text):
             state.set(name, UNKNOWN)
     for name in ("REPLY", "MAPFILE", "OPTARG", "OPTIND"):
         state.vars[name] = UNKNOWN
@@ -155,7 +154,7 @@ def _printf(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direct
     """printf -v and wait -p: one variable changes."""
     program, *rest = words
     name = rest[1].text if len(rest) > 2 and rest[0].text == "-v" else None
-    if program.text == "printf" and name is not None and _NAME.fullmatch(name):
+    if program.text == "printf" and name is not None and NAME.fullmatch(name):
         from .output import printf
 
         texts = [word.text for word in rest[2:]]
@@ -214,9 +213,9 @@ def _read(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Director
     if not newline or "\\" in line:
         return state.cwds
     line = line.strip(" \t")
-    if names[0] == "-a" and len(names) == 2 and _NAME.fullmatch(names[1] or ""):
+    if names[0] == "-a" and len(names) == 2 and NAME.fullmatch(names[1] or ""):
         state.set(names[1] or "", Array(tuple((item,) for item in line.split())))
-    elif all(name is not None and _NAME.fullmatch(name) for name in names):
+    elif all(name is not None and NAME.fullmatch(name) for name in names):
         fields = re.split(r"[ \t]+", line, maxsplit=len(names) - 1) if len(names) > 1 else [line]
         for index, name in enumerate(names):
             state.set(name or "", (fields[index] if index < len(fields) else "",))
@@ -227,7 +226,7 @@ def _read_name(reader: Reader, texts: list[str | None], stdin: Stdin | None) -> 
     """read takes the name of a file: `find … | while IFS= read -r f`."""
     options = [text for text in texts[:-1] if text not in ("-r", "-d", "")]
     name = texts[-1] if texts and not options else None
-    if stdin is None or name is None or not _NAME.fullmatch(name):
+    if stdin is None or name is None or not NAME.fullmatch(name):
         return
     from .listing import listed
 
@@ -243,7 +242,7 @@ def _mapfile(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direc
     given = stdin.text.text if stdin is not None and stdin.text is not None else None
     texts = [word.text for word in words[1:]]
     name = texts[-1] if texts and texts[:-1] == ["-t"] else None
-    if given is not None and name is not None and _NAME.fullmatch(name) and not reader.frames and "\0" not in given:
+    if given is not None and name is not None and NAME.fullmatch(name) and not reader.frames and "\0" not in given:
         reader.state.set(name, Array(tuple((line,) for line in given.removesuffix("\n").split("\n"))))
     return reader.state.cwds
 

@@ -10,8 +10,9 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from .effects import SHELL_ONLY, Effect, literal
+from .effects import SHELL_ONLY, Effect
 from .parts import Word
+from .sorting import literal
 from .table.codepatterns import FETCH, HIDES, PATH_METHODS, PATTERNS, PYTHON_CALLS, REVERSE
 
 LONGEST = 64 * 1024

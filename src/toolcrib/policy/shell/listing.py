@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .effects import Call, program_name, sort_words
+from .effects import program_name
 from .parts import Command, Stdin, Word
+from .sorting import Call, sort_words
 from .state import Listed
 from .table import lookup
 from .table.files import FIND_TESTS

@@ -9,28 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from fnmatch import fnmatchcase
-from itertools import pairwise
 from typing import Literal, Protocol
 
+from .braces import MAX_WORDS, braces
 from .grammar import parse_text
+from .lexer import NAME
+from .parameters import computed, default, stored
 from .parts import Word
 from .state import DEFAULT_IFS, UNKNOWN, Array, State, Value, known
 from .tree import Arith, Extglob, Item, Lit, Param, Piece, Proc, Raw, Subst
 from .unsure import Unsure
 
-MAX_WORDS = 2000  # words of one command
 MAX_VALUE = 10_000  # characters; a longer value is not known
 _TILDE_IN_VALUE = re.compile(r"(^|:)~(?=/|:|\Z)")
 _TILDE = re.compile(r"~(?=/|\Z)")
 _ARGUMENT_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _ODD_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+|\[).*[=:]~", re.DOTALL)  # like an assignment; not computed
-_NAMES = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"-?[0-9]+")
 _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
-_SEQUENCE = re.compile(
-    r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})(?:\.\.(-?[0-9]{1,9}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,9}))?"
-)
 
 
 class Runner(Protocol):
@@ -384,7 +380,7 @@ def arithmetic(pieces: tuple[Piece, ...], runner: Runner) -> None:
     text = " ".join(part or "" for part in value)
     state = runner.state
     changes = _CHANGES.search(text) is not None
-    for name in set(_NAMES.findall(text)):
+    for name in set(NAME.findall(text)):
         current = known(state.get(name))
         if current is not None and not _NUMBER.fullmatch(current):
             expression(current, runner)
@@ -415,46 +411,22 @@ def parameter(piece: Param, runner: Runner) -> tuple[Value, bool]:
         raise Unsure("an expansion runs what a variable holds", name)
     if piece.op == ":":
         arithmetic(piece.arg, runner)
-    value = _stored(name, subscript, state)
+    value = stored(name, subscript, state)
     if piece.prefix == "!":
         if piece.op or value is None or piece.subscript is not None:
             return UNKNOWN, False
         target_name = known(value)
         if target_name is None:
             return UNKNOWN, False
-        if not _NAMES.fullmatch(target_name):
+        if not NAME.fullmatch(target_name):
             raise Unsure("a variable is named by odd text", target_name)
-        return _stored(target_name, None, state) or UNKNOWN, False
+        return stored(target_name, None, state) or UNKNOWN, False
     if piece.prefix == "#":
         text = known(value)
         return ((str(len(text)),), True) if text is not None and not piece.op else (UNKNOWN, True)
     if not piece.op:
         return (value, False) if value is not None else (UNKNOWN, name in "#?$")
     return _operated(piece, value, argument, runner), False
-
-
-def _stored(name: str, subscript: Value | None, state: State) -> Value | None:
-    """What a variable, an element or a positional parameter holds, or None where that may be nothing."""
-    if name.isdigit():
-        index = int(name)
-        if index == 0:
-            return None if state.arg0 is None else (state.arg0,)
-        items = state.arguments
-        return None if items is None else items[index - 1] if index <= len(items) else ("",)
-    if name == "#" and state.arguments is not None:
-        return (str(len(state.arguments)),)
-    if not _NAMES.fullmatch(name):
-        return None
-    value = state.get(name)
-    if isinstance(value, Array):
-        index = 0 if subscript is None else _index(known(subscript), len(value.items))
-        return value.items[index] if index is not None and value.items else None
-    return value if subscript is None else None
-
-
-def _index(text: str | None, length: int) -> int | None:
-    """A literal subscript inside the array, or None."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() and int(text) < length else None
 
 
 def _operated(piece: Param, value: Value | None, argument: Value, runner: Runner) -> Value:
@@ -467,170 +439,9 @@ def _operated(piece: Param, value: Value | None, argument: Value, runner: Runner
     if text is None or (text == "" and ":" not in op and op in "-=?+"):
         return UNKNOWN
     if op in (":-", ":=", ":?", "-", "=", "?"):
-        return (text,) if text else _default(piece, argument)
+        return (text,) if text else default(piece, argument)
     if op in (":+", "+"):
-        return _default(piece, argument) if text else ("",)
+        return default(piece, argument) if text else ("",)
     if other is None or not text.isascii() or piece.subscript is not None or len(text) * len(other) > 1_000_000:
         return UNKNOWN
-    return _computed(op, text, other)
-
-
-def _default(piece: Param, argument: Value) -> Value:
-    """The word behind `:-` and its kin; unknown where quotes in it would decide how it splits."""
-    text = known(argument)
-    mixed = not piece.quoted and any(isinstance(inner, Lit) and inner.quoted for inner in piece.arg)
-    if text is None or (mixed and re.search(r"[\s*?\[\\]", text)) or (not piece.quoted and "~" in text):
-        return UNKNOWN
-    return argument if text or not mixed else UNKNOWN
-
-
-def _computed(op: str, text: str, other: str) -> Value:
-    """Prefixes, suffixes, substrings, letters and replacements of known text by plain arguments."""
-    if op == ":":
-        match = re.fullmatch(r" *([0-9]{1,6}|-[0-9]{1,6})(?: *: *([0-9]{1,6}))? *", other)
-        if match is None or other.startswith("-"):
-            return UNKNOWN
-        start = int(match.group(1))
-        if start < 0:
-            if -start > len(text):
-                return ("",)
-            start += len(text)
-        return (text[start:] if match.group(2) is None else text[start : start + int(match.group(2))],)
-    if op in ("^^", ",,", "^", ",") and not other:
-        changed = text.upper() if "^" in op else text.lower()
-        return (changed if len(op) == 2 else changed[:1] + text[1:],)
-    if op in ("#", "##", "%", "%%") and re.fullmatch(r"[\w*?/.,:@ -]*[*?][\w*?/.,:@ -]*", other):
-        return (_stripped(op, text, other),)
-    if re.search(r"[*?\[\\(&~]", other):
-        return UNKNOWN
-    if op in ("#", "##"):
-        return (text.removeprefix(other),)
-    if op in ("%", "%%"):
-        return (text.removesuffix(other),)
-    if op in ("/", "//") and "/" in other and not other.startswith(("/", "#", "%")):
-        old, new = other.split("/", 1)
-        return (text.replace(old, new, 1 if op == "/" else -1),)
-    return UNKNOWN
-
-
-def _stripped(op: str, text: str, pattern: str) -> str:
-    """Text without the shortest (`#`, `%`) or longest (`##`, `%%`) start or end that matches a pattern of * and ?."""
-    ends = range(len(text) + 1)
-    cuts = ends if op in ("#", "%%") else reversed(ends)
-    for cut in cuts:
-        part = text[:cut] if op[0] == "#" else text[cut:]
-        if fnmatchcase(part, pattern):
-            return text[cut:] if op[0] == "#" else text[:cut]
-    return text
-
-
-# Braces
-
-
-def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
-    """The words that brace expansion makes; itself where there is nothing to expand. Raises `Unsure` for too many."""
-    if not any(isinstance(piece, Lit) and not piece.quoted and "{" in piece.text for piece in pieces):
-        return [pieces]
-    atoms: list[str | Piece] = []
-    for piece in pieces:
-        if isinstance(piece, Lit) and not piece.quoted:
-            atoms.extend(piece.text)
-        else:
-            atoms.append(piece)
-    expanded = _braces(atoms, 0)
-    if expanded[0] is not atoms:
-        for word in expanded:
-            _check_names(word)
-    return [_join(word) for word in expanded]
-
-
-def _check_names(word: list[str | Piece]) -> None:
-    """Raise where braces put letters behind a `$name` or a lone dollar sign: bash expands the text they make."""
-    for piece, after in pairwise([*word, ""]):
-        lone = isinstance(piece, Lit) and piece.quoted and piece.text == "$"
-        letter = isinstance(after, str) and (after == "_" or after.isalnum())
-        if lone or (letter and isinstance(piece, Param) and piece.bare):
-            raise Unsure("braces make the name of a variable")
-
-
-def _braces(atoms: list[str | Piece], depth: int) -> list[list[str | Piece]]:
-    """Brace expansion over characters and opaque pieces, leftmost brace first."""
-    if depth > 40:
-        raise Unsure("braces are nested too deeply", rule="shell:nesting")
-    for at, atom in enumerate(atoms):
-        if atom != "{":
-            continue
-        found = _alternatives(atoms, at)
-        if found is None:
-            continue
-        alternatives, end = found
-        tails = _braces(atoms[end + 1 :], depth + 1)
-        heads = [word for alternative in alternatives for word in alternative]
-        if len(heads) * len(tails) > MAX_WORDS:
-            raise Unsure("braces make too many words", rule="shell:size")
-        return [atoms[:at] + head + tail for head in heads for tail in tails]
-    return [atoms]
-
-
-def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str | Piece]]], int] | None:
-    """What stands between the brace at `at` and its partner, expanded, and where that is; None for no expansion."""
-    level, commas = 0, list[int]()
-    for index in range(at, len(atoms)):
-        atom = atoms[index]
-        if atom == "{":
-            level += 1
-        elif atom == "," and level == 1:
-            commas.append(index)
-        elif atom == "}":
-            level -= 1
-            if level == 0:
-                if commas:
-                    bounds = [at, *commas, index]
-                    inner = [atoms[a + 1 : b] for a, b in pairwise(bounds)]
-                    return [_braces(word, 1) for word in inner], index
-                inside = atoms[at + 1 : index]
-                text = "".join(each if isinstance(each, str) else "{" for each in inside)
-                if ".." in text and "{" in text:  # bash 5.2 takes the braces of `{a..b{c,d}}` away
-                    raise Unsure("braces hold a range that is none")
-                sequence = _sequence(inside)
-                return None if sequence is None else ([sequence], index)
-    return None
-
-
-def _sequence(atoms: list[str | Piece]) -> list[list[str | Piece]] | None:
-    """The words of `{1..5}` and `{a..e}`, or None."""
-    if not all(isinstance(atom, str) for atom in atoms):
-        return None
-    match = _SEQUENCE.fullmatch("".join(atom for atom in atoms if isinstance(atom, str)))
-    if match is None:
-        return None
-    low, high, step, first, last, letters_step = match.groups()
-    start, end = (int(low), int(high)) if low else (ord(first), ord(last))
-    stride = abs(int(step or letters_step or 1)) or 1
-    if abs(end - start) // stride > MAX_WORDS:
-        raise Unsure("braces make too many words", rule="shell:size")
-    numbers = range(start, end + 1, stride) if start <= end else range(start, end - 1, -stride)
-    if low:
-        padded = any(re.match(r"-?0[0-9]", text) for text in (low, high))
-        width = max(len(low), len(high)) if padded else 0
-        return [list(f"{number:0{width}d}") for number in numbers]
-    if not (first.islower() == last.islower()):
-        raise Unsure("braces run over signs", rule="shell:syntax")
-    return [[chr(number)] for number in numbers]
-
-
-def _join(atoms: list[str | Piece]) -> tuple[Piece, ...]:
-    """Pieces again, runs of characters joined."""
-    pieces: list[Piece] = []
-    run: list[str] = []
-    for atom in atoms:
-        if isinstance(atom, str):
-            run.append(atom)
-            continue
-        if run:
-            pieces.append(Lit("".join(run), False))
-            run = []
-        pieces.append(atom)
-    if run:
-        pieces.append(Lit("".join(run), False))
-    return tuple(pieces)
+    return computed(op, text, other)

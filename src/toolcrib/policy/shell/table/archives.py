@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..effects import (
-    Call,
-    Effect,
-    cut,
-    literal,
-    of_operands,
-    of_options,
-    of_program_word,
-    of_role,
-    plain,
-    sort_words,
-)
+from ..effects import Effect, of_operands, of_options, of_program_word, of_role, plain
 from ..parts import Word
+from ..sorting import Call, cut, literal, sort_words
 from .spec import Program, program
 from .wordlist import words
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, of_options
+from ..effects import Effect, of_options
 from ..parts import Word
+from ..sorting import Call
 from .spec import program
 
 _RUN = """

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..effects import Call, Effect, cut, literal, of_operands, of_options, of_role, plain
+from ..effects import Effect, of_operands, of_options, of_role, plain
 from ..parts import Word
+from ..sorting import Call, cut, literal
 from .spec import parse_options, program
 
 FIND_TESTS = """

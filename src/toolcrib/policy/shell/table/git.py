@@ -6,8 +6,9 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ..effects import Call, Effect, cut, literal, of_options, of_program_word, plain
+from ..effects import Effect, of_options, of_program_word, plain
 from ..parts import Word
+from ..sorting import Call, cut, literal
 from .files import below
 from .spec import program
 from .wordlist import words

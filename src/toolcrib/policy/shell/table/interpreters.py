@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, literal, of_operands, of_options
+from ..effects import Effect, of_operands, of_options
 from ..parts import Word
+from ..sorting import Call, literal
 from ..wrappers.shells import SHELLS as READ_SHELLS
 from .spec import Program, program
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, cut, literal, of_options, of_role, plain
+from ..effects import Effect, of_options, of_role, plain
+from ..sorting import Call, cut, literal
 from .spec import program
 from .wordlist import words
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Call, Effect, of_options, plain
+from ..effects import Effect, of_options, plain
+from ..sorting import Call
 from .spec import Program, program
 from .wordlist import words
 

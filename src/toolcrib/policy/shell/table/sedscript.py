@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..effects import Effect, literal
+from ..effects import Effect
+from ..sorting import literal
 
 _ADDRESS = re.compile(r"\d+(?:~\d+)?|\$|[+~]\d+")
 _SIMPLE = frozenset("=dDgGhHlnNpPqQxzFL")

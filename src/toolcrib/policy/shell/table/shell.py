@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..effects import Call, Effect, cut, plain
+from ..effects import Effect, plain
 from ..parts import Word
+from ..sorting import Call, cut
 from .environment import assignment
 from .spec import program
 

@@ -22,7 +22,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..effects import Call, Effect
+    from ..effects import Effect
+    from ..sorting import Call
 
 Handler = Callable[["Call"], "Iterable[Effect]"]
 """Says what a parsed call does where operands and options alone do not."""

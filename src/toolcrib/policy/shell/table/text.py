@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..effects import Call, Effect, literal, of_operands, of_options, plain, sort_words
+from ..effects import Effect, of_operands, of_options, plain
 from ..parts import Word
+from ..sorting import Call, literal, sort_words
 from .sedscript import sed_effects
 from .spec import program
 

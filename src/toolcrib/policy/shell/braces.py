@@ -1,0 +1,123 @@
+"""The words that `{a,b}` and `{1..5}` make, as bash 5.2 does (braces.c)."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from .tree import Lit, Param, Piece
+from .unsure import Unsure
+
+MAX_WORDS = 2000  # words that braces may make
+_SEQUENCE = re.compile(
+    r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})(?:\.\.(-?[0-9]{1,9}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,9}))?"
+)
+
+
+def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
+    """The words that brace expansion makes; itself where there is nothing to expand. Raises `Unsure` for too many."""
+    if not any(isinstance(piece, Lit) and not piece.quoted and "{" in piece.text for piece in pieces):
+        return [pieces]
+    atoms: list[str | Piece] = []
+    for piece in pieces:
+        if isinstance(piece, Lit) and not piece.quoted:
+            atoms.extend(piece.text)
+        else:
+            atoms.append(piece)
+    expanded = _braces(atoms, 0)
+    if expanded[0] is not atoms:
+        for word in expanded:
+            _check_names(word)
+    return [_join(word) for word in expanded]
+
+
+def _check_names(word: list[str | Piece]) -> None:
+    """Raise where braces put letters behind a `$name` or a lone dollar sign: bash expands the text they make."""
+    for piece, after in pairwise([*word, ""]):
+        lone = isinstance(piece, Lit) and piece.quoted and piece.text == "$"
+        letter = isinstance(after, str) and (after == "_" or after.isalnum())
+        if lone or (letter and isinstance(piece, Param) and piece.bare):
+            raise Unsure("braces make the name of a variable")
+
+
+def _braces(atoms: list[str | Piece], depth: int) -> list[list[str | Piece]]:
+    """Brace expansion over characters and opaque pieces, leftmost brace first."""
+    if depth > 40:
+        raise Unsure("braces are nested too deeply", rule="shell:nesting")
+    for at, atom in enumerate(atoms):
+        if atom != "{":
+            continue
+        found = _alternatives(atoms, at)
+        if found is None:
+            continue
+        alternatives, end = found
+        tails = _braces(atoms[end + 1 :], depth + 1)
+        heads = [word for alternative in alternatives for word in alternative]
+        if len(heads) * len(tails) > MAX_WORDS:
+            raise Unsure("braces make too many words", rule="shell:size")
+        return [atoms[:at] + head + tail for head in heads for tail in tails]
+    return [atoms]
+
+
+def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str | Piece]]], int] | None:
+    """What stands between the brace at `at` and its partner, expanded, and where that is; None for no expansion."""
+    level, commas = 0, list[int]()
+    for index in range(at, len(atoms)):
+        atom = atoms[index]
+        if atom == "{":
+            level += 1
+        elif atom == "," and level == 1:
+            commas.append(index)
+        elif atom == "}":
+            level -= 1
+            if level == 0:
+                if commas:
+                    bounds = [at, *commas, index]
+                    inner = [atoms[a + 1 : b] for a, b in pairwise(bounds)]
+                    return [_braces(word, 1) for word in inner], index
+                inside = atoms[at + 1 : index]
+                text = "".join(each if isinstance(each, str) else "{" for each in inside)
+                if ".." in text and "{" in text:  # bash 5.2 takes the braces of `{a..b{c,d}}` away
+                    raise Unsure("braces hold a range that is none")
+                sequence = _sequence(inside)
+                return None if sequence is None else ([sequence], index)
+    return None
+
+
+def _sequence(atoms: list[str | Piece]) -> list[list[str | Piece]] | None:
+    """The words of `{1..5}` and `{a..e}`, or None."""
+    if not all(isinstance(atom, str) for atom in atoms):
+        return None
+    match = _SEQUENCE.fullmatch("".join(atom for atom in atoms if isinstance(atom, str)))
+    if match is None:
+        return None
+    low, high, step, first, last, letters_step = match.groups()
+    start, end = (int(low), int(high)) if low else (ord(first), ord(last))
+    stride = abs(int(step or letters_step or 1)) or 1
+    if abs(end - start) // stride > MAX_WORDS:
+        raise Unsure("braces make too many words", rule="shell:size")
+    numbers = range(start, end + 1, stride) if start <= end else range(start, end - 1, -stride)
+    if low:
+        padded = any(re.match(r"-?0[0-9]", text) for text in (low, high))
+        width = max(len(low), len(high)) if padded else 0
+        return [list(f"{number:0{width}d}") for number in numbers]
+    if not (first.islower() == last.islower()):
+        raise Unsure("braces run over signs", rule="shell:syntax")
+    return [[chr(number)] for number in numbers]
+
+
+def _join(atoms: list[str | Piece]) -> tuple[Piece, ...]:
+    """Pieces again, runs of characters joined."""
+    pieces: list[Piece] = []
+    run: list[str] = []
+    for atom in atoms:
+        if isinstance(atom, str):
+            run.append(atom)
+            continue
+        if run:
+            pieces.append(Lit("".join(run), False))
+            run = []
+        pieces.append(atom)
+    if run:
+        pieces.append(Lit("".join(run), False))
+    return tuple(pieces)
