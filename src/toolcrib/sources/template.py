@@ -1,0 +1,246 @@
+"""Command templates: `{{name}}` stands for one argument, whatever its value holds.
+
+Values never become part of the command's text: the shell gets the template with `"${1}"` for each placeholder, and the
+values as its positional parameters. So a value cannot be read as code even where this module and the shell disagree
+about the template. What is left is that a value could be *evaluated* later (`eval`, arithmetic, a program's name);
+templates that do so are refused when they are loaded, and so are placeholders inside quotes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ..core.errors import ToolDefinitionError, ToolError
+from ..policy.shell import tree
+from ..policy.shell.grammar import parse
+from ..policy.shell.reading import read_script
+
+PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
+# Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
+MOST_ARGUMENT_BYTES = 128 * 1024 - 1
+
+# Builtins that evaluate their arguments: as code, as the name or subscript of a variable, or as arithmetic.
+_EVALUATE = frozenset(
+    {
+        ".", "alias", "bind", "compgen", "complete", "coproc", "declare", "enable", "eval", "export", "getopts", "let",
+        "local", "mapfile", "read", "readarray", "readonly", "source", "trap", "typeset", "unset", "wait",
+    }
+)  # fmt: skip
+_TESTS = frozenset({"test", "["})
+_NAMES_VARIABLE = frozenset({"-v", "-R"})  # tests of a variable; its subscript is evaluated
+_KEPT = "is kept in a variable, which could be evaluated later; use it where it is needed"
+_REDIRECTS = frozenset({"<", ">", ">>", ">|", "<>", "<<<"})
+_OWN_PARAMETERS = re.compile(r"[0-9]+|[@*#]")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTemplate:
+    """A template that was checked. `names` are its parameters, in order of first use; `script` what the shell gets."""
+
+    text: str
+    names: tuple[str, ...]
+    script: str
+
+    def arguments(self, values: Mapping[str, Any]) -> list[str]:
+        """The script's positional parameters. Raises ToolError for a value that no argument can hold."""
+        return [argument(name, values) for name in self.names]
+
+    def bound(self, values: Mapping[str, Any]) -> str:
+        """The command line with each value in quotes, for those who judge or read it. Raises ToolError."""
+        return PLACEHOLDER.sub(lambda found: shlex.quote(argument(found[1], values)), self.text)
+
+
+def command_template(text: str) -> CommandTemplate:
+    """Check a template. Raises ToolDefinitionError that says which placeholder stands where it must not."""
+    if not text.strip():
+        raise ToolDefinitionError("the command is empty")
+    if "\0" in text:
+        raise ToolDefinitionError("the command contains a NUL character")
+    names = tuple(dict.fromkeys(PLACEHOLDER.findall(text)))
+    if names:
+        _check_places(text)
+    script = PLACEHOLDER.sub(lambda found: f'"${{{names.index(found[1]) + 1}}}"', text)
+    return CommandTemplate(text, names, script)
+
+
+def argument(name: str, values: Mapping[str, Any]) -> str:
+    """One value as the text of an argument: strings as they are, others as JSON. Raises ToolError."""
+    if name not in values:
+        raise ToolError(f"{name} is missing, and the command needs it")
+    value = values[name]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if "\0" in text:
+        raise ToolError(f"{name} contains a NUL character, which no argument of a command can hold. Remove it.")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise ToolError(f"{name} contains half of a surrogate pair, which is not text. Remove it.") from None
+    if size > MOST_ARGUMENT_BYTES:
+        raise ToolError(f"{name} has {size:,} bytes; the system takes {MOST_ARGUMENT_BYTES:,} in one argument.")
+    return text
+
+
+# --- where placeholders may stand
+
+
+def _check_places(text: str) -> None:
+    marks = _Marks(text)
+    items, unsure = parse(marks.marked)
+    if unsure is not None:
+        raise ToolDefinitionError(f"the command cannot be read as shell: {unsure.reason}")
+    places = _Places(marks)
+    places.walk(items)
+    for index, name in enumerate(marks.names):
+        if index not in places.good:
+            why = places.bad.get(index) or (
+                "stands inside quotes, a substitution, a comment or the like. Let it stand as a word of its own, "
+                "without quotes: each value is passed as one argument, whatever it holds"
+            )
+            raise ToolDefinitionError(f"{{{{{name}}}}} {why}")
+    _check_programs(marks)
+
+
+def _check_programs(marks: _Marks) -> None:
+    """No value may name what runs, as the operand of `env`, `xargs`, `sh -c` or any other program that runs others."""
+    script = read_script(marks.marked, "/", "/")
+    for command in script.commands:
+        for word in command.words[:1]:
+            for index in marks.found("".join(part or "" for part in word.parts)):
+                runner = command.via[-1] if command.via else "the shell"
+                raise ToolDefinitionError(
+                    f"{{{{{marks.names[index]}}}}} stands where {runner} takes a command, so its value would say what "
+                    "runs. Name the program in the template"
+                )
+
+
+class _Marks:
+    """The template with a word that is nowhere else in it for each placeholder."""
+
+    def __init__(self, text: str) -> None:
+        self.word = "zq"
+        while self.word in text:
+            self.word += "q"
+        self.names: list[str] = []
+        self.marked = PLACEHOLDER.sub(self._mark, text)
+        self._pattern = re.compile(rf"{self.word}([0-9]+)z")
+
+    def _mark(self, found: re.Match[str]) -> str:
+        self.names.append(found[1])
+        return f"{self.word}{len(self.names) - 1}z"
+
+    def found(self, text: str) -> list[int]:
+        """The placeholders whose marks stand in a text."""
+        return [int(number) for number in self._pattern.findall(text)]
+
+
+class _Places:
+    """Walks the tree and notes which marks stand where a value is one argument and nothing else."""
+
+    def __init__(self, marks: _Marks) -> None:
+        self._marks = marks
+        self.good: set[int] = set()
+        self.bad: dict[int, str] = {}
+
+    def walk(self, node: object) -> None:
+        """Visit statements; what is not visited keeps its marks unknown, and those are refused."""
+        if isinstance(node, tuple):
+            for each in cast("tuple[object, ...]", node):
+                self.walk(each)
+        elif isinstance(node, tree.Simple):
+            self._simple(node)
+        elif isinstance(node, tree.Function):
+            self._refuse(node, "stands in a function, where $1 means something else")
+        elif isinstance(node, (tree.Condition, tree.Arithmetic, tree.ArithFor)):
+            self._refuse(node, "stands where bash does arithmetic, which can run code. Use [ … ] instead")
+        elif isinstance(node, tree.For):
+            self._refuse(node.words or (), _KEPT)
+            self.walk(node.body)
+            self._redirects(node.redirects)
+        elif isinstance(node, tree.Case):
+            self._word(node.subject)
+            for _, body in node.items:
+                self.walk(body)
+        elif isinstance(node, (tree.Item, tree.Pipeline, tree.AndOr, tree.Group, tree.If, tree.While)):
+            for field in dataclasses.fields(node):
+                inner = getattr(node, field.name)
+                if field.name == "redirects":
+                    self._redirects(inner)
+                else:
+                    self.walk(inner)
+
+    def _simple(self, node: tree.Simple) -> None:
+        for word in node.words:
+            self._own_parameters(word)
+        name = node.words[0].source if node.words else None
+        why = self._evaluates(name, node.words)
+        for index, word in enumerate(node.words):
+            if index == 0:
+                self._refuse(word, "stands where a program's name is expected, so its value would say what runs")
+            elif why:
+                self._refuse(word, why)
+            else:
+                self._word(word)
+        for assign in node.assigns:
+            if assign.subscript is None and assign.array is None and node.words:
+                self._word(assign.value)
+            else:
+                self._refuse(assign, _KEPT)
+        self._redirects(node.redirects)
+
+    def _evaluates(self, name: str | None, words: tuple[tree.Raw, ...]) -> str:
+        sources = [word.source for word in words[1:]]
+        if name in _EVALUATE or (name == "printf" and sources[:1] == ["-v"]):
+            return f"is an argument of {name}, which would evaluate it"
+        if name in _TESTS and not self._is_plain_test(sources):
+            return f"stands in a {name} whose meaning could change with it. Use one test for each comparison"
+        return ""
+
+    def _is_plain_test(self, sources: list[str]) -> bool:
+        """Whether a test is one comparison with an operator of the template's own (test(1) goes by their number)."""
+        operands = [source for source in sources if source != "]"]
+        if operands[:1] == ["!"]:
+            del operands[0]
+        if len(operands) == 2:
+            return not self._marks.found(operands[0]) and operands[0] not in _NAMES_VARIABLE
+        return len(operands) < 2 or (len(operands) == 3 and not self._marks.found(operands[1]))
+
+    def _own_parameters(self, word: tree.Raw) -> None:
+        """`set`, `shift` and the template's own `$1` would change which value goes where."""
+        if word.plain in ("set", "shift"):
+            raise ToolDefinitionError(f"{word.plain} changes $1, $2 …, which hold the values of a template")
+        for piece in _pieces(word):
+            if isinstance(piece, tree.Param) and _OWN_PARAMETERS.fullmatch(piece.name):
+                raise ToolDefinitionError(f"${piece.name} holds a value of the template. Use its {{{{name}}}}")
+
+    def _redirects(self, redirects: tuple[tree.Redir, ...]) -> None:
+        for redirect in redirects:
+            if redirect.op in _REDIRECTS and redirect.body is None and not redirect.variable:
+                self._word(redirect.target)
+
+    def _word(self, word: tree.Raw) -> None:
+        for piece in word.pieces:
+            if isinstance(piece, tree.Lit) and not piece.quoted:
+                self.good.update(self._marks.found(piece.text))
+
+    def _refuse(self, node: object, why: str) -> None:
+        for piece in _pieces(node):
+            if isinstance(piece, tree.Lit):
+                for index in self._marks.found(piece.text):
+                    self.bad.setdefault(index, why)
+
+
+def _pieces(node: object) -> Iterator[object]:
+    """Everything below a node of the tree, itself included."""
+    if isinstance(node, tuple):
+        for each in cast("tuple[object, ...]", node):
+            yield from _pieces(each)
+    elif dataclasses.is_dataclass(node) and not isinstance(node, type):
+        yield node
+        for field in dataclasses.fields(node):
+            yield from _pieces(getattr(node, field.name))
