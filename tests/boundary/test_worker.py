@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.worker import WorkerFailed, Workers, WorkerTimeout
+from toolcrib.boundary import worker
+from toolcrib.boundary.worker import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
 
 MODULE = """
 import os, sys, time
@@ -127,6 +128,45 @@ async def test_it_ends_when_idle_and_when_closed(workers, tmp_path):
     workers.close()
     assert gone(pid)
     short.close()
+
+
+async def test_jobs_that_are_being_done_end_with_a_close(workers):
+    job = asyncio.create_task(workers.run({"do": "hang"}, b"", 60))
+    while not workers._busy:
+        await asyncio.sleep(0.01)
+    workers.close()
+    with pytest.raises(WorkerFailed, match="signal 9"):
+        await job
+
+
+async def test_a_process_for_each_job(workers):
+    once = Workers("work_for_tests", reuse=False)
+    pids = [(await echo(once))[0]["pid"] for _ in range(3)]
+    assert len(set(pids)) == 3
+    assert all(map(gone, pids))
+
+
+def test_a_file_is_sent_from_where_it_is(workers, tmp_path):
+    (tmp_path / "f").write_bytes(b"0123456789" * 300_000)
+    with (tmp_path / "f").open("rb") as file:
+        head, data = workers.run_here({"do": "echo"}, FileBytes(file.fileno(), 3_000_000), 60)
+        assert (head["size"], data[:3]) == (3_000_000, b"987")
+        with pytest.raises(WorkerFailed, match="changed"):
+            workers.run_here({"do": "echo"}, FileBytes(file.fileno(), 3_000_001), 60)
+
+
+def test_whoever_waits_may_give_up(workers):
+    asked = iter([False, False, True])
+    with pytest.raises(WorkerCancelled):
+        workers.run_here({"do": "hang"}, b"", 60, lambda: next(asked, True))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no timers of that kind")
+def test_one_whose_parent_is_gone_ends_by_itself(workers, monkeypatch):
+    monkeypatch.setattr(worker, "_LOOK_SECONDS", 60)  # nobody looks after it
+    monkeypatch.setattr(worker._Clock, "_watch", lambda self: None)
+    with pytest.raises(WorkerFailed, match="signal 14"):
+        workers.run_here({"do": "hang"}, b"", -4)  # its own alarm: five seconds after the end of its time
 
 
 def gone(pid: int) -> bool:
