@@ -191,12 +191,12 @@ def literal_host_verdict(text: str) -> Judgement | None:
     for a public address, None for a name that would have to be looked up and for what is no host.
     """
     try:
-        return judge_host(parse_host(_host_in(text)))
+        return judge_host(parse_host(host_in(text)))
     except AddressRefused:
         return None
 
 
-def _host_in(text: str) -> str:
+def host_in(text: str) -> str:
     """The host of a word, read as leniently as the most lenient client would."""
     leading = _LEADING.match(text)
     rest = text[leading.end() :] if leading else text

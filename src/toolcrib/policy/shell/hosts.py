@@ -1,11 +1,19 @@
-"""Is this the cloud's metadata service, in whatever spelling?"""
+"""Does a word of a command lead to the cloud's metadata service, in whatever spelling?
+
+What a host is, and which addresses are metadata services, the network's guard says (`boundary.network`). Commands are
+held to more: they go past the guard, so that names and stand-ins that it would find out by resolving count here.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from .table.wordlist import words
+
+if TYPE_CHECKING:
+    from ...boundary.network.addresses import Address
 
 METADATA_NAMES = words(
     """
@@ -13,63 +21,38 @@ METADATA_NAMES = words(
     metadata.azure.internal metadata.tencentyun.com
     """
 )
-METADATA_ADDRESSES = words("169.254.169.254 169.254.170.2 169.254.169.253 169.254.0.23 100.100.100.200 192.0.0.192")
-_METADATA_6 = ("fd00:ec2::254", "fd20:ce::254")
+# What is beside the services themselves, or answers in their place: AWS's resolver, Tencent's.
+_BESIDE = words("169.254.169.253 169.254.0.23")
 _WILDCARD_DNS = re.compile(r"(?:^|[.-])(169[.-]254[.-]169[.-]254|100[.-]100[.-]100[.-]200)(?:[.-]|$)")
+_BARE_SCHEME = re.compile(r"https?:(?=[^/\\])", re.IGNORECASE)  # curl takes `http:host`
 
 
 @lru_cache(maxsize=1024)
 def is_metadata(text: str) -> bool:
-    """Whether a URL, `host:port` or `host` names a metadata service. Looks nothing up."""
-    host = host_of(text)
-    if host in METADATA_NAMES or _WILDCARD_DNS.search(host):
-        return True
-    if ":" in host:
-        return _is_metadata_6(host)
-    return _address_4(host) in METADATA_ADDRESSES
+    """Whether a URL, `host:port`, `user@host:path` or `host` names a metadata service. Looks nothing up."""
+    text = _BARE_SCHEME.sub("", text.strip(), count=1)
+    before, colon, _ = text.partition(":")
+    return _leads_there(text) or (bool(colon) and _leads_there(before))  # `host:/path` could be a scheme, too
 
 
-def host_of(text: str) -> str:
-    """The host part of a URL or of `user@host:port/path`, lower case and without brackets."""
-    rest = text.strip().lower()
-    rest = (
-        re.sub(r"\A[a-z][a-z0-9+.-]*:/*", "", rest) if "://" in rest or rest.startswith(("http:", "https:")) else rest
-    )
-    rest = re.split(r"[/?#\\]", rest, maxsplit=1)[0].rsplit("@", 1)[-1]
-    if rest.startswith("["):
-        return rest[1:].partition("]")[0]
-    if rest.count(":") == 1:
-        rest = rest.partition(":")[0]
-    return rest.rstrip(".")
-
-
-def _is_metadata_6(host: str) -> bool:
-    import ipaddress
+def _leads_there(text: str) -> bool:
+    from ...boundary.network.hosts import host_in, parse_host
+    from ...core.errors import AddressRefused
 
     try:
-        address = ipaddress.IPv6Address(host.partition("%")[0])
-    except ValueError:
+        host = parse_host(host_in(text).rstrip("."))
+    except AddressRefused:
         return False
-    if any(address == ipaddress.IPv6Address(other) for other in _METADATA_6):
-        return True
-    embedded = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return str(embedded) in METADATA_ADDRESSES
+    if isinstance(host, str):
+        return host in METADATA_NAMES or _WILDCARD_DNS.search(host) is not None
+    return _is_service(host)
 
 
-def _address_4(host: str) -> str | None:
-    """A dotted address from inet_aton's spellings: decimal, octal, hexadecimal, one to four parts."""
-    parts = host.split(".")
-    if len(parts) > 4 or not all(re.fullmatch(r"0x[0-9a-f]{1,8}|\d{1,12}", part) for part in parts):
-        return None
-    try:
-        numbers = [int(p, 16) if p[:2] == "0x" else int(p, 8) if p[0] == "0" and p != "0" else int(p) for p in parts]
-    except ValueError:
-        return None
-    value = numbers[-1]
-    for index, number in enumerate(numbers[:-1]):
-        if number > 255:
-            return None
-        value += number << (8 * (3 - index))
-    if value >= 2**32:
-        return None
-    return ".".join(str((value >> shift) & 255) for shift in (24, 16, 8, 0))
+def _is_service(address: Address) -> bool:
+    """Whether an address is a metadata service's, or carries one's in its last bits (NAT64 of any prefix)."""
+    from ipaddress import IPv4Address
+
+    from ...boundary.network.addresses import METADATA, RULE_METADATA, refusals
+
+    last = IPv4Address(int(address) & 0xFFFFFFFF)
+    return last in METADATA or str(last) in _BESIDE or any(each.rule == RULE_METADATA for each in refusals(address))
