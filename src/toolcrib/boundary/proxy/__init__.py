@@ -1,0 +1,1 @@
+"""What may others reach through us? A filtering HTTP proxy, for commands and for the browser."""

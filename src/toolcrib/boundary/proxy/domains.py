@@ -1,0 +1,30 @@
+"""May a client of the proxy go there? The address guard, and before it the domains that were allowed, if they count."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from ...core.errors import AddressRefused
+from ..network.addresses import Address
+from ..network.guard import Guard
+from ..network.hosts import matches, parse_host
+
+RULE_DOMAIN = "sandbox.allowed_domains"
+
+Admit = Callable[[str, int], Awaitable[Sequence[Address]]]
+"""`await admit(host, port)`: the addresses to dial, each judged. Raises AddressRefused. `Guard.admit` is one."""
+
+
+def only(patterns: Sequence[str], guard: Guard, setting: str = RULE_DOMAIN) -> Admit:
+    """Admit the hosts of these patterns (as `domain_pattern` writes them) as far as the guard does; no others.
+
+    `setting` is where the patterns come from: a refusal names it, so that its reader knows what to change.
+    """
+
+    async def admit(host: str, port: int) -> Sequence[Address]:
+        name = str(parse_host(f"[{host}]" if ":" in host else host))
+        if not any(matches(pattern, name) for pattern in patterns):
+            raise AddressRefused(f"{name} is not one of the domains in the setting {setting}", setting)
+        return await guard.admit(host, port)
+
+    return admit
