@@ -18,7 +18,8 @@ LEVELS = [
     {"boundary"},
     {"record"},
     {"policy"},
-    {"builtin", "sources"},
+    {"builtin"},
+    {"sources"},  # their commands and requests go the same way as those of our own tools
     {"agent", "jobs"},
     {"config"},  # toolbox composes what config read
     {"toolbox"},

@@ -7,29 +7,26 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from types import FunctionType, MethodType
-from typing import Annotated, Any, Literal, Protocol, TypeVar, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
-from ..boundary.capture import SpillWriter
-from ..boundary.environment import command_environment
 from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
-from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolError
+from ..core.errors import SandboxUnavailable, ToolError
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .command_rules import CommandJudge, CommandRules, runs_a_shell
+from .runner import CommandRunner, GrantedSecrets, MoveToTrash, OpenSpill
 from .sessions import Session, Sessions
-from .transcript import MOST_CHARACTERS, NO_UNDO, appeared, ending, exit_code, streams
+from .transcript import MOST_CHARACTERS, NO_UNDO, ending, exit_code, streams
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT = 60
@@ -38,24 +35,6 @@ GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6
 # Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
 MOST_COMMAND_BYTES = 128 * 1024 - 1
 _EARLY_SECONDS = 0.25  # a background command that fails at once says so at once
-
-OpenSpill = Callable[[str, str], SpillWriter]
-"""`open_spill(call_id, name)` opens a file for what an output has no room for."""
-
-MoveToTrash = Callable[[str, str, str], object]
-"""`move_to_trash(workspace_path, call_id, reason)` takes a file or folder away so that undo can restore it."""
-
-
-class GrantedSecrets(Protocol):
-    """The secrets that commands were granted: `policy.secrets.grants.Secrets`."""
-
-    def names_for(self, asker: str, /) -> list[str]:
-        """The variables that commands get them in."""
-        ...
-
-    def environment(self, asker: str, /) -> tuple[dict[str, str], list[str]]:
-        """Those variables with their values, and a word on each that could not be read."""
-        ...
 
 
 class ShellTools:
@@ -81,16 +60,14 @@ class ShellTools:
     ) -> None:
         self.workspace = workspace
         self.sessions = Sessions() if most_sessions is None else Sessions(most_sessions)
-        self._sandbox = sandbox
-        self._known: Sandbox | None = None
-        self._env = tuple(env)
-        self._open_spill = open_spill
-        self._move_to_trash = move_to_trash
+        self._runner = CommandRunner(
+            workspace, sandbox, env=env, open_spill=open_spill, move_to_trash=move_to_trash, secrets=secrets
+        )
         self._secrets = secrets
         self._redact = redact
         self._rules = rules or CommandRules()
         self._timeout = self._rules.timeout or DEFAULT_TIMEOUT
-        self._judged = CommandJudge(str(workspace.root), self._rules, self._once)
+        self._judged = CommandJudge(str(workspace.root), self._rules, self._runner.sandbox)
 
     def tools(self) -> list[Tool]:
         """The two tools."""
@@ -153,13 +130,13 @@ class ShellTools:
         if background:
             self.sessions.reserve(ctx.session_id)
         try:
-            granted, failed = await self._granted()
-            sandbox, spawn = await self._prepare(argv, working_dir, limit, granted)
+            granted, failed = await self._runner.granted("exec")
+            sandbox, spawn = await self._runner.prepare(argv, working_dir, limit, granted)
             process = start(
                 spawn,
                 timeout=limit,
                 limit=MOST_CHARACTERS,
-                open_spill=self._spill_of(ctx.call_id),
+                open_spill=self._runner.spill_of(ctx.call_id),
                 interactive=background,
             )
             if background:
@@ -170,9 +147,9 @@ class ShellTools:
             try:
                 result = await process.finished()
             except asyncio.CancelledError:
-                self._settle(spawn, ctx.call_id)
+                self._runner.settle(spawn, ctx.call_id)
                 raise
-            notes = await _beside_the_loop(sandbox, lambda: self._settle(spawn, ctx.call_id))
+            notes = await self._runner.settled(sandbox, spawn, ctx.call_id)
         except ToolError:  # some are OSErrors, too
             raise
         except OSError as error:
@@ -184,75 +161,10 @@ class ShellTools:
                 self.sessions.release(ctx.session_id)
         return _answer(result, timeout, [*failed, *notes], sandbox, self._redact)
 
-    async def _granted(self) -> tuple[dict[str, str], list[str]]:
-        """The secrets for a command, read in a thread: they may come from a program."""
-        if self._secrets is None or not self._secrets.names_for("exec"):
-            return {}, []
-        return await shared_threads.run(self._secrets.environment, {"asker": "exec"})
-
-    async def _prepare(
-        self, argv: list[str], working_dir: str | None, timeout: float | None, granted: Mapping[str, str]
-    ) -> tuple[Sandbox, Spawn]:
-        sandbox = self._known
-        if sandbox is None:  # the first time a probe runs commands
-            sandbox = self._known = cast("Sandbox", await shared_threads.run(self._sandbox, {}))
-        found = sandbox
-        return found, await _beside_the_loop(found, lambda: self._wrap(found, argv, working_dir, timeout, granted))
-
-    def _wrap(
-        self,
-        sandbox: Sandbox,
-        argv: list[str],
-        working_dir: str | None,
-        timeout: float | None,
-        granted: Mapping[str, str],
-    ) -> Spawn:
-        cwd = self._folder(working_dir)
-        return sandbox.wrap(argv, cwd=cwd, env={**command_environment(self._env), **granted}, timeout=timeout)
-
-    def _folder(self, working_dir: str | None) -> Path:
-        if working_dir is None:
-            return self.workspace.root
-        shown = self._place(working_dir)
-        try:
-            fd = self.workspace.open_dir(shown)
-        except OutsideWorkspace:
-            raise
-        except OSError as error:
-            raise ToolError(f"working_dir {working_dir!r}: {error.strerror or error}") from None
-        os.close(fd)
-        return self.workspace.root / self.workspace.real(shown)
-
-    def _place(self, working_dir: str) -> str:
-        place = self.workspace.locate(working_dir)
-        if place.root.path != self.workspace.root:
-            raise OutsideWorkspace(f"working_dir {working_dir!r} must be inside the workspace {self.workspace.root}")
-        return place.shown
-
-    def _spill_of(self, call_id: str | None) -> Callable[[str], SpillWriter] | None:
-        open_spill = self._open_spill
-        return None if open_spill is None else lambda name: open_spill(call_id or "call", f"{name}.txt")
-
-    def _settle(self, spawn: Spawn, call_id: str | None) -> list[str]:
-        """Move away what a command must not make. What it says about that."""
-        moved: list[str] = []
-        failed: list[str] = []
-        for path in spawn.appeared():
-            try:
-                if self._move_to_trash is None:
-                    failed.append(path)
-                    continue
-                self._move_to_trash(path, call_id or "exec", "made by a command, and other programs run or trust it")
-                moved.append(path)
-            except Exception:  # whatever is wrong with the journal, the person must hear of the file
-                log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
-                failed.append(path)
-        return [*appeared(moved, failed), *spawn.notes]
-
     # --- sessions -----------------------------------------------------------------------------------------
 
     def _keep(self, process: Process, spawn: Spawn, command: str, ctx: ToolContext) -> Session:
-        return self.sessions.add(ctx.session_id, command, process, lambda: self._settle(spawn, ctx.call_id))
+        return self.sessions.add(ctx.session_id, command, process, lambda: self._runner.settle(spawn, ctx.call_id))
 
     async def _in_background(self, session: Session, sandbox: Sandbox) -> ToolOutput:
         if await session.process.settled(_EARLY_SECONDS):
@@ -338,7 +250,7 @@ class ShellTools:
         cwd = str(self.workspace.root)
         if working_dir is not None:
             try:
-                cwd = str(self.workspace.root / self.workspace.real(self._place(str(working_dir))))
+                cwd = str(self.workspace.root / self.workspace.real(self._runner.place(str(working_dir))))
             except ToolError as error:
                 return Judgement("deny", str(error), "path:outside")
             except OSError as error:  # exec will say so
@@ -355,12 +267,6 @@ class ShellTools:
             if found.verdict != "allow":
                 return found
         return Judgement("ask", "what a command does with its input cannot be known", "shell:unknown", unknown=True)
-
-    def _once(self) -> Sandbox:
-        """The sandbox for commands, chosen at the first use."""
-        if self._known is None:
-            self._known = self._sandbox()
-        return self._known
 
     def _time_limit(self, args: Mapping[str, Any]) -> float:
         return float(args.get("timeout", self._timeout)) + GRACE_SECONDS
@@ -411,11 +317,6 @@ _POLL_SECONDS = 0.05
 def default_shell() -> str:
     """The shell that runs commands."""
     return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-
-
-async def _beside_the_loop(sandbox: Sandbox, fn: Callable[[], T]) -> T:
-    """Run what looks through the workspace in a thread; without a sandbox there is nothing to look for."""
-    return await shared_threads.run(fn, {}) if sandbox.active else fn()
 
 
 def _with_timeout(method: Callable[..., Any], seconds: int) -> Callable[..., Any]:

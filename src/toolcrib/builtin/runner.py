@@ -1,0 +1,201 @@
+"""Starts what tools run inside the walls: folder, environment, secrets, spill, and what is settled afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+from ..boundary.capture import SpillWriter
+from ..boundary.environment import command_environment
+from ..boundary.process import ProcessResult, start
+from ..boundary.sandbox import Sandbox
+from ..boundary.spawn import Spawn
+from ..boundary.workspace import Workspace
+from ..core.errors import OutsideWorkspace, ToolError
+from ..core.threads import shared_threads
+from .transcript import MOST_CHARACTERS, appeared
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+OpenSpill = Callable[[str, str], SpillWriter]
+"""`open_spill(call_id, name)` opens a file for what an output has no room for."""
+
+MoveToTrash = Callable[[str, str, str], object]
+"""`move_to_trash(workspace_path, call_id, reason)` takes a file or folder away so that undo can restore it."""
+
+
+class GrantedSecrets(Protocol):
+    """The secrets that commands were granted: `policy.secrets.grants.Secrets`."""
+
+    def names_for(self, asker: str, /) -> list[str]:
+        """The variables that commands get them in."""
+        ...
+
+    def environment(self, asker: str, /) -> tuple[dict[str, str], list[str]]:
+        """Those variables with their values, and a word on each that could not be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that has ended: how, inside which walls, and what its reader should know beside."""
+
+    result: ProcessResult
+    sandbox: Sandbox
+    notes: list[str]
+
+
+class CommandRunner:
+    """Runs commands in one workspace and one sandbox.
+
+    `sandbox` gives it, once, when the first command comes; where it raises SandboxUnavailable, commands are refused
+    with its reason. `env` are names of host variables that commands get beside the usual ones.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        sandbox: Callable[[], Sandbox],
+        *,
+        env: Iterable[str] = (),
+        open_spill: OpenSpill | None = None,
+        move_to_trash: MoveToTrash | None = None,
+        secrets: GrantedSecrets | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self._choose = sandbox
+        self._known: Sandbox | None = None
+        self._env = tuple(env)
+        self._open_spill = open_spill
+        self._move_to_trash = move_to_trash
+        self._secrets = secrets
+
+    def sandbox(self) -> Sandbox:
+        """The sandbox, chosen at the first use. Raises SandboxUnavailable."""
+        if self._known is None:
+            self._known = self._choose()
+        return self._known
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        asker: str,
+        working_dir: str | None = None,
+        timeout: float,
+        env: Mapping[str, str] | None = None,
+        call_id: str | None = None,
+        limit: int = MOST_CHARACTERS,
+        input: bytes | None = None,  # noqa: A002
+        fds: Sequence[int] = (),
+    ) -> Ran:
+        """Run a command to its end. `asker` is whose secrets it gets, `env` what is set beside; `input` is all that
+        its stdin has, None for nothing at all. `fds` stay open in it, and are closed here.
+
+        Raises ToolError, SandboxUnavailable, or OSError where it cannot be started.
+        """
+        passed = list(fds)
+        try:
+            granted, failed = await self.granted(asker)
+            sandbox, spawn = await self.prepare(argv, working_dir, timeout, {**(env or {}), **granted})
+            spawn.child_fds = (*spawn.child_fds, *passed)
+            passed.clear()
+        finally:
+            for fd in passed:
+                os.close(fd)
+        process = start(
+            spawn, timeout=timeout, limit=limit, open_spill=self.spill_of(call_id), interactive=input is not None
+        )
+        if input is not None and not process.write(input, end=True):
+            process.kill()
+            await process.finished()
+            raise ToolError(f"the arguments have {len(input):,} bytes, more than a program is given at once")
+        try:
+            result = await process.finished()
+        except asyncio.CancelledError:
+            self.settle(spawn, call_id)
+            raise
+        return Ran(result, sandbox, [*failed, *await self.settled(sandbox, spawn, call_id)])
+
+    async def granted(self, asker: str) -> tuple[dict[str, str], list[str]]:
+        """The secrets for a command, read in a thread: they may come from a program."""
+        if self._secrets is None or not self._secrets.names_for(asker):
+            return {}, []
+        return await shared_threads.run(self._secrets.environment, {"asker": asker})
+
+    async def prepare(
+        self, argv: Sequence[str], working_dir: str | None, timeout: float | None, env: Mapping[str, str]
+    ) -> tuple[Sandbox, Spawn]:
+        """The sandbox, and what to start in it. `env` is set beside the usual variables."""
+        sandbox = self._known
+        if sandbox is None:  # the first time a probe runs commands
+            sandbox = self._known = cast("Sandbox", await shared_threads.run(self._choose, {}))
+        found = sandbox
+        return found, await _beside_the_loop(found, lambda: self._wrap(found, argv, working_dir, timeout, env))
+
+    def _wrap(
+        self,
+        sandbox: Sandbox,
+        argv: Sequence[str],
+        working_dir: str | None,
+        timeout: float | None,
+        env: Mapping[str, str],
+    ) -> Spawn:
+        cwd = self._folder(working_dir)
+        return sandbox.wrap(argv, cwd=cwd, env={**command_environment(self._env), **env}, timeout=timeout)
+
+    def _folder(self, working_dir: str | None) -> Path:
+        if working_dir is None:
+            return self.workspace.root
+        shown = self.place(working_dir)
+        try:
+            fd = self.workspace.open_dir(shown)
+        except OutsideWorkspace:
+            raise
+        except OSError as error:
+            raise ToolError(f"working_dir {working_dir!r}: {error.strerror or error}") from None
+        os.close(fd)
+        return self.workspace.root / self.workspace.real(shown)
+
+    def place(self, working_dir: str) -> str:
+        """A folder to run in, relative to the workspace. Raises OutsideWorkspace."""
+        place = self.workspace.locate(working_dir)
+        if place.root.path != self.workspace.root:
+            raise OutsideWorkspace(f"working_dir {working_dir!r} must be inside the workspace {self.workspace.root}")
+        return place.shown
+
+    def spill_of(self, call_id: str | None) -> Callable[[str], SpillWriter] | None:
+        """Opens a file for what one call prints and the model does not read."""
+        open_spill = self._open_spill
+        return None if open_spill is None else lambda name: open_spill(call_id or "call", f"{name}.txt")
+
+    async def settled(self, sandbox: Sandbox, spawn: Spawn, call_id: str | None) -> list[str]:
+        """`settle`, without keeping the loop waiting."""
+        return await _beside_the_loop(sandbox, lambda: self.settle(spawn, call_id))
+
+    def settle(self, spawn: Spawn, call_id: str | None) -> list[str]:
+        """Move away what a command must not make. What it says about that."""
+        moved: list[str] = []
+        failed: list[str] = []
+        for path in spawn.appeared():
+            try:
+                if self._move_to_trash is None:
+                    failed.append(path)
+                    continue
+                self._move_to_trash(path, call_id or "exec", "made by a command, and other programs run or trust it")
+                moved.append(path)
+            except Exception:  # whatever is wrong with the journal, the person must hear of the file
+                log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
+                failed.append(path)
+        return [*appeared(moved, failed), *spawn.notes]
+
+
+async def _beside_the_loop(sandbox: Sandbox, fn: Callable[[], T]) -> T:
+    """Run what looks through the workspace in a thread; without a sandbox there is nothing to look for."""
+    return await shared_threads.run(fn, {}) if sandbox.active else fn()
