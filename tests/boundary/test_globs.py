@@ -60,7 +60,7 @@ def test_no_pattern_is_slow() -> None:
     path = "/".join(["a" * 200] * 100)
     start = time.process_time()
     assert not GlobMatcher([normalize(pattern)]).match(path)
-    assert time.process_time() - start < 1
+    assert time.process_time() - start < 20  # with backtracking: for ever
 
 
 _NAMES = st.text("ab.", min_size=1, max_size=4).filter(lambda name: name not in {".", ".."})

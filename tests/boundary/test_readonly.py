@@ -73,7 +73,7 @@ def test_our_own_threads_stay_free(two: Path) -> None:
 def test_its_time_is_limited(two: Path) -> None:
     start = time.monotonic()
     _, running = run(two, "/bin/sleep", "30", seconds=0.2)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     assert running.stopped == "time"
     assert running.process.returncode is not None
 
@@ -87,7 +87,7 @@ def test_cancellation_ends_it(two: Path) -> None:
         assert list(r.chunks()) == []
     os.close(descriptor)
     assert r.stopped == "cancelled"
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
 
 
 def test_leaving_early_ends_it(two: Path) -> None:

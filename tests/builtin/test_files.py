@@ -5,6 +5,7 @@ import re
 import stat
 import time
 import zlib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -90,6 +91,11 @@ async def test_a_huge_line_pages_and_ends(room):
     assert "past its end" in await room.fails("read_file", path="huge.txt", offset=1, byte_offset=99)
 
 
+def bytes_read() -> int:
+    """How many bytes this process has read so far, from anything."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
 async def test_a_huge_file_in_constant_memory(room):
     import tracemalloc
 
@@ -102,9 +108,9 @@ async def test_a_huge_file_in_constant_memory(room):
     finally:
         tracemalloc.stop()
     assert out.startswith("1700000| 0123456789abcdef\n") and peak < 4_000_000
-    began = time.perf_counter()
-    await room.ok("read_file", path="big", offset=1_700_003, limit=3)  # goes on where the last page ended
-    assert time.perf_counter() - began < 0.05
+    before = bytes_read()
+    await room.ok("read_file", path="big", offset=1_700_003, limit=3)
+    assert bytes_read() - before < 2_000_000  # goes on where the last page ended
 
 
 @pytest.mark.parametrize(
@@ -157,7 +163,7 @@ async def test_binary_documents_and_special_files(room):
     began = time.perf_counter()
     assert "FIFO" in await room.fails("read_file", path="fifo")
     assert "FIFO" in await room.fails("write_file", path="fifo", content="x")
-    assert time.perf_counter() - began < 1
+    assert time.perf_counter() - began < 20  # not waiting for the FIFO's other end
 
 
 PNG = bytes.fromhex(
@@ -266,9 +272,9 @@ async def test_previews(room):
     room.put("d/x", "x")
     assert "d/x" in room.preview("delete_file", path="d", recursive=True)
     huge = "".join(f"{n}\n" for n in range(100_000))
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(room.preview("write_file", path="f.txt", content=huge)) < 20_000
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 20
 
 
 # list_dir and delete_file

@@ -39,7 +39,7 @@ async def test_one_who_gives_up_is_not_waited_for() -> None:
     waiting[0].cancel()
     await asyncio.sleep(0)
     gate.leave(first)
-    await asyncio.wait_for(waiting[1], 2)
+    await asyncio.wait_for(waiting[1], 20)
     # one that was let in and cancelled in the same breath lets go again
     last = asyncio.create_task(_enter(gate.hold(False)))
     await asyncio.sleep(0)
@@ -65,5 +65,5 @@ def test_a_waiter_whose_loop_is_gone_blocks_nobody() -> None:
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     gate.leave(first)
-    asyncio.run(asyncio.wait_for(_enter(gate.hold(True)), 2))
+    asyncio.run(asyncio.wait_for(_enter(gate.hold(True)), 20))
     orphan._log_destroy_pending = False  # type: ignore[attr-defined]

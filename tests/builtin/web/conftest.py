@@ -108,6 +108,7 @@ class Web:
         self.stack = ExitStack()
         self.ports: set[int] = set()
         self.delay = 0.0
+        self.looking = self.most = 0  # lookups under way, and the most there were
         self.kept: dict[str, str] = {}
 
     def site(self, answer: Answers | Mapping[str, Reply], address: str = HERE, port: int = 0) -> Site:
@@ -123,7 +124,10 @@ class Web:
         return self.site(lambda _: Reply(body, type, **more))
 
     async def _look_up(self, name: str, seconds: float) -> tuple[Address, ...]:
+        self.looking += 1
+        self.most = max(self.most, self.looking)
         await asyncio.sleep(self.delay)
+        self.looking -= 1
         if name == "inside.test":
             return (ip_address("127.0.0.9"),)
         if name.endswith(".example"):
