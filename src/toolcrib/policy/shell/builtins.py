@@ -17,7 +17,7 @@ from .unsure import Unsure
 from .words import expression, runs_later
 
 if TYPE_CHECKING:
-    from .reading import Reader
+    from .reader import Reader
 
 Directories: TypeAlias = tuple[str | None, ...]
 Assigns: TypeAlias = tuple[tuple[str, Word], ...]

@@ -1,0 +1,113 @@
+"""What do a script's own functions and aliases run when they are called?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .parts import Stdin, Word
+from .state import State
+from .tree import Function, Simple
+from .unsure import Unsure
+
+if TYPE_CHECKING:
+    from .reader import Reader
+
+MAX_CALLS = 20  # functions within functions
+
+
+def read_alias(reader: Reader, node: Simple) -> None:
+    """Read a command as its alias makes it, beside the command itself: bash expands them only when told to."""
+    name = node.words[0].plain or ""
+    value = reader.state.aliases[name]
+    if value.endswith((" ", "\t")):
+        raise Unsure("an alias goes on to the next word", value)
+    rest = "".join(f" {raw.source}" for raw in node.words[1:])
+    kept = reader.state.aliases
+    reader.state.aliases = {key: text for key, text in kept.items() if key != name}
+    before = reader.state.copy()
+    reader.text(f"{value}{rest}")
+    reader.state.join(before)
+    reader.state.aliases = kept
+
+
+def calls(
+    reader: Reader,
+    bodies: tuple[Function, ...],
+    words: tuple[Word, ...],
+    assigns: tuple[tuple[str, Word], ...],
+    stdin: Stdin | None,
+) -> None:
+    """Read a call of a function that has one of several bodies."""
+    if len(bodies) == 1:
+        call(reader, bodies[0], words, assigns, stdin)
+        return
+    ends: list[State] = []
+    for body in bodies:
+        kept, reader.state = reader.state, reader.state.copy()
+        call(reader, body, words, assigns, stdin)
+        ends.append(reader.state)
+        reader.state = kept
+    reader.merge(ends)
+
+
+def call(
+    reader: Reader,
+    function: Function,
+    words: tuple[Word, ...],
+    assigns: tuple[tuple[str, Word], ...],
+    stdin: Stdin | None,
+) -> None:
+    """Read a function's body as a call of it would run."""
+    reader.called.add(id(function))
+    outside = [entry for entry in reader.stack if entry[0] is function]
+    if outside:
+        reader.recursions += 1
+        _, forks, conditions = outside[-1]
+        if reader.background or (reader.forks > forks and reader.conditions == conditions):
+            fork_bomb(reader, function.name)
+    if len(outside) > 1:
+        return
+    if len(reader.stack) > MAX_CALLS:
+        raise Unsure("functions call each other too deeply", function.name, "shell:nesting")
+    state = reader.state
+    before = state.copy()
+    state.arguments = None if outside or any(w.many or w.glob for w in words) else tuple(w.parts for w in words[1:])
+    for name, word in assigns:
+        state.set(name, word.parts)
+    if outside:
+        state.forget()
+    run_body(reader, function, stdin)
+    reader.state.vars = {**before.vars, **reader.state.vars}
+    cwds = reader.state.cwds
+    reader.state.arguments = before.arguments
+    reader.state.join(before)
+    reader.state.cwds = cwds
+
+
+def run_body(reader: Reader, function: Function, stdin: Stdin | None) -> None:
+    """Read a function's body in the present state."""
+    outer, reader.function = reader.function, function.name
+    kept, reader.stdin = reader.stdin, stdin
+    reader.stack.append((function, reader.forks, reader.conditions))
+    reader.frames.append([])
+    reader.fall(reader.node(function.body))
+    for left in reader.frames.pop():
+        reader.state.join(left)
+    reader.stack.pop()
+    reader.function, reader.stdin = outer, kept
+
+
+def fork_bomb(reader: Reader, name: str) -> None:
+    """Note a function that multiplies itself."""
+    if not any(problem.rule == "shell:fork-bomb" for problem in reader.problems):
+        reader.problem(Unsure("a function starts copies of itself without end", name, "shell:fork-bomb"), "deny")
+
+
+def uncalled(reader: Reader) -> None:
+    """Read functions that nothing called, as anything might call them."""
+    for function in reader.defined:
+        if id(function) not in reader.called:
+            reader.called.add(id(function))
+            reader.state = reader.state.copy()
+            reader.state.forget()
+            run_body(reader, function, None)

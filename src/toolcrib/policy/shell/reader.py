@@ -1,0 +1,467 @@
+"""One reading of a script: the tree is walked in the order bash would run it, with a `State` beside it.
+
+Branches are walked on copies and joined to what holds in all; loop bodies until nothing more becomes unknown.
+What a kind of command does is told in the modules that take a `Reader`: `loops`, `calls`, `running`, `builtins` …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import words as expansion
+from .assigning import assign_all, temporary, words_of
+from .builtins import BUILTINS
+from .calls import calls, fork_bomb, read_alias
+from .grammar import parse
+from .loops import arithmetic_always, for_loop, note_endless, read_loop, runs_forever, while_round
+from .parts import Command, Problem, Redirect, Script, Stdin, Word
+from .produced import as_word, describe_output, produced
+from .running import MAX_SCRIPTS, fed_script, run_further, run_pattern
+from .state import UNKNOWN, Listed, State, Value, directories, known
+from .tree import (
+    AndOr,
+    ArithFor,
+    Arithmetic,
+    Case,
+    Condition,
+    Coproc,
+    For,
+    Function,
+    Group,
+    If,
+    Item,
+    Node,
+    Pipeline,
+    Redir,
+    Simple,
+    While,
+)
+from .unsure import Unsure
+
+MAX_COMMANDS = 4_000
+MAX_STEPS = 20_000  # statements walked, repeated ones included
+SPECIAL_BUILTINS = frozenset(
+    {"export", "readonly", "eval", "set", "unset", ":", ".", "source", "exec", "trap", "shift"}
+)
+
+
+class Reader:
+    """One reading: the state of the shell, and what was found so far."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.commands: list[Command] = []
+        self.problems: dict[Problem, None] = {}
+        self.stdin: Stdin | None = None
+        self.via: tuple[str, ...] = ()
+        self.function: str | None = None
+        self.background = False
+        self.scripts = 0
+        self.steps = 0
+        self.repeats = False
+        self.frames: list[list[State]] = []  # states at break, continue and return, by enclosing loop or function
+        self.stack: list[tuple[Function, int, int]] = []  # functions being called, with forks and conditions outside
+        self.forks = 0
+        self.conditions = 0
+        self.recursions = 0
+        self.defined: list[Function] = []
+        self.called: set[int] = set()
+        self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words being run
+        self.processes: list[tuple[Value, tuple[Command, ...]]] = []
+        self.tokens: set[int] = set()  # substitutions that print one word without a dash first …
+        self.listings: dict[int, list[Listed]] = {}  # … and those that print the names of files
+
+    def script(self) -> Script:
+        """What was found."""
+        commands = tuple(dict.fromkeys(self.commands)) if self.repeats else tuple(self.commands)
+        return Script(commands, tuple(self.problems))
+
+    def problem(self, unsure: Unsure, verdict: str = "ask") -> None:
+        """Note what could not be read."""
+        found = Problem("deny" if verdict == "deny" else "ask", unsure.rule, unsure.reason, unsure.source)
+        self.problems.setdefault(found)
+
+    # Texts and lists
+
+    def text(self, text: str, posix: bool = False) -> None:
+        """Read text in the present state."""
+        if self.scripts >= MAX_SCRIPTS:
+            raise Unsure("shells are nested too deeply", text[:60], "shell:nesting")
+        self.scripts += 1
+        items, unsure = parse(text, posix)
+        if unsure is not None:
+            self.problem(unsure)
+        self.fall(self.items(items))
+        self.scripts -= 1
+
+    def items(self, items: tuple[Item, ...]) -> tuple[str | None, ...]:
+        """Read a list; the directories in which its last statement may have failed."""
+        failed: tuple[str | None, ...] = ()
+        for index, item in enumerate(items):
+            if index:
+                self.fall(failed)
+            before = (self.state, self.via, self.stdin, self.function, self.background, self.forks, self.conditions)
+            depths = (len(self.frames), len(self.stack), self.scripts)
+            try:
+                failed = self.in_background(item.node) if item.background else self.node(item.node)
+            except Unsure as unsure:
+                if unsure.rule == "shell:size":
+                    raise
+                self.problem(unsure)
+                self.resume(before, depths)
+                failed = self.state.cwds
+        return failed if items else self.state.cwds
+
+    def resume(
+        self,
+        before: tuple[State, tuple[str, ...], Stdin | None, str | None, bool, int, int],
+        depths: tuple[int, int, int],
+    ) -> None:
+        """Go on behind a statement that could not be read; it may have changed anything."""
+        self.state, self.via, self.stdin, self.function, self.background, self.forks, self.conditions = before
+        frames, stack, self.scripts = depths
+        del self.frames[frames:]
+        del self.stack[stack:]
+        self.state.forget()
+
+    def fall(self, failed: tuple[str | None, ...]) -> None:
+        """Go on whether or not the last statement failed."""
+        state = self.state
+        if failed is not state.cwds:
+            state.cwds = directories(state.cwds + failed)
+
+    def in_background(self, node: Node) -> tuple[str | None, ...]:
+        """Read what `&` puts into a subshell of its own."""
+        outer, self.background = self.background, True
+        self.apart(lambda: self.node(node))
+        self.background = outer
+        return self.state.cwds
+
+    def apart(self, walk: Callable[[], object]) -> State:
+        """Read in a subshell: changes do not come back. Its last state."""
+        state, self.state = self.state, self.state.copy()
+        self.forks += 1
+        walk()
+        self.forks -= 1
+        inner, self.state = self.state, state
+        return inner
+
+    def branch(self, walk: Callable[[], tuple[str | None, ...]], cwds: tuple[str | None, ...]) -> State:
+        """Read what may not happen, from given directories; the state behind it, the present one left as it was."""
+        state, self.state = self.state, self.state.copy()
+        self.state.cwds = cwds
+        self.conditions += 1
+        self.fall(walk())
+        self.conditions -= 1
+        inner, self.state = self.state, state
+        return inner
+
+    def node(self, node: Node) -> tuple[str | None, ...]:
+        """Read a command. `state.cwds` is then where it leads if it succeeds; the result where if it fails."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise Unsure("it takes too many steps", rule="shell:size")
+        if type(node) is Simple:
+            return self.simple(node)
+        if isinstance(node, AndOr):
+            return self.and_or(node)
+        if isinstance(node, Pipeline):
+            return self.pipeline(node)
+        if isinstance(node, Function):
+            self.state.functions[node.name] = ((node,), True)
+            self.defined.append(node)
+            return self.state.cwds
+        if isinstance(node, Coproc):
+            outer, self.stdin = self.stdin, Stdin()
+            self.in_background(node.body)
+            self.stdin = outer
+            self.state.vars[node.name] = UNKNOWN
+            self.assigned(node.name)
+            return self.state.cwds
+        return self.compound(node)
+
+    def compound(
+        self, node: Group | If | While | For | ArithFor | Case | Condition | Arithmetic | Simple
+    ) -> tuple[str | None, ...]:
+        """Read a compound command, its redirections first."""
+        stdin = self.stdin
+        if node.redirects:
+            redirects, found = self.redirections(node.redirects, True)
+            self.emit((), (), redirects, None, "")
+            self.stdin = found or stdin
+        failed = self.inside(node)
+        self.stdin = stdin
+        return failed
+
+    def inside(self, node: Node) -> tuple[str | None, ...]:
+        """Read a compound command without its redirections."""
+        match node:
+            case Group():
+                if not node.subshell:
+                    return self.items(node.body)
+                self.apart(lambda: self.items(node.body))
+            case If():
+                self.conditional(node)
+            case While():
+                note_endless(self, node)
+                read_loop(self, lambda: while_round(self, node))
+            case For():
+                for_loop(self, node)
+            case ArithFor():
+                if arithmetic_always(self, node):
+                    runs_forever(self, node.body)
+                expansion.arithmetic(node.pieces, self)
+                read_loop(self, lambda: (self.fall(self.items(node.body)), expansion.arithmetic(node.pieces, self)))
+            case Case():
+                self.case(node)
+            case Condition():
+                self.condition(node)
+            case Arithmetic():
+                expansion.arithmetic(node.pieces, self)
+            case _:
+                raise Unsure(f"{type(node).__name__} cannot be read")
+        return self.state.cwds
+
+    def and_or(self, node: AndOr) -> tuple[str | None, ...]:
+        """Read `a && b || c`, each part from where the parts before may have led."""
+        failed = self.node(node.first)
+        passed = self.state.cwds
+        for op, part in node.rest:
+            before = self.state.copy()
+            self.state.cwds = passed if op == "&&" else failed
+            self.conditions += 1
+            missed = self.node(part)
+            self.conditions -= 1
+            if op == "&&":
+                passed, failed = self.state.cwds, directories(failed + missed)
+            else:
+                passed, failed = directories(passed + self.state.cwds), missed
+            self.state.join(before)
+        self.state.cwds = passed
+        return failed
+
+    def pipeline(self, node: Pipeline) -> tuple[str | None, ...]:
+        """Read `a | b`: each part in a subshell, fed by the one before. A single part was negated."""
+        if len(node.commands) == 1:
+            self.fall(self.node(node.commands[0]))
+            return self.state.cwds
+        outer, recursing = self.stdin, 0
+        inner = self.state
+        for index, part in enumerate(node.commands):
+            mark, recursions = len(self.commands), self.recursions
+            inner = self.apart(lambda part=part: self.node(part))
+            recursing += self.recursions > recursions
+            if index < len(node.commands) - 1:
+                found = tuple(self.commands[mark:])
+                self.stdin = Stdin(as_word(produced(self, part, found)), found)
+        self.stdin = outer
+        if recursing > 1:
+            fork_bomb(self, "")
+        cwds = self.state.cwds
+        if inner.vars != self.state.vars:  # zsh, ksh and `lastpipe` run the last part in the calling shell
+            self.state.join(inner)
+            self.state.cwds = cwds
+        return self.state.cwds
+
+    def conditional(self, node: If) -> None:
+        """Read if … fi."""
+        ends: list[State] = []
+        failed: tuple[str | None, ...] = ()
+        for condition, body in node.clauses:
+            if ends:
+                self.state.cwds = failed
+            failed = self.items(condition)
+            ends.append(self.branch(lambda body=body: self.items(body), self.state.cwds))
+        ends.append(self.branch(lambda: self.items(node.otherwise), failed) if node.otherwise else self.state.copy())
+        if not node.otherwise:
+            ends[-1].cwds = failed
+        self.merge(ends)
+
+    def merge(self, ends: list[State]) -> None:
+        """Go on from any of several states."""
+        first, *others = ends
+        for other in others:
+            first.join(other)
+        self.state = first
+
+    def case(self, node: Case) -> None:
+        """Read case … esac; a branch may be entered from the one before it (`;&`)."""
+        expansion.single(node.subject.pieces, self)
+        ends: list[State] = [self.state.copy()]
+        for patterns, body in node.items:
+            for pattern in patterns:
+                expansion.single(pattern.pieces, self)
+            entry = self.state.copy()
+            if len(ends) > 1:
+                entry.join(ends[-1])
+            self.state, kept = entry, self.state
+            ends.append(self.branch(lambda body=body: self.items(body), entry.cwds))
+            self.state = kept
+        self.merge(ends)
+
+    def condition(self, node: Condition) -> None:
+        """Read [[ … ]]; operands of numeric tests and -v are expressions that may run something."""
+        for raw in node.words:
+            text = known(expansion.single(raw.pieces, self))
+            if text is not None and expansion.runs_later(text):
+                expansion.expression(text, self)
+
+    # Substitutions
+
+    def substitute(self, body: tuple[Item, ...]) -> Value:
+        """Read `$(…)`; what it puts out, as far as that is known."""
+        mark = len(self.commands)
+        stdin = self.stdin
+        via, self.via = self.via, self.via
+        self.apart(lambda: self.items(body))
+        self.via, self.stdin = via, stdin
+        if len(body) != 1 or body[0].background:
+            return UNKNOWN
+        found = tuple(self.commands[mark:])
+        text = produced(self, body[0].node, found)
+        if text is None:
+            describe_output(self, body, found)
+            return UNKNOWN
+        return UNKNOWN if "\0" in text else (text.rstrip("\n"),)
+
+    def assigned(self, name: str) -> None:
+        """Note a variable that an expansion assigns, where its name could be one that other programs obey."""
+        if name.lower() != name:
+            self.emit((), ((name, Word(UNKNOWN)),), (), None, "")
+
+    def process(self, body: tuple[Item, ...], write: bool) -> None:
+        """Read `<(…)` or `>(…)`; the latter's input is what the command writes, which is not known."""
+        mark = len(self.commands)
+        stdin = self.stdin
+        if write:
+            self.stdin = Stdin()
+        self.apart(lambda: self.items(body))
+        self.stdin = stdin
+        found = tuple(self.commands[mark:])
+        text = produced(self, body[0].node, found) if len(body) == 1 and not write else None
+        self.processes.append((UNKNOWN if text is None else (text,), found))
+
+    # Simple commands
+
+    def simple(self, node: Simple) -> tuple[str | None, ...]:
+        """Read a simple command."""
+        self.processes.clear()
+        mark = len(self.commands)
+        words = words_of(self, node)
+        self.made = tuple(self.commands[mark:])
+        redirects, stdin = self.redirections(node.redirects) if node.redirects else ((), None)
+        if not node.assigns:
+            assigns: tuple[tuple[str, Word], ...] = ()
+        elif words:
+            assigns = temporary(self, node.assigns)
+        else:
+            assigns = assign_all(self, node.assigns)
+        if not words:
+            self.emit((), assigns, redirects, stdin, node.source)
+            return self.state.cwds
+        if self.state.aliases and node.words[0].plain in self.state.aliases:
+            read_alias(self, node)
+        processes, self.processes = tuple(self.processes), []
+        if len(words) == 1 and words[0].text == "exec" and node.redirects:
+            self.stdin = stdin or Stdin()  # from here on
+        return self.invoke(words, assigns, redirects, stdin, node.source, processes=processes)
+
+    def redirections(
+        self, redirects: tuple[Redir, ...], compound: bool = False
+    ) -> tuple[tuple[Redirect, ...], Stdin | None]:
+        """Redirections, and the input they give."""
+        found: list[Redirect] = []
+        stdin: Stdin | None = None
+        for redirect in redirects:
+            mark = len(self.commands)
+            op, target, text = redirect.op, None, None
+            if op == "<<":
+                text = Word(expansion.single(redirect.body or (), self), redirect.target.source)
+            elif op == "<<<":
+                text = Word(expansion.merge([*expansion.single(redirect.target.pieces, self), "\n"]))
+            else:
+                target = expansion.target(redirect.target, self)
+            found.append(Redirect(op, redirect.fd, target, text))  # type: ignore[arg-type]
+            if redirect.variable:
+                self.state.set(redirect.variable, UNKNOWN)
+                self.assigned(redirect.variable)
+            if redirect.fd in (None, 0):
+                if text is not None:
+                    stdin = Stdin(text, tuple(self.commands[mark:]))
+                elif op in ("<", "<>", "<&"):
+                    stdin = self.from_file(target, op, compound)
+        return tuple(found), stdin
+
+    def from_file(self, target: Word | None, op: str, compound: bool) -> Stdin | None:
+        """The input that `<` gives: that of a process substitution, or a file's, which the redirection tells."""
+        if target is not None and target.start == "/dev/fd/" and self.processes:
+            value, feeders = self.processes[-1]
+            return Stdin(Word(value) if known(value) is not None else None, feeders)
+        return Stdin() if compound or op == "<&" else None
+
+    def emit(
+        self,
+        words: tuple[Word, ...],
+        assigns: tuple[tuple[str, Word], ...],
+        redirects: tuple[Redirect, ...],
+        stdin: Stdin | None,
+        source: str,
+    ) -> None:
+        """Note a command, once for each directory it may run in."""
+        if not (words or assigns or redirects):
+            return
+        if len(self.commands) > MAX_COMMANDS:
+            raise Unsure("it runs too many commands", rule="shell:size")
+        for cwd in self.state.cwds or (None,):
+            self.commands.append(
+                Command(words, assigns, redirects, stdin, cwd, self.via, source, self.function, self.background)
+            )
+
+    # Running
+
+    def invoke(
+        self,
+        words: tuple[Word, ...],
+        assigns: tuple[tuple[str, Word], ...],
+        redirects: tuple[Redirect, ...],
+        stdin: Stdin | None,
+        source: str,
+        shell: bool = True,
+        functions: bool = True,
+        processes: tuple[tuple[Value, tuple[Command, ...]], ...] = (),
+    ) -> tuple[str | None, ...]:
+        """Note a command and read what it runs or changes. `shell` tells that builtins apply."""
+        name = words[0].text
+        stdin = (
+            stdin if stdin is not None else (None if any(r.op == "<" and not r.fd for r in redirects) else self.stdin)
+        )
+        if functions and name is not None and name in self.state.functions:
+            bodies, sure = self.state.functions[name]
+            self.emit((), assigns, redirects, stdin, source)
+            calls(self, bodies, words, assigns, stdin)
+            if sure:
+                return self.state.cwds
+        if processes and len(words) > 1 and any(word.start == "/dev/fd/" for word in words[1:]):
+            stdin = fed_script(self, words, stdin, processes)
+        self.emit(words, assigns, redirects, stdin, source)
+        if name is None:
+            program = next(iter(words))
+            if program.glob and None not in program.parts and "/" in program.start:
+                run_pattern(self, words, assigns, stdin)
+            if shell:
+                self.state.vars = dict.fromkeys(self.state.vars, UNKNOWN)
+            return self.state.cwds
+        if shell and assigns and name in SPECIAL_BUILTINS:
+            for variable, _ in assigns:
+                self.state.vars[variable] = UNKNOWN
+        run_further(self, words, assigns, stdin, name, shell)
+        if shell:
+            change = BUILTINS.get(name)
+            if change is not None:
+                return change(self, words, assigns)
+        return self.state.cwds
+
+    def leave(self) -> None:
+        """Note the state where break, continue or return leaves a loop or function."""
+        for frame in self.frames:
+            frame.append(self.state.copy())

@@ -1,0 +1,155 @@
+"""What does a program run in turn: words, text for a shell of its own, or for the present one?"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from .parts import Command, Stdin, Word
+from .produced import as_word
+from .state import UNKNOWN, Listed, Value, known
+from .unsure import Unsure
+from .wrappers.inner import Inner, base_name
+from .wrappers.unfold import keeps_home, unfold
+
+if TYPE_CHECKING:
+    from .reader import Reader
+
+MAX_SCRIPTS = 12  # shells within shells
+# What a pattern that names a program is taken for.
+_COULD_BE = (
+    "rm", "dd", "sh", "bash", "mv", "cp", "cat", "chmod", "chown", "shred", "mkfs", "mkfs.ext4", "shutdown", "reboot",
+    "poweroff", "halt", "kill", "curl", "wget", "nc", "tee", "truncate", "find", "sudo", "env", "xargs", "mount", "ln",
+    "rmdir", "crontab", "useradd", "iptables", "python3", "perl",
+)  # fmt: skip
+
+
+def run_further(
+    reader: Reader,
+    words: tuple[Word, ...],
+    assigns: tuple[tuple[str, Word], ...],
+    stdin: Stdin | None,
+    name: str,
+    shell: bool,
+) -> None:
+    """Read what a wrapper runs."""
+    inners = unfold(words, stdin.text if stdin is not None else None, names_on(reader, stdin, name))
+    if not inners:
+        return
+    via, outer_stdin = reader.via, reader.stdin
+    if len(via) >= MAX_SCRIPTS:
+        raise Unsure("wrappers are nested too deeply", name, "shell:nesting")
+    reader.via = (*via, base_name(words[0]) or name)
+    for inner in inners:
+        if inner.inside and not shell:
+            continue
+        reader.stdin = stdin if inner.fed else Stdin()
+        home = reader.state.home
+        if not keeps_home(words):
+            reader.state.home = None
+        run_one(reader, inner, assigns, stdin)
+        reader.state.home = home
+    reader.via, reader.stdin = via, outer_stdin
+
+
+def names_on(reader: Reader, stdin: Stdin | None, name: str) -> list[Listed] | None:
+    """The names of files that xargs is given."""
+    if stdin is None or stdin.text is not None or name.rpartition("/")[2] not in ("xargs", "gxargs"):
+        return None
+    from .listing import listed
+
+    return listed(stdin)
+
+
+def fed_script(
+    reader: Reader,
+    words: tuple[Word, ...],
+    stdin: Stdin | None,
+    processes: tuple[tuple[Value, tuple[Command, ...]], ...],
+) -> Stdin | None:
+    """The script that a shell or `source` reads from a process substitution given as its first operand."""
+    if base_name(words[0]) is None:
+        return stdin
+    value, feeders = processes[0]
+    inners = unfold(words)
+    return Stdin(as_word(known(value)), feeders) if any(inner.reads for inner in inners) else stdin
+
+
+def run_pattern(
+    reader: Reader, words: tuple[Word, ...], assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None
+) -> None:
+    """Read a command whose program is a pattern as each dangerous program that it could be."""
+    for name in _COULD_BE:
+        if any(
+            fnmatchcase(f"{folder}/{name}", words[0].start) for folder in ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
+        ):
+            word = Word((f"/usr/bin/{name}",), words[0].source)
+            reader.apart(lambda word=word: reader.invoke((word, *words[1:]), assigns, (), stdin, "", shell=False))
+
+
+def run_one(reader: Reader, inner: Inner, assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:
+    """Read one command or text that a wrapper runs."""
+    if inner.same:
+        same_shell(reader, inner, stdin)
+        return
+    if inner.inside and inner.words:
+        reader.invoke(inner.words, assigns, (), None, "", functions=False)
+        return
+
+    def walk() -> None:
+        if inner.directory is not None:
+            reader.state.go(inner.directory.text)
+        if inner.later:
+            reader.state.forget()
+        if inner.words:
+            reader.invoke(inner.words, (*assigns, *inner.assigns), (), None, "", shell=False, functions=False)
+            return
+        script = inner.script
+        if inner.reads:
+            script = stdin.text if stdin is not None else None
+        new_shell(reader, (*assigns, *inner.assigns), inner)
+        if script is None:
+            return
+        if script.text is None or "\0" in script.text:
+            if not inner.reads:
+                note_unknown(reader, script.source)
+            return
+        if not inner.inside:
+            reader.text(script.text, inner.posix)
+        else:
+            reader.text(script.text)
+
+    reader.apart(walk)
+
+
+def same_shell(reader: Reader, inner: Inner, stdin: Stdin | None) -> None:
+    """Read text that this shell itself runs: eval, and source of its input."""
+    script = inner.script if not inner.reads else stdin.text if stdin is not None else None
+    text = script.text if script is not None else None
+    if text is not None:
+        reader.text(text)
+    else:
+        if not inner.reads:
+            note_unknown(reader, script.source if script is not None else "")
+        reader.state.forget()
+
+
+def note_unknown(reader: Reader, source: str) -> None:
+    """Note that something runs whose text cannot be known; the substitutions that make it feed it."""
+    reader.emit((Word(UNKNOWN, source, many=True),), (), (), Stdin(None, reader.made), source)
+
+
+def new_shell(reader: Reader, assigns: tuple[tuple[str, Word], ...], inner: Inner) -> None:
+    """Turn the state into that of a new shell: only what was exported is still known."""
+    if inner.inside:
+        return
+    state = reader.state
+    state.vars = {name: UNKNOWN for name in state.vars if name != "IFS"}
+    for name, word in assigns:
+        state.set(name, UNKNOWN if word.text is None else (word.text,))
+    state.aliases = {}
+    state.functions = {name: (bodies, False) for name, (bodies, _) in state.functions.items()}
+    words = inner.arguments
+    exact = words is not None and not any(word.many or word.glob for word in words)
+    state.arguments = tuple(word.parts for word in words) if words is not None and exact else None
+    state.arg0 = inner.arg0.text if inner.arg0 is not None else None
