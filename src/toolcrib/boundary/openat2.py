@@ -21,7 +21,7 @@ RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
 
-_RENAME_NOREPLACE = 1  # linux/fs.h
+_RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2  # linux/fs.h
 
 # linux/magic.h: file systems whose "files" are the kernel speaking; reading or writing one has effects.
 _KERNEL_FILESYSTEMS = {
@@ -121,6 +121,23 @@ def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
             return
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), dst) from None
     os.unlink(src, dir_fd=src_dir_fd)
+
+
+def rename_exchange(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
+    """Swap two names that both exist, in one step. OSError where the kernel or the file system cannot."""
+    if not _has_renameat2():
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), src)
+    assert _libc is not None
+    done = _libc.renameat2(
+        ctypes.c_int(src_dir_fd),
+        ctypes.c_char_p(os.fsencode(src)),
+        ctypes.c_int(dst_dir_fd),
+        ctypes.c_char_p(os.fsencode(dst)),
+        ctypes.c_uint(_RENAME_EXCHANGE),
+    )
+    if done != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), src, None, dst)
 
 
 def filesystem_type(fd: int) -> int | None:

@@ -60,7 +60,7 @@ def working() -> tuple[Candidate | None, tuple[Candidate, ...]]:
         if candidate.version < LEAST_VERSION:
             problem = f"older than {'.'.join(map(str, LEAST_VERSION))}, it lacks --disable-userns"
         else:
-            problem = _try(candidate.path)
+            problem = try_candidate(candidate.path)
         if not problem:
             return candidate, tuple(tried)
         tried.append(Candidate(candidate.path, candidate.origin, candidate.version, problem))
@@ -170,7 +170,8 @@ def _version(program: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match.groups() if part) if match else ()
 
 
-def _try(program: str) -> str:
+@functools.cache
+def try_candidate(program: str) -> str:
     """Run a command as a tool's command would be run. "" if that works, else what was said."""
     return try_run(lambda folder: Bubblewrap(program, SandboxSettings(), folder))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,8 @@ _NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
 # file can point to it.
 _REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees")
 _FIRST = frozenset(name.partition("/")[0] for name in _NAMES)
+
+_LAST = frozenset({*(name.rpartition("/")[2].casefold() for name in _NAMES), *_REPOSITORY_NAMES, ".git"})
 
 _ABOVE = frozenset(name for name in protected_parents() if "/" not in name)
 _TICK = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
@@ -52,18 +54,22 @@ class Guard:
     absolute: bool = False  # how paths are spelled: for a root that is not the workspace
     started: int = field(default_factory=lambda: time.time_ns() - _TICK)
 
-    def mounts(self) -> list[tuple[str, bool]]:
+    def mounts(self, *, pins: bool = True) -> list[tuple[str, bool]]:
         """What to bind onto itself, outer folders first, each with whether it is to be read-only."""
+        pinned: set[str] = self.pinned if pins else set()
         return [
             (path, path in self.read_only)
-            for path in sorted(self.pinned | self.read_only, key=lambda p: (p.count("/"), p))
+            for path in sorted(pinned | self.read_only, key=lambda p: (p.count("/"), p))
             if not any(path.startswith(other + "/") for other in self.read_only)
         ]
 
-    def arguments(self) -> list[str]:
-        """Bubblewrap's arguments, to come after the workspace's own bind."""
+    def arguments(self, *, pins: bool = True) -> list[str]:
+        """Bubblewrap's arguments, to come after the workspace's own bind.
+
+        Over a layer nothing is pinned: such a bind would write through it, and no folder from below can be renamed.
+        """
         arguments: list[str] = []
-        for path, read_only in self.mounts():
+        for path, read_only in self.mounts(pins=pins):
             arguments += ["--ro-bind" if read_only else "--bind", path, path]
         return arguments
 
@@ -99,8 +105,11 @@ class Guard:
         return path
 
     def _is_allowed(self, name: str) -> bool:
-        parts = (f".git/{name}" if name in _REPOSITORY_NAMES else name).split("/")
-        return "*" in self.allowed or any("/".join(parts[:n]) in self.allowed for n in range(1, len(parts) + 1))
+        return _is_granted(name, self.allowed)
+
+    def keeps(self, path: str) -> bool:
+        """Whether a path (absolute) was protected before the command: taking it away, too, is none of its business."""
+        return path in self.named or path in self.read_only or path in self.pinned
 
     def _protect(self, base: str, name: str) -> None:
         path = f"{base}/{name}"
@@ -116,6 +125,33 @@ class Guard:
             if str(parent) == self.root:
                 break
             self.pinned.add(str(parent))
+
+
+def _is_granted(name: str, allowed: frozenset[str]) -> bool:
+    parts = (f".git/{name}" if name in _REPOSITORY_NAMES else name).split("/")
+    return "*" in allowed or any("/".join(parts[:n]) in allowed for n in range(1, len(parts) + 1))
+
+
+def protected_end(path: str, kind: str, beside: Callable[[str], bool], allowed: frozenset[str]) -> str | None:
+    """The protected name that a path ends with, where a command would make or change it; None if there is none.
+
+    `kind` is what it would be ("dir", "file" …), `beside(name)` whether that name would lie next to it. Folders that
+    are not looked through for protected names (`node_modules`) are passed over here, too.
+    """
+    name = path.rpartition("/")[2]
+    folded = name.casefold()
+    if folded not in _LAST:
+        return None
+    parts = path.casefold().split("/")
+    for each in _NAMES:
+        own = each.split("/")
+        if parts[-len(own) :] == own and not _PASSED_OVER.intersection(parts[: -len(own)]):
+            return None if _is_granted(each, allowed) else each
+    if folded == ".git" and kind != "dir" and not _PASSED_OVER.intersection(parts[:-1]):
+        return None if _is_granted(".git", allowed) else ".git"
+    if folded in _REPOSITORY_NAMES and beside("HEAD") and (beside("objects") or beside("commondir")):
+        return None if _is_granted(folded, allowed) else folded
+    return None
 
 
 def guard(root: Path, cwd: Path, allowed: frozenset[str], known: Iterable[str] = ()) -> Guard:

@@ -1,0 +1,279 @@
+"""Moves a layer's content into its roots, or what was there before back: all of it, or nothing.
+
+Each step is one rename on one file system: a new name is moved in, an old one out to the same place in the layer, or
+the two change places. So after an apply the layer holds what was there before, and an undo is the same the other way
+round. Roots are entered through descriptors that follow no link, so nobody who swaps a folder for a link leads a step
+elsewhere. Every step can be told from its places to be done or not: whoever was killed half-way is completed later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...core.errors import ToolcribError
+from ..openat2 import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, has_openat2, openat2, rename_exchange, rename_new
+from .changes import Op, readable
+from .entry import Entry, entry_at
+from .layer import LayerRoot
+
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Widened = tuple[int, str, int]
+"""A folder that its owner may not write to, and must for a step: root, path, mode."""
+
+
+class ApplyConflict(ToolcribError):
+    """Something is not as the layer expects it. Nothing was changed. `conflicts` says what, a line each."""
+
+    def __init__(self, conflicts: list[str]) -> None:
+        shown = "; ".join(conflicts[:5]) + (f"; and {len(conflicts) - 5} more" if len(conflicts) > 5 else "")
+        super().__init__(shown)
+        self.conflicts = conflicts
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An op in one direction: what leaves the root, and what comes from the layer."""
+
+    op: Op
+    leaves: Entry | None
+    comes: Entry | None
+    left_tree: tuple[tuple[str, Entry], ...]
+
+    @property
+    def parent(self) -> str:
+        return os.path.dirname(self.op.path)
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.op.path)
+
+
+def steps(ops: Sequence[Op], *, back: bool) -> list[Step]:
+    """The ops as steps, forward or back."""
+    if back:
+        return [Step(op, op.after, op.before, op.tree) for op in ops]
+    return [Step(op, op.before, op.after, op.old_tree) for op in ops]
+
+
+class Applier:
+    """Takes steps between roots and the folders that stand for them in a layer. Close it after use."""
+
+    def __init__(self, roots: Sequence[LayerRoot], places: Sequence[os.PathLike[str]] | None = None) -> None:
+        self._fds: list[tuple[int, int]] = []
+        self._at: tuple[int, str] = (-1, "")
+        self._pair: tuple[int, int] = (-1, -1)
+        try:
+            for number, root in enumerate(roots):
+                top = os.open(root.path, _FOLDER)
+                try:
+                    self._fds.append((top, os.open(places[number] if places else root.upper, _FOLDER)))
+                except BaseException:
+                    os.close(top)
+                    raise
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._leave()
+        while self._fds:
+            for fd in self._fds.pop():
+                os.close(fd)
+
+    # --- looking
+
+    def conflicts(self, todo: Sequence[Step], *, strict: bool) -> list[str]:
+        """What is not as the steps expect it, a line each. `strict`: not even moved or given other attributes."""
+        found: list[str] = []
+        for step in todo:
+            try:
+                problem = self._conflict(step, strict)
+            except OSError as error:
+                problem = error.strerror or str(error)
+            if problem:
+                found.append(f"{readable(step.op.path) or '.'} {problem}")
+        return found
+
+    def _conflict(self, step: Step, strict: bool) -> str:
+        now = self._now(step)
+        if step.op.kind == "mode":
+            was = step.leaves
+            same = now is not None and was is not None and now.is_same(was) and now.mode == was.mode
+            return "" if same else "was changed meanwhile"
+        if step.leaves is None:
+            return "" if now is None else "was made meanwhile"
+        if now is None:
+            return "was removed meanwhile"
+        if not (step.leaves.is_untouched(now) if strict else step.leaves.is_same(now)):
+            return "was changed meanwhile"
+        if now.kind == "dir" and not self._same_tree(step):
+            return "was changed meanwhile, in what is below it"
+        return ""
+
+    def _same_tree(self, step: Step) -> bool:
+        expected = dict(step.left_tree)
+        root, _ = self._parents(step)
+        with _opened(step.name, root) as fd:
+            for path, entry in _walk(fd, ""):
+                known = expected.pop(path, None)
+                if known is None or not known.is_same(entry):
+                    return False
+        return not expected
+
+    def _now(self, step: Step) -> Entry | None:
+        if not step.op.path:
+            return Entry.of(os.fstat(self._fds[step.op.root][0]))
+        try:
+            return entry_at(step.name, self._parents(step)[0])
+        except FileNotFoundError:
+            return None
+
+    def narrow(self, todo: Sequence[Step]) -> list[Widened]:
+        """Folders of the roots that must be widened for the steps."""
+        if os.geteuid() == 0:
+            return []
+        found: dict[tuple[int, str], int] = {}
+        for step in todo:
+            key = (step.op.root, step.parent)
+            if step.op.kind == "mode" or key in found:
+                continue
+            with contextlib.suppress(OSError):
+                found[key] = stat.S_IMODE(os.fstat(self._parents(step)[0]).st_mode)
+        return [(root, path, mode) for (root, path), mode in found.items() if mode & 0o300 != 0o300]
+
+    # --- doing
+
+    def widen(self, folders: Sequence[Widened]) -> None:
+        """Let their owner, us, write to folders."""
+        self._leave()
+        for root, path, mode in folders:
+            with self._folder(root, path) as fd:
+                _chmod(fd, mode | 0o700)
+
+    def restore(self, folders: Sequence[Widened], todo: Sequence[Step]) -> None:
+        """Give folders their modes: those that were widened, and those that the steps are about."""
+        final = {(root, path): mode for root, path, mode in folders}
+        for step in todo:
+            if step.op.kind == "mode" and step.comes is not None:
+                final[(step.op.root, step.op.path)] = step.comes.mode
+        self._leave()
+        for (root, path), mode in sorted(final.items(), reverse=True):  # inner ones first
+            with self._folder(root, path) as fd:
+                _chmod(fd, mode)
+
+    def take(self, step: Step) -> None:
+        """Take one step. One that was taken already is left."""
+        if step.op.kind == "mode":
+            return
+        root, layer = self._parents(step)
+        name = step.name
+        for entry, fd in ((step.comes, layer), (step.leaves, root)):
+            if entry is not None and entry.kind == "dir" and entry.mode & 0o200 == 0 and os.geteuid():
+                with contextlib.suppress(FileNotFoundError):
+                    _chmod_at(name, fd, entry.mode | 0o700)  # its own ".." is written when it moves
+        if step.leaves is None:
+            self._rename(name, layer, root, step.comes)
+        elif step.comes is None:
+            self._rename(name, root, layer, step.leaves)
+        elif not (step.comes.is_same(entry_at(name, root)) and step.leaves.is_same(entry_at(name, layer))):
+            rename_exchange(name, name, layer, root)
+        if step.comes is not None and step.comes.kind == "dir" and step.comes.mode & 0o200 == 0:
+            _chmod_at(name, root, step.comes.mode)
+
+    def _rename(self, name: str, source: int, target: int, entry: Entry | None) -> None:
+        try:
+            rename_new(name, name, source, target)
+        except (FileNotFoundError, FileExistsError):
+            moved = entry is not None and entry.is_same(entry_at(name, target)) and entry_at(name, source) is None
+            if not moved:
+                raise
+
+    # --- finding the places
+
+    def _parents(self, step: Step) -> tuple[int, int]:
+        key = (step.op.root, step.parent)
+        if key != self._at:
+            self._leave()
+            root, layer = self._fds[step.op.root]
+            above = open_beneath(root, step.parent)
+            try:
+                self._pair = (above, open_beneath(layer, step.parent))
+            except BaseException:
+                os.close(above)
+                raise
+            self._at = key
+        return self._pair
+
+    def _leave(self) -> None:
+        if self._pair[0] >= 0:
+            for fd in self._pair:
+                os.close(fd)
+        self._at, self._pair = (-1, ""), (-1, -1)
+
+    @contextlib.contextmanager
+    def _folder(self, root: int, path: str) -> Iterator[int]:
+        fd = open_beneath(self._fds[root][0], path)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+
+def open_beneath(root: int, path: str) -> int:
+    """A descriptor of a folder below another, no link followed."""
+    if not path:
+        return os.dup(root)
+    if has_openat2():
+        try:
+            return openat2(root, path, os.O_PATH | os.O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.ENAMETOOLONG):  # somebody renames without pause
+                raise
+    fd = os.dup(root)
+    for part in path.split("/"):
+        try:
+            below = os.open(part, _FOLDER, dir_fd=fd)
+        finally:
+            os.close(fd)
+        fd = below
+    return fd
+
+
+@contextlib.contextmanager
+def _opened(name: str, dir_fd: int) -> Iterator[int]:
+    fd = os.open(name, _LISTED, dir_fd=dir_fd)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _walk(fd: int, base: str) -> Iterator[tuple[str, Entry]]:
+    with os.scandir(fd) as entries:
+        found = [(entry.name, Entry.of(entry.stat(follow_symlinks=False))) for entry in entries]
+    for name, entry in found:
+        path = f"{base}/{name}" if base else name
+        yield path, entry
+        if entry.kind == "dir":
+            with _opened(name, fd) as below:
+                yield from _walk(below, path)
+
+
+def _chmod(fd: int, mode: int) -> None:
+    os.chmod(f"/proc/self/fd/{fd}", mode)
+
+
+def _chmod_at(name: str, dir_fd: int, mode: int) -> None:
+    fd = os.open(name, _FOLDER, dir_fd=dir_fd)
+    try:
+        _chmod(fd, mode)
+    finally:
+        os.close(fd)

@@ -1,0 +1,94 @@
+"""The change list of a layer: what a command changed, for people, for the model, and for applying."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .entry import Entry
+
+Action = Literal["created", "modified", "replaced", "deleted", "mode", "attributes", "touched"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that is otherwise than before. `path` is relative to root number `root`; bytes that are no UTF-8 are
+    surrogate escapes. `below` says that an apply moves it together with a folder above it.
+
+    `refused` says why it is never applied, `conflict` what happened to it outside meanwhile.
+    """
+
+    root: int
+    path: str
+    action: Action
+    before: Entry | None
+    after: Entry | None
+    below: bool = False
+    refused: str = ""
+    conflict: str = ""
+    notes: tuple[str, ...] = ()
+    target: str | None = None
+    """Where a link points to."""
+
+
+Kind = Literal["put", "swap", "take", "mode"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One step of an apply: put a new name, swap one for another, take one away, or set a folder's mode.
+
+    `tree` is everything below a folder that is put or taken: path below it, entry.
+    """
+
+    kind: Kind
+    root: int
+    path: str
+    before: Entry | None
+    after: Entry | None
+    tree: tuple[tuple[str, Entry], ...] = ()
+    old_tree: tuple[tuple[str, Entry], ...] = ()
+
+
+@dataclass(slots=True)
+class ChangeList:
+    """Everything that a layer holds. `ops` are independent of each other: each path has one."""
+
+    roots: Sequence[str]
+    changes: list[Change] = field(default_factory=list[Change])
+    ops: list[Op] = field(default_factory=list[Op])
+
+    @property
+    def conflicts(self) -> list[Change]:
+        """What somebody else changed, too."""
+        return [change for change in self.changes if change.conflict]
+
+    @property
+    def refused(self) -> list[Change]:
+        """What is never applied."""
+        return [change for change in self.changes if change.refused]
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def shown_path(self, change: Change) -> str:
+        """The path as people read it: relative in the workspace, whole in another root."""
+        path = change.path if change.root == 0 else os.path.join(self.roots[change.root], change.path)
+        return readable(path)
+
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """How many of each kind, refused ones apart."""
+        found: dict[str, int] = {}
+        for change in self.changes:
+            found[change.action if not change.refused else "refused"] = (
+                found.get(change.action if not change.refused else "refused", 0) + 1
+            )
+        yield from found.items()
+
+
+def readable(path: str) -> str:
+    """A path as text that can be printed: bytes that are no UTF-8, and line breaks, written out."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

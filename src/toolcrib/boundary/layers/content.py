@@ -1,0 +1,70 @@
+"""Do two files have the same bytes? And copies that keep the holes of sparse files."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+_CHUNK = 1 << 20
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def same_content(first: str, first_dir: int, second: str, second_dir: int) -> bool:
+    """Whether two regular files of one size have the same bytes. One that cannot be read is another."""
+    try:
+        one = os.open(first, READ, dir_fd=first_dir)
+    except PermissionError:
+        return False
+    try:
+        try:
+            two = os.open(second, READ, dir_fd=second_dir)
+        except PermissionError:
+            return False
+        try:
+            while True:
+                here, there = os.read(one, _CHUNK), os.read(two, _CHUNK)
+                if here != there:
+                    return False
+                if not here:
+                    return True
+        finally:
+            os.close(two)
+    finally:
+        os.close(one)
+
+
+def read_start(name: str, dir_fd: int, most: int) -> bytes:
+    """The first bytes of a regular file; b"" where it cannot be read."""
+    try:
+        fd = os.open(name, READ, dir_fd=dir_fd)
+    except OSError:
+        return b""
+    try:
+        parts: list[bytes] = []
+        while most > 0 and (part := os.read(fd, min(most, _CHUNK))):
+            parts.append(part)
+            most -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def copy_sparse(source: int, target: int) -> None:
+    """Copy all bytes of a file, holes as holes."""
+    size = os.fstat(source).st_size
+    at = 0
+    while at < size:
+        try:
+            start = os.lseek(source, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # no data behind this: a hole up to the end
+                raise
+            break
+        end = os.lseek(source, start, os.SEEK_HOLE)
+        while start < end:
+            part = os.pread(source, min(_CHUNK, end - start), start)
+            if not part:
+                break
+            start += os.pwrite(target, part, start)
+        at = max(end, start)
+    os.ftruncate(target, size)

@@ -1,0 +1,83 @@
+"""What a path is: the little that tells it from a changed one, and that an apply or an undo compares."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["file", "dir", "link", "fifo", "socket", "device"]
+
+OVERLAY = "user.overlay."  # extended attributes in which overlayfs keeps its own notes (option userxattr)
+
+_KINDS: dict[int, Kind] = {
+    stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link", stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device", stat.S_IFBLK: "device",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A path as it is. Sizes in bytes, times in ns; of a directory only kind, device and inode count."""
+
+    kind: Kind
+    mode: int
+    dev: int
+    ino: int
+    size: int
+    mtime: int
+    ctime: int
+
+    @classmethod
+    def of(cls, st: os.stat_result) -> Entry:
+        """From its stat."""
+        kind = _KINDS.get(stat.S_IFMT(st.st_mode), "device")
+        return cls(kind, stat.S_IMODE(st.st_mode), st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+
+    @property
+    def row(self) -> list[int | str]:
+        """As plain data."""
+        return [self.kind, self.mode, self.dev, self.ino, self.size, self.mtime, self.ctime]
+
+    def is_same(self, other: Entry | None) -> bool:
+        """Whether it is the same file, unchanged. Moving a file stamps it anew (ctime), and changes nothing else."""
+        if other is None or (self.kind, self.mode, self.dev, self.ino) != (
+            other.kind,
+            other.mode,
+            other.dev,
+            other.ino,
+        ):
+            return False
+        return self.kind == "dir" or (self.size, self.mtime) == (other.size, other.mtime)
+
+    def is_untouched(self, other: Entry | None) -> bool:
+        """Whether it is the same and nobody even moved it or changed its attributes."""
+        return self.is_same(other) and other is not None and (self.kind == "dir" or self.ctime == other.ctime)
+
+
+def entry_at(name: str, dir_fd: int) -> Entry | None:
+    """The entry of that name, or None."""
+    try:
+        return Entry.of(os.lstat(name, dir_fd=dir_fd))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def is_whiteout(st: os.stat_result) -> bool:
+    """Whether overlayfs put it there to say that the name is gone."""
+    return stat.S_ISCHR(st.st_mode) and st.st_rdev == 0
+
+
+def attributes(path: str | int) -> dict[str, bytes]:
+    """The extended attributes of a file, without overlayfs's own. `path` may be a descriptor."""
+    follow = isinstance(path, int)
+    try:
+        names = os.listxattr(path) if follow else os.listxattr(path, follow_symlinks=False)
+        return {
+            name: os.getxattr(path, name) if follow else os.getxattr(path, name, follow_symlinks=False)
+            for name in names
+            if not name.startswith(OVERLAY)
+        }
+    except OSError:  # a file system without any
+        return {}

@@ -1,0 +1,110 @@
+"""One layer: where a command's writes go instead of the folders it may change, on disk.
+
+<layer>/lock            held by whoever works on it (flock); free where that process is gone
+<layer>/<n>/upper       what the command wrote below root n; after an apply, what was there before
+<layer>/<n>/work        the kernel's own
+<layer>/<n>/refused     what is never applied, to be looked at
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .removing import remove_all
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRoot:
+    """A folder that is overlaid: its real path, and where its layer lies."""
+
+    path: Path
+    folder: Path
+
+    @property
+    def upper(self) -> Path:
+        """What was written."""
+        return self.folder / "upper"
+
+    @property
+    def work(self) -> Path:
+        """The kernel's working folder, on the same file system."""
+        return self.folder / "work"
+
+    @property
+    def refused(self) -> Path:
+        """What is never applied."""
+        return self.folder / "refused"
+
+
+@dataclass
+class Layer:
+    """A layer over some roots. `started` is when it was made, by the clock that stamps files (ns)."""
+
+    id: str
+    folder: Path
+    roots: tuple[LayerRoot, ...]
+    started: int
+    _lock: int = field(default=-1, repr=False)
+
+    @classmethod
+    def create(cls, parent: Path, roots: Sequence[Path]) -> Layer:
+        """A new, empty layer, locked. `parent` is a private folder."""
+        name = f"ch-{time.time_ns() // 1_000_000:x}-{secrets.token_hex(3)}"
+        folder = parent / name
+        folder.mkdir(mode=0o700)
+        lock = lock_folder(folder)
+        assert lock is not None  # nobody else knows of it
+        made: list[LayerRoot] = []
+        started = 0
+        for number, path in enumerate(roots):
+            root = LayerRoot(path, folder / str(number))
+            root.folder.mkdir(mode=0o700)
+            root.work.mkdir(mode=0o700)
+            # The overlay's root shows the upper folder's mode; the kernel copies no mode to it by itself.
+            there = path.stat()
+            root.upper.mkdir(mode=0o700)
+            root.upper.chmod(there.st_mode & 0o7777)
+            made.append(root)
+        # What is stamped later than this was changed after the command could begin. Stamps of one kernel go forward.
+        started = os.stat(folder).st_ctime_ns if not made else os.stat(made[-1].upper).st_ctime_ns
+        return cls(name, folder, tuple(made), started, lock)
+
+    def arguments(self) -> list[str]:
+        """Bubblewrap's arguments that mount it over its roots (bubblewrap ≥ 0.11)."""
+        arguments: list[str] = []
+        for root in self.roots:
+            arguments += ["--overlay-src", str(root.path)]
+            arguments += ["--overlay", str(root.upper), str(root.work), str(root.path)]
+        return arguments
+
+    def unlock(self) -> None:
+        """Let others work on it. Safe to call twice."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def remove(self) -> None:
+        """Drop it, whatever is in it."""
+        remove_all(self.folder)
+        self.unlock()
+
+
+def lock_folder(folder: Path) -> int | None:
+    """A descriptor that holds a layer's lock until it is closed; None where another process holds it."""
+    import fcntl
+
+    fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

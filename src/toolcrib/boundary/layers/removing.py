@@ -1,0 +1,67 @@
+"""Removes a folder that a command filled: however deep, whatever its modes. Links are removed, never followed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_DEPTH = 100  # folders that are held open at once
+
+
+def remove_all(folder: Path) -> None:
+    """Remove a folder and everything below it. One that is gone already is fine."""
+    try:
+        top = os.open(folder, _DIRECTORY)
+    except FileNotFoundError:
+        return
+    try:
+        _empty(top, top, 0)
+        while os.listdir(top):  # what lay too deep was moved up
+            _empty(top, top, 0)
+    finally:
+        os.close(top)
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(folder)
+
+
+def open_any(name: str, dir_fd: int) -> int:
+    """A descriptor of a directory of ours, whatever its mode: one that cannot be entered is made so."""
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=dir_fd)
+    except PermissionError:
+        make_enterable(name, dir_fd)
+        return os.open(name, _DIRECTORY, dir_fd=dir_fd)
+
+
+def make_enterable(name: str, dir_fd: int) -> None:
+    """Give a directory of ours the mode 0700. A link in its place is not followed."""
+    fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", 0o700)
+    finally:
+        os.close(fd)
+
+
+def _empty(fd: int, top: int, depth: int) -> None:
+    with contextlib.suppress(PermissionError):
+        os.fchmod(fd, 0o700)
+    with os.scandir(fd) as entries:
+        found = [(entry.name, stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode)) for entry in entries]
+    for name, is_folder in found:
+        if not is_folder:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=fd)
+            continue
+        if depth >= _MOST_DEPTH:
+            os.rename(name, secrets.token_hex(8), src_dir_fd=fd, dst_dir_fd=top)
+            continue
+        below = open_any(name, fd)
+        try:
+            _empty(below, top, depth + 1)
+        finally:
+            os.close(below)
+        os.rmdir(name, dir_fd=fd)

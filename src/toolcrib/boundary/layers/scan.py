@@ -1,0 +1,422 @@
+"""What does a layer hold? Compares what a command wrote with the folder below it.
+
+Run once, after the command and everything it started is gone. The layer is made ready to be applied on the way: the
+kernel's notes are taken off, and what is never applied is moved aside. The folder below is only read, through
+descriptors that follow no link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable
+
+from ...core.errors import ToolcribError
+from .changes import Action, Change, ChangeList, Op
+from .content import same_content
+from .entry import OVERLAY, Entry, attributes, entry_at, is_whiteout
+from .layer import Layer, LayerRoot
+from .removing import make_enterable
+
+MOST_ENTRIES = 500_000
+MOST_DEPTH = 100  # folders in folders; each holds descriptors while it is looked at
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SET_ID = stat.S_ISUID | stat.S_ISGID
+
+Refuse = Callable[[int, str, str, Callable[[str], bool]], str]
+"""`refuse(root, path, kind, beside)` says why a path must not be made or changed, "" if it may.
+`beside(name)` tells whether a name will be there next to the path's own."""
+Keep = Callable[[int, str], str]
+"""`keep(root, path)` says why a path must not be taken away or replaced, "" if it may."""
+
+
+class TooManyChanges(ToolcribError):
+    """A layer holds more than can be listed."""
+
+
+def scan(layer: Layer, refuse: Refuse, keep: Keep) -> ChangeList:
+    """The change list of a layer. Raises OSError where a root is gone, TooManyChanges."""
+    found = ChangeList([str(root.path) for root in layer.roots])
+    for number, root in enumerate(layer.roots):
+        _Scan(found, number, root, layer.started, refuse, keep).run()
+    return found
+
+
+class _Scan:
+    def __init__(
+        self, found: ChangeList, number: int, root: LayerRoot, started: int, refuse: Refuse, keep: Keep
+    ) -> None:
+        self.found, self.number, self.root, self.started = found, number, root, started
+        self.refuse, self.keep = refuse, keep
+        self.aside = 0
+        self.seen = 0
+
+    def run(self) -> None:
+        st = os.lstat(self.root.upper)
+        self.root.upper.chmod(0o700)
+        upper = os.open(self.root.upper, _DIRECTORY)
+        try:
+            lower = os.open(self.root.path, _DIRECTORY)
+            try:
+                self._mode("", st, os.fstat(lower))
+                self._merge(upper, lower, "", False, 0)
+            finally:
+                os.close(lower)
+        finally:
+            os.fchmod(upper, 0o700)
+            os.close(upper)
+
+    # --- folders that are in both
+
+    def _merge(self, upper: int, lower: int, base: str, opaque: bool, depth: int) -> None:
+        names: set[str] = set()
+        with os.scandir(upper) as entries:
+            found = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
+        for name, st in found:
+            names.add(name)
+            self._entry(upper, lower, name, st, base, depth)
+        if opaque:  # the command removed the folder and made it anew: what is not there is gone
+            for name in sorted(set(os.listdir(lower)) - names):
+                self._deleted(lower, name, _join(base, name), depth)
+
+    def _entry(self, upper: int, lower: int, name: str, st: os.stat_result, base: str, depth: int) -> None:
+        path = _join(base, name)
+        before = entry_at(name, lower)
+        if is_whiteout(st):
+            os.unlink(name, dir_fd=upper)  # its place is where the old entry goes
+            if before is not None:
+                self._deleted(lower, name, path, depth)
+            return
+        if stat.S_ISDIR(st.st_mode) and before is not None and before.kind == "dir":
+            self._folder(upper, lower, name, st, path, depth)
+            return
+        copied = _has(upper, name, "origin") and not stat.S_ISLNK(st.st_mode)
+        reason, children, after = self._prepare(upper, lower, name, path, depth)
+        if reason:
+            action = "created" if before is None else self._action(upper, lower, name, before, after)
+            if action is not None:
+                target = _target(upper, name, after)
+                self._add(Change(self.number, path, action, before, after, refused=reason, target=target))
+            self._set_aside(upper, name)
+            return
+        if before is None:
+            conflict = "it was removed meanwhile" if copied else ""
+            self._created(upper, name, path, after, children, conflict)
+        else:
+            self._changed(upper, lower, name, path, before, after, children, depth)
+
+    def _folder(self, upper: int, lower: int, name: str, st: os.stat_result, path: str, depth: int) -> None:
+        if depth >= MOST_DEPTH:
+            self._add(Change(self.number, path, "modified", None, Entry.of(st), refused="folders nested too deep"))
+            return
+        up = _open_upper(upper, name, st)
+        try:
+            opaque = _noted(up, "opaque")
+            try:
+                low = os.open(name, _DIRECTORY, dir_fd=lower)
+            except PermissionError:
+                self._add(Change(self.number, path, "modified", None, Entry.of(st), refused="it cannot be read here"))
+                return
+            try:
+                self._mode(path, st, os.fstat(low), attributes(up) != attributes(low))
+                self._merge(up, low, path, opaque, depth + 1)
+            finally:
+                os.close(low)
+        finally:
+            os.fchmod(up, 0o700)  # it stays in the layer, and what is in it goes in and out
+            os.close(up)
+
+    def _mode(self, path: str, now: os.stat_result, was: os.stat_result, attributes_differ: bool = False) -> None:
+        before, after = Entry.of(was), Entry.of(now)
+        if before.mode == after.mode and not attributes_differ:
+            return
+        reason = self.keep(self.number, path) if path else ""
+        notes = ("extended attributes of folders are not applied",) if attributes_differ else ()
+        action: Action = "mode" if before.mode != after.mode else "attributes"
+        self._add(Change(self.number, path or ".", action, before, after, refused=reason, notes=notes))
+        if not reason and before.mode != after.mode:
+            self.found.ops.append(Op("mode", self.number, path, before, after))
+
+    # --- names that are new, or other than before
+
+    def _created(self, upper: int, name: str, path: str, after: Entry, children: list[Change], conflict: str) -> None:
+        self._add(Change(self.number, path, "created", None, after, conflict=conflict, notes=_notes(after, upper, name),
+                         target=_target(upper, name, after)))  # fmt: skip
+        self.found.changes += children
+        self.found.ops.append(Op("put", self.number, path, None, _without_set_id(after), _tree(path, children)))
+
+    def _changed(
+        self, upper: int, lower: int, name: str, path: str, before: Entry, after: Entry, children: list[Change],
+        depth: int,
+    ) -> None:  # fmt: skip
+        action = self._action(upper, lower, name, before, after)
+        if action is None:
+            return
+        old: list[Change] = []
+        reason = self.keep(self.number, path)
+        if before.kind == "dir" and not reason:
+            reason = self._below(lower, name, path, old, depth)
+        conflict = self._conflict(before) or next((each.conflict for each in old if each.conflict), "")
+        notes = _notes(after, upper, name)
+        if before.kind == "file":
+            links = os.lstat(name, dir_fd=lower).st_nlink
+            notes += (f"it had {links} names; the others keep what was there",) if links > 1 else ()
+        self._add(Change(self.number, path, action, before, after, refused=reason, conflict=conflict, notes=notes,
+                         target=_target(upper, name, after)))  # fmt: skip
+        if reason:
+            self._set_aside(upper, name)
+            return
+        self.found.changes += [*old, *children]
+        after = _without_set_id(after)
+        self.found.ops.append(Op("swap", self.number, path, before, after, _tree(path, children), _tree(path, old)))
+
+    def _action(self, upper: int, lower: int, name: str, before: Entry, after: Entry) -> Action | None:
+        """In what way an entry is otherwise than before. None if in none."""
+        if before.kind != after.kind:
+            return "replaced"
+        if before.kind == "link":
+            return None if os.readlink(name, dir_fd=upper) == os.readlink(name, dir_fd=lower) else "modified"
+        if before.size != after.size or not same_content(name, upper, name, lower):
+            return "modified"
+        if before.mode != after.mode:
+            return "mode"
+        if _attributes(upper, name) != _attributes(lower, name):
+            return "attributes"
+        if before.mtime == after.mtime and os.lstat(name, dir_fd=upper).st_nlink == 1:
+            return None
+        return "touched"  # or given another name
+
+    def _prepare(
+        self, upper: int, lower: int | None, name: str, path: str, depth: int
+    ) -> tuple[str, list[Change], Entry]:
+        """Make a new entry, and all below it, ready to be moved in: why it cannot be, what is below it, what it is."""
+        self._count()
+        st = os.lstat(name, dir_fd=upper)
+        kind = Entry.of(st).kind
+        if kind in ("fifo", "socket", "device"):
+            return f"{_SPECIAL[kind]} cannot be applied", [], Entry.of(st)
+        reason = self.refuse(self.number, path, kind, lambda beside: _is_there(beside, upper, lower))
+        if reason:
+            return reason, [], Entry.of(st)
+        if kind == "dir":
+            if depth >= MOST_DEPTH:
+                return "folders nested too deep", [], Entry.of(st)
+            return "", self._prepare_folder(upper, name, st, path, depth), Entry.of(os.lstat(name, dir_fd=upper))
+        if kind == "file":
+            _strip(upper, name)
+            if st.st_mode & _SET_ID:
+                _set_mode(upper, name, stat.S_IMODE(st.st_mode) & ~_SET_ID)
+                return "", [], _with_mode(Entry.of(os.lstat(name, dir_fd=upper)), stat.S_IMODE(st.st_mode))
+        return "", [], Entry.of(os.lstat(name, dir_fd=upper))
+
+    def _prepare_folder(self, upper: int, name: str, st: os.stat_result, path: str, depth: int) -> list[Change]:
+        found: list[Change] = []
+        up = _open_upper(upper, name, st)
+        try:
+            _strip_fd(up)
+            for each in sorted(os.listdir(up)):
+                below = os.lstat(each, dir_fd=up)
+                if is_whiteout(below):
+                    os.unlink(each, dir_fd=up)
+                    continue
+                inside = _join(path, each)
+                reason, children, after = self._prepare(up, None, each, inside, depth + 1)
+                change = Change(
+                    self.number, inside, "created", None, after, below=not reason, refused=reason,
+                    notes=() if reason else _notes(after, up, each), target=_target(up, each, after),
+                )  # fmt: skip
+                if reason:
+                    self._set_aside(up, each)
+                found += [change, *children]
+        finally:
+            os.fchmod(up, stat.S_IMODE(st.st_mode))
+            os.close(up)
+        return found
+
+    # --- names that are gone
+
+    def _deleted(self, lower: int, name: str, path: str, depth: int) -> None:
+        before = entry_at(name, lower)
+        if before is None:
+            return
+        old: list[Change] = []
+        reason = self.keep(self.number, path)
+        if before.kind == "dir" and not reason:
+            reason = self._below(lower, name, path, old, depth)
+        conflict = self._conflict(before) if before.kind != "dir" else ""
+        conflict = conflict or next((each.conflict for each in old if each.conflict), "")
+        self._add(Change(self.number, path, "deleted", before, None, refused=reason, conflict=conflict))
+        if not reason:
+            self.found.changes += old
+            self.found.ops.append(Op("take", self.number, path, before, None, old_tree=_tree(path, old)))
+
+    def _below(self, lower: int, name: str, path: str, found: list[Change], depth: int) -> str:
+        """Everything below a folder that is to go, put into `found`. Why it must not go, "" if it may."""
+        if depth >= MOST_DEPTH:
+            return "folders nested too deep"
+        try:
+            fd = os.open(name, _DIRECTORY, dir_fd=lower)
+        except PermissionError:
+            return "it cannot be read here"
+        try:
+            for each in sorted(os.listdir(fd)):
+                self._count()
+                entry = entry_at(each, fd)
+                if entry is None:
+                    continue
+                inside = _join(path, each)
+                reason = self.keep(self.number, inside)
+                if reason:
+                    return reason
+                conflict = self._conflict(entry) if entry.kind != "dir" else ""
+                found.append(Change(self.number, inside, "deleted", entry, None, below=True, conflict=conflict))
+                if entry.kind == "dir":
+                    reason = self._below(fd, each, inside, found, depth + 1)
+                    if reason:
+                        return reason
+        finally:
+            os.close(fd)
+        return ""
+
+    # --- small things
+
+    def _conflict(self, before: Entry) -> str:
+        return "it was changed meanwhile by somebody else" if before.ctime > self.started else ""
+
+    def _add(self, change: Change) -> None:
+        self._count()
+        self.found.changes.append(change)
+
+    def _count(self) -> None:
+        self.seen += 1
+        if self.seen > MOST_ENTRIES:
+            raise TooManyChanges(f"the command changed more than {MOST_ENTRIES:,} paths, too many to list and apply")
+
+    def _set_aside(self, dir_fd: int, name: str) -> None:
+        """Take something out of what is applied; it is kept to be looked at."""
+        self.root.refused.mkdir(mode=0o700, exist_ok=True)
+        there = os.open(self.root.refused, _DIRECTORY)
+        try:
+            self.aside += 1
+            st = os.lstat(name, dir_fd=dir_fd)
+            if stat.S_ISDIR(st.st_mode):  # to be moved, a folder must be one that its owner may write to
+                make_enterable(name, dir_fd)
+            os.rename(name, str(self.aside), src_dir_fd=dir_fd, dst_dir_fd=there)
+        finally:
+            os.close(there)
+
+
+_SPECIAL = {"fifo": "a FIFO", "socket": "a socket", "device": "a device"}
+
+
+def _join(base: str, name: str) -> str:
+    return f"{base}/{name}" if base else name
+
+
+def _tree(path: str, changes: list[Change]) -> tuple[tuple[str, Entry], ...]:
+    cut = len(path) + 1
+    rows: list[tuple[str, Entry]] = []
+    for change in changes:
+        entry = change.after or change.before
+        if entry is not None and not change.refused:
+            rows.append((change.path[cut:], _without_set_id(entry)))
+    return tuple(rows)
+
+
+def _with_mode(entry: Entry, mode: int) -> Entry:
+    return Entry(entry.kind, mode, entry.dev, entry.ino, entry.size, entry.mtime, entry.ctime)
+
+
+def _without_set_id(entry: Entry) -> Entry:
+    return _with_mode(entry, entry.mode & ~_SET_ID) if entry.kind == "file" and entry.mode & _SET_ID else entry
+
+
+def _notes(after: Entry, dir_fd: int, name: str) -> tuple[str, ...]:
+    notes: list[str] = []
+    if after.kind == "file":
+        if after.mode & _SET_ID:
+            notes.append("its set-user-ID or set-group-ID bit is not applied")
+        links = os.lstat(name, dir_fd=dir_fd).st_nlink
+        if links > 1:
+            notes.append(f"one of {links} names of one file")
+    return tuple(notes)
+
+
+def _target(dir_fd: int, name: str, entry: Entry) -> str | None:
+    if entry.kind != "link":
+        return None
+    with contextlib.suppress(OSError):
+        return os.readlink(name, dir_fd=dir_fd)
+    return None
+
+
+def _is_there(name: str, upper: int, lower: int | None) -> bool:
+    """Whether a name will be there after an apply."""
+    try:
+        return not is_whiteout(os.lstat(name, dir_fd=upper))
+    except FileNotFoundError:
+        return lower is not None and entry_at(name, lower) is not None
+
+
+def _open_upper(dir_fd: int, name: str, st: os.stat_result) -> int:
+    """A folder of the layer, made enterable for as long as we look; the caller gives it its mode back."""
+    if stat.S_IMODE(st.st_mode) & 0o700 != 0o700:
+        make_enterable(name, dir_fd)
+    return os.open(name, _DIRECTORY, dir_fd=dir_fd)
+
+
+def _proc(dir_fd: int, name: str) -> str:
+    return f"/proc/self/fd/{dir_fd}/{name}"
+
+
+def _has(dir_fd: int, name: str, note: str) -> bool:
+    """Whether overlayfs put a note on a file."""
+    try:
+        os.getxattr(_proc(dir_fd, name), OVERLAY + note, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _noted(fd: int, note: str) -> bool:
+    try:
+        return os.getxattr(fd, OVERLAY + note) == b"y"
+    except OSError:
+        return False
+
+
+def _attributes(dir_fd: int, name: str) -> dict[str, bytes]:
+    return attributes(_proc(dir_fd, name))
+
+
+def _strip(dir_fd: int, name: str) -> None:
+    """Take overlayfs's notes off a regular file."""
+    path = _proc(dir_fd, name)
+    with contextlib.suppress(OSError):
+        notes = [each for each in os.listxattr(path, follow_symlinks=False) if each.startswith(OVERLAY)]
+        if not notes:
+            return
+        mode = stat.S_IMODE(os.lstat(name, dir_fd=dir_fd).st_mode)
+        if not mode & 0o200:  # attributes are written like content
+            _set_mode(dir_fd, name, mode | 0o200)
+        for each in notes:
+            os.removexattr(path, each, follow_symlinks=False)
+        if not mode & 0o200:
+            _set_mode(dir_fd, name, mode)
+
+
+def _strip_fd(fd: int) -> None:
+    with contextlib.suppress(OSError):
+        for each in os.listxattr(fd):
+            if each.startswith(OVERLAY):
+                os.removexattr(fd, each)
+
+
+def _set_mode(dir_fd: int, name: str, mode: int) -> None:
+    """Of a regular file of ours; a link is not followed."""
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}", mode)
+    finally:
+        os.close(fd)
