@@ -69,7 +69,7 @@ def default_tools(
         settings = SandboxSettings(hidden=(state.path,))
         sandbox = functools.cache(lambda: select_sandbox(settings, root))
     shell = ShellTools(
-        workspace, sandbox, env=env, open_spill=_open_spill(spill, redactor), secrets=secrets,
+        workspace, sandbox, env=env, open_spill=open_spill(spill, redactor), secrets=secrets,
         redact=None if redactor is None else redactor.redact,
         move_to_trash=journal.move_to_trash,
         rules=rules,
@@ -104,7 +104,7 @@ def _lost_by(redactor: Redactor, current: str, new: str) -> str | None:
     return lost_by(redactor, current, new)
 
 
-def _open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillWriter] | None:
+def open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillWriter] | None:
     """How commands' long outputs are kept: without the secrets in them."""
     if spill is None or redactor is None:
         return spill.open if spill is not None else None

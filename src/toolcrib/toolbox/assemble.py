@@ -30,6 +30,7 @@ from ..record.journal import Journal
 from ..record.retention import Retention
 from ..record.spill import Spill
 from ..record.state import StateFolder
+from .sources import add_sources
 from .walls import Walls
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def assemble(box: Toolbox, given: Given) -> None:
         box.registry.register(tool)
     for item in given.tools:
         box.registry.register(item)
+    add_sources(box)
 
 
 def _settings(given: Given) -> Settings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ToolcribError
@@ -12,12 +13,14 @@ from ..core.errors import ToolcribError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..boundary.sandbox import Sandbox
+    from ..boundary.sandbox import Sandbox, SandboxSettings
     from ..config import Settings
     from ..core.context import ToolContext
     from ..core.tool import Tool
     from ..policy.shell.parts import Place
     from ..record.state import StateFolder
+
+_WALLED = frozenset({"own", "command"})  # sources of tools whose commands run in the sandbox, as do those of plugins
 
 
 class Walls:
@@ -31,9 +34,11 @@ class Walls:
 
     def judged_in_thread(self, tools: list[Tool]) -> None:
         """Judge these tools in a thread until the sandbox is chosen: its probes would keep the loop waiting."""
-        self._waiting = [tool for tool in tools if not tool.judge_blocks]
-        for tool in self._waiting:
-            tool.judge_blocks = True
+        with self._lock:
+            new = [tool for tool in tools if not tool.judge_blocks] if self._sandbox is None else []
+            self._waiting += new
+            for tool in new:
+                tool.judge_blocks = True
 
     def sandbox(self) -> Sandbox:
         """The sandbox for commands. Raises SandboxUnavailable with what to install."""
@@ -41,15 +46,26 @@ class Walls:
 
         with self._lock:
             if self._sandbox is None:
-                from ..config import sandbox_settings
-                from ..config.load import config_home
-
-                # all workspaces' state, not this one's alone: a granted folder may take it in
-                settings = sandbox_settings(self._settings, self._state.path.parent, config_home())
-                self._sandbox = select_sandbox(settings, self._root)
+                self._sandbox = select_sandbox(self._confinement(), self._root)
                 while self._waiting:
                     self._waiting.pop().judge_blocks = False
             return self._sandbox
+
+    def reading(self, paths: tuple[Path, ...]) -> Sandbox:
+        """The same sandbox, in which commands may also read these paths. Raises SandboxUnavailable."""
+        if not paths:
+            return self.sandbox()
+        from ..boundary.sandbox import select_sandbox
+
+        settings = self._confinement()
+        return select_sandbox(replace(settings, read=(*settings.read, *paths)), self._root)
+
+    def _confinement(self) -> SandboxSettings:
+        from ..config import sandbox_settings
+        from ..config.load import config_home
+
+        # all workspaces' state, not this one's alone: a granted folder may take it in
+        return sandbox_settings(self._settings, self._state.path.parent, config_home())
 
     def active(self) -> bool:
         """Whether commands run in an active sandbox without network. Raises SandboxUnavailable."""
@@ -57,7 +73,8 @@ class Walls:
 
     def reaches_out(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
         """Whether a shell call could reach the network: commands in an active sandbox without network cannot."""
-        if tool.source != "own" or tool.judge is None:  # not one of ours: it runs outside the sandbox
+        walled = tool.source in _WALLED or tool.source.startswith("plugin:")
+        if not walled or tool.judge is None:  # it runs outside the sandbox
             return True
         try:
             if self.active() and self._settings.sandbox.network == "off":

@@ -1,0 +1,1 @@
+"""Other people's tools: MCP servers, commands, plugins, OpenAPI."""

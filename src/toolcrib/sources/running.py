@@ -1,0 +1,149 @@
+"""What command tools and plugins share: how a template runs in the walls, is judged, previewed and answered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..builtin.runner import CommandRunner, Ran
+from ..builtin.transcript import NO_UNDO, exit_code
+from ..core.context import ToolContext
+from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolError
+from ..core.output import ToolOutput
+from ..core.tool import Tool
+from ..core.verdict import Judgement
+from .template import CommandTemplate
+
+DEFAULT_SECONDS = 30.0
+GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
+MOST_CHARACTERS = 50_000  # of one stream; the rest is spilled
+
+RunnerFor = Callable[[tuple[Path, ...]], CommandRunner]
+"""The runner whose sandbox also shows these paths to commands, read-only."""
+
+JudgeCommand = Callable[..., Judgement]
+"""`judge(command, cwd, read, bare=False)`: what `exec` would say of a command line in a folder, if these paths were
+granted, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What tools that run programs are given: where they run, who judges them, what is taken out of their output."""
+
+    runner: RunnerFor
+    judge: JudgeCommand
+    shell: str = "/bin/sh"
+    redact: Callable[[str], str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandWork:
+    """One tool that runs a template. `defaults` stand for parameters that a call leaves out."""
+
+    name: str
+    template: CommandTemplate
+    around: Around
+    read: tuple[Path, ...] = ()
+    working_dir: str | None = None
+    seconds: float = DEFAULT_SECONDS
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    failed: str = "Command failed"
+
+    @property
+    def runner(self) -> CommandRunner:
+        """Where it runs."""
+        return self.around.runner(self.read)
+
+    async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+        """Run it with these values as positional parameters."""
+        values = self.template.arguments({**self.defaults, **args})
+        argv = [self.around.shell, "-c", self.template.script, self.name, *values]
+        try:
+            ran = await self.runner.run(
+                argv, asker=self.name, working_dir=self.working_dir, timeout=self.seconds, env=self.env,
+                call_id=ctx.call_id, limit=MOST_CHARACTERS,
+            )  # fmt: skip
+        except ToolError:  # some are OSErrors, too
+            raise
+        except SandboxUnavailable as error:
+            return ToolOutput.error(str(error), "unavailable")
+        except OSError as error:
+            return ToolOutput.error(f"{self.name} could not be started: {error.strerror or error}")
+        return answer(ran, self.seconds, self.failed, self.around.redact)
+
+    def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """What the command line with its values may do, as `exec` is judged."""
+        workspace = self.runner.workspace
+        cwd = str(workspace.root)
+        try:
+            command = self.template.bound({**self.defaults, **args})
+            if self.working_dir is not None:
+                cwd = str(workspace.root / workspace.real(self.runner.place(self.working_dir)))
+        except OutsideWorkspace as error:
+            return Judgement("deny", str(error), "path:outside")
+        except ToolError as error:
+            return Judgement("deny", str(error), "command:value")
+        except OSError as error:  # running it will say so
+            return Judgement("ask", f"working_dir {self.working_dir!r}: {error.strerror or error}", "path:missing")
+        return self.around.judge(command, cwd, self.read, bare=bool(ctx.metadata.get("bare")))
+
+    def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        """The command line with its values."""
+        from ..policy.preview import fit, visible
+
+        where = f"\n(in {self.working_dir})" if self.working_dir else ""
+        text = visible(self.template.bound({**self.defaults, **args}))
+        return f"{fit(text, 2_500, '`toolcrib approvals show` has it whole')}{where}"
+
+
+def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] | None) -> ToolOutput:
+    """What a model reads of a command: what it printed or, where it failed, how and why."""
+    result = ran.result
+    meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": ran.sandbox.name}
+    out, err = (stream.excerpt(MOST_CHARACTERS, redact).text.strip() for stream in (result.stdout, result.stderr))
+    notes = [*(["[it did not end when it was killed; something may still be running]"] if not result.reaped else [])]
+    notes += ran.notes
+    if result.ended_by == "exit" and exit_code(result) == 0:
+        meta["exit_code"] = 0
+        if ran.sandbox.profile != "read-only" and ran.notes:
+            notes.append(NO_UNDO)
+        if not out:
+            out = f"(no output)\nSTDERR:\n{err}" if err else "(no output)"
+        return ToolOutput("\n".join([out, *notes]), meta=meta)
+    if result.ended_by == "exit":
+        meta["exit_code"] = code = exit_code(result)
+        said = "\n".join(filter(None, (err, f"stdout: {out}" if out and err else out)))
+        return ToolOutput.error("\n".join([f"{failed} (exit {code}): {said or '(no output)'}", *notes]), meta=meta)
+    if result.timed_out:
+        said = "\n".join(filter(None, (out, f"STDERR:\n{err}" if err else "")))
+        until = f" What it printed until then:\n{said}" if said else ""
+        text = f"Command timed out after {seconds:g} s; it was ended, and everything it had started.{until}"
+        return ToolOutput.error("\n".join([text, *notes]), "timeout", meta=meta)
+    return ToolOutput.error("\n".join(["The command was ended before it was done.", *notes]), meta=meta)
+
+
+def program_tool(
+    work: CommandWork, description: str, parameters: Mapping[str, Any], *, source: str, category: str | None
+) -> Tool:
+    """The tool around a template. Its own judgement speaks for it, whatever its category."""
+    return Tool.from_schema(
+        work.name,
+        description,
+        parameters,
+        work.execute,
+        category=category or "shell",
+        source=source,
+        timeout=work.seconds + GRACE_SECONDS,
+        judge=work.judge,
+        preview=work.preview,
+        max_output=MOST_CHARACTERS + 2_000,
+    )
+
+
+def real_paths(paths: Sequence[str], base: Path) -> tuple[Path, ...]:
+    """Paths of the configuration, `~` expanded, relative ones below `base`, links resolved."""
+    return tuple(Path(os.path.realpath(base / os.path.expanduser(path))) for path in paths)
