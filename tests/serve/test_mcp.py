@@ -302,7 +302,7 @@ async def test_cancelling_ends_the_call_and_lets_it_clean_up(connect: Connect, e
 
     async with connect(ToolRegistry([hang]), era) as client:
         call = asyncio.create_task(client.call_tool("hang"))
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(started.wait(), 20)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -313,25 +313,13 @@ async def test_cancelling_ends_the_call_and_lets_it_clean_up(connect: Connect, e
         assert steps == ["one", "two", "three"]
 
 
-async def test_leaving_ends_what_still_runs(connect: Connect, era: str) -> None:
-    started, ended = asyncio.Event(), asyncio.Event()
-
-    @tool(category="memory")
-    async def hang() -> str:
-        """Hang."""
-        started.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            ended.set()
-        return "slept"
-
-    async with connect(ToolRegistry([hang]), era) as client:
+async def test_leaving_ends_what_still_runs(connect: Connect, era: str, hang: Any) -> None:
+    async with connect(ToolRegistry([hang.tool]), era) as client:
         call = asyncio.create_task(client.call_tool("hang"))
-        await asyncio.wait_for(started.wait(), 5)
+        await asyncio.wait_for(hang.started.wait(), 20)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-    assert ended.is_set()
+    assert hang.ended.is_set()
 
 
 async def test_calls_run_at_the_same_time(connect: Connect, era: str) -> None:
@@ -340,7 +328,7 @@ async def test_calls_run_at_the_same_time(connect: Connect, era: str) -> None:
     @tool(category="memory")
     async def meet() -> str:
         """Wait for the other."""
-        await asyncio.wait_for(both.wait(), 5)
+        await asyncio.wait_for(both.wait(), 20)
         return "met"
 
     async with connect(ToolRegistry([meet]), era) as client:
@@ -579,7 +567,7 @@ async def test_a_tool_that_ignores_its_end_is_left_behind_and_named(
     with caplog.at_level(logging.ERROR, "toolcrib.serve"):
         async with connect(ToolRegistry([stubborn]), "legacy") as client:
             call = asyncio.create_task(client.call_tool("stubborn"))
-            await asyncio.wait_for(started.wait(), 5)
+            await asyncio.wait_for(started.wait(), 20)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
             await asyncio.sleep(0.2)
@@ -616,3 +604,30 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+async def test_a_client_sees_what_it_found(connect: Connect, era: str, tmp_path: Path) -> None:
+    """Of many tools few are listed; a search adds to the list of the session that made it, and tells its client."""
+
+    def painter(n: int) -> Tool:
+        async def paint(coats: int = 1) -> str:
+            return f"fence {n}: {coats}"
+
+        return tool(paint, name=f"paint_{n}", description=f"Paint fence number {n}.", category="memory")
+
+    (tmp_path / "work").mkdir()
+    async with Toolbox.open(workspace=tmp_path / "work", tools=[painter(n) for n in range(50)]) as box:
+        async with connect(box, era) as client:
+            before = {listed.name for listed in (await client.list_tools()).tools}
+            assert {"search_tools", "call_tool", "read_file"} <= before
+            assert "paint_7" not in before
+            found = await client.call_tool("search_tools", {"query": "paint fence 7", "limit": 1})
+            assert text_of(found).startswith("paint_7: Paint fence number 7.")
+            after = {listed.name for listed in (await client.list_tools()).tools}
+            assert after - before == {"paint_7"}
+            assert text_of(await client.call_tool("paint_7", {"coats": 2})) == "fence 7: 2"
+            called = await client.call_tool("call_tool", {"name": "paint_9", "arguments": {"coats": 3}})
+            assert text_of(called) == "fence 9: 3"
+        async with connect(box, era) as other:
+            listed = {found.name for found in (await other.list_tools()).tools}
+            assert "paint_7" not in listed or era != "legacy"  # without sessions, a client is who it says it is

@@ -21,6 +21,10 @@ def list_tools(
         str | None,
         typer.Option(help="Print definitions for openai, openai-responses, anthropic, gemini or mcp as JSON."),
     ] = None,
+    search: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="Only those that fit these words, the best first.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many --search shows.")] = 10,
     compact: Annotated[bool, typer.Option("--compact", help="Short descriptions in definitions.")] = False,
 ) -> int | None:
     """List the tools: name, category, what its mode says by default, description."""
@@ -28,6 +32,10 @@ def list_tools(
         tools = list(box.registry)
         if names:
             tools = [box.registry.require(name) for name in names]
+        elif search is not None:
+            tools = box.search(search, limit)
+            if not tools:
+                show.say(f"no tool fits {search!r}")
         if dialect:
             show.out_json(box.definitions(dialect, [tool.name for tool in tools], compact))
             return

@@ -27,6 +27,9 @@ def serve(
         list[str] | None,
         typer.Option(metavar="HOST[:PORT]", help="A further name that HTTP clients may call this server by."),
     ] = None,
+    all_tools: Annotated[
+        bool, typer.Option("--all-tools", help="List every tool; default: of more than tools.list_limit, a search.")
+    ] = False,
 ) -> None:
     """Serve the tools to MCP clients. `toolcrib install` sets one up."""
     import asyncio
@@ -47,6 +50,8 @@ def serve(
 
         become_subreaper()
         async with options.open() as box:
+            if all_tools:
+                box.exposure.show_all()
             if http is None:
                 await serve_stdio(box)
             else:

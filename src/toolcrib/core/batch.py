@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from .context import ToolContext
+from .forward import resolve
 from .output import ToolOutput
 from .pipeline import ToolCall, log
 from .violations import show
@@ -144,5 +145,8 @@ def _refused(
 def _reads(registry: ToolRegistry, call: ToolCall | ValueError) -> bool:
     if isinstance(call, ValueError):
         return True
-    tool = registry.find(call.name)
+    try:
+        tool, _, _ = resolve(registry, call.name, call.arguments)
+    except Exception:  # it will be refused
+        return True
     return tool is None or (tool.is_read_only and not tool.sequential and not tool.exclusive)

@@ -26,6 +26,7 @@ from .context import EMPTY_CONTEXT, ToolContext, _current  # pyright: ignore[rep
 from .drive import NOT_STARTED, Asking, TimedOut, drive
 from .errors import InvalidArguments, ToolError, ToolExecutionDenied
 from .events import CallFinished, CallProgress, CallStarted, EventStream, finished
+from .forward import meant
 from .gate import Gate
 from .labels import Labels
 from .output import ToolOutput, plain_output, with_labels
@@ -165,6 +166,8 @@ class Pipeline:
         if tool is None:
             output = ToolOutput.error(registry.unknown(name), "not_found")
             return self.refused(str(name)[:200], arguments, ctx, call_id, output)
+        if tool.forward is not None:
+            return await self._forwarded(registry, tool, arguments, ctx, call_id, waiting)
         if self.events.listeners or self.hooks or self.middleware or self.guard is not None or self.gate.needed:
             return await self._observed(tool, arguments, ctx, call_id, waiting)
         try:
@@ -177,6 +180,24 @@ class Pipeline:
         if self._is_free(tool):
             return await self._perform(tool, kwargs, ctx, call_id)
         return self._clean(await self._authorized(tool, kwargs, text, ctx, call_id, waiting, None))
+
+    async def _forwarded(
+        self,
+        registry: ToolRegistry,
+        tool: Tool,
+        arguments: Mapping[str, Any] | str | bytes | None,
+        ctx: ToolContext,
+        call_id: str | None,
+        waiting: Callable[[], None] | None,
+    ) -> ToolOutput:
+        """The call that a tool stands for, in its place."""
+        try:
+            name, arguments = meant(registry, tool, arguments)
+        except InvalidArguments as error:
+            return self.refused(tool.name, arguments, ctx, call_id, invalid(tool, error))
+        except Exception as error:
+            return self.refused(tool.name, arguments, ctx, call_id, unexpected(tool, error))
+        return await self.run(registry, name, arguments, ctx, call_id, waiting)
 
     def _is_free(self, tool: Tool) -> bool:
         """Whether its calls run at once: there is nothing to judge and nothing to commit before."""

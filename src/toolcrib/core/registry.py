@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .events import EventStream
     from .output import ToolOutput
     from .pipeline import Hook, Middleware
+    from .tool_index import ToolIndex
 
 OnConflict = Literal["error", "replace", "keep"]
 PARALLEL_LIMIT = 16
@@ -33,6 +34,7 @@ class ToolRegistry:
         self._cache: dict[tuple[str, bool], tuple[list[str], list[dict[str, Any]]]] = {}
         self._version = 0
         self._legal: dict[str, str] | None = None
+        self._index: ToolIndex | None = None
         self._listeners: list[Callable[[], None]] = []
         for item in tools:
             self.register(item)
@@ -62,6 +64,7 @@ class ToolRegistry:
         actual.prepare()  # a tool that cannot say its schema would break every listing
         self._forget(name)
         self._tools[name] = actual
+        self._index = None
         for other in actual.names:
             self._other_names.setdefault(other, name)
         if actual.exclusive:
@@ -76,6 +79,8 @@ class ToolRegistry:
 
     def _forget(self, name: str) -> Tool | None:
         removed = self._tools.pop(name, None)
+        if removed is not None:
+            self._index = None
         if removed is not None and removed.names:
             self._other_names = {k: v for k, v in self._other_names.items() if v != name}
         return removed
@@ -174,6 +179,20 @@ class ToolRegistry:
         )
         return [match[0] for match in found]
 
+    def search(self, query: str, limit: int = 5) -> list[Tool]:
+        """The tools that fit a question best, best first: by the words of their names, descriptions and parameters.
+
+        Tools that a rule hides are not found, nor those that only lead to others. The first search after a change
+        reads all tools, about 15 µs each.
+        """
+        index = self._index
+        if index is None:
+            from .tool_index import ToolIndex
+
+            index = self._index = ToolIndex(tool for tool in self if not tool.leads)
+        hides = getattr(self.pipeline.authorizer, "hides", None)
+        return [tool for tool, _ in index.search(query, limit, hides)]
+
     # --- describing
 
     def _legal_names(self) -> dict[str, str]:
@@ -211,7 +230,7 @@ class ToolRegistry:
     def listed(self) -> list[Tool]:
         """The tools that may be shown: all but those whose every call is denied by a rule."""
         hides = getattr(self.pipeline.authorizer, "hides", None)
-        return list(self) if hides is None else [tool for tool in self if not hides(tool)]
+        return list(self) if hides is None else [tool for tool in self if tool.leads or not hides(tool)]
 
     def get_definitions(self) -> list[dict[str, Any]]:
         """The second design's name: definitions in OpenAI form."""

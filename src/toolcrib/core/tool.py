@@ -81,7 +81,9 @@ class Tool:
     it from the loop guard; `judge` and `preview` speak for its arguments before it runs; one whose `judge_blocks` (it
     looks at files that may be far away) is asked in a thread instead of on the event loop. `paths` and
     `command_argument` say which arguments hold paths and a shell command, so that rules can be held against them;
-    `origin` names the server that a tool comes from.
+    `origin` names the server that a tool comes from. One that `leads` is only a way to others (search, call by name);
+    `forward` turns its arguments into the call that is meant, which is judged and recorded in its place. `handles` are
+    parameters that take only what its own results offered (it refuses all else): labels do not ask about their values.
     """
 
     name: str = ""
@@ -112,6 +114,9 @@ class Tool:
     paths: Paths = EMPTY
     command_argument: str | None = None
     origin: ToolOrigin | None = None
+    handles: frozenset[str] = frozenset()
+    leads: bool = False
+    forward: Callable[[Mapping[str, Any]], tuple[str, Any]] | None = None
     parameters: Any = None
 
     _handler_name: ClassVar[str] = "execute"

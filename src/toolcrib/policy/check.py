@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.authorize import CallRequest
 from ..core.context import ToolContext
 from ..core.errors import InvalidArguments
+from ..core.forward import resolve
 from ..core.threads import shared_threads
 from .bare import bare_check, unbuilt_check
 from .policy import Check, Policy
@@ -81,7 +82,10 @@ class Checker:
 
     def _ready(self, name: str, arguments: Arguments, ctx: ToolContext | None) -> Check | Judged:
         ctx = self.ctx if ctx is None else self._marked(ctx)
-        tool = self._registry.find(name)
+        try:
+            tool, name, arguments = resolve(self._registry, name, arguments)
+        except InvalidArguments as error:
+            return _short(Check("deny", "", None, f"invalid arguments: {error}", 0))
         if tool is None:
             return self._unknown(name, arguments, ctx)
         try:

@@ -13,7 +13,7 @@ import hashlib
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -49,7 +49,7 @@ from .content import offers_structure, result_of
 from .peer import METADATA_KEY, Peer, fits
 from .running import CallEnded, RunningCall
 from .seals import Seals, StateRefused
-from .served import Served, approvals_of, as_served, context_of, state_path
+from .served import Served, approvals_of, as_served, context_of, exposure_of, state_path
 
 if TYPE_CHECKING:
     from mcp.server.connection import Connection
@@ -116,6 +116,7 @@ class McpServer:
         self.registry = self.box.registry
         self.context = context_of(self.box)
         self.approvals = approvals_of(self.box)
+        self.exposure = exposure_of(self.box)
         self.seals = Seals.of_folder(state_path(self.box))
         self.question_seconds = QUESTION_SECONDS
         self._runs: list[_Run] = []
@@ -139,7 +140,7 @@ class McpServer:
     async def _lifespan(self, _: Server[Any]) -> AsyncGenerator[_Run]:
         bus = InMemorySubscriptionBus()
         run = _Run(asyncio.get_running_loop(), ListenHandler(bus), bus)
-        forget = self.registry.on_change(lambda: self._changed(run))
+        forget = self._on_change(lambda: self._changed(run))
         self._runs.append(run)
         try:
             yield run
@@ -148,6 +149,18 @@ class McpServer:
             forget()
             await self._end_run(run)
             self._session_over(f"mcp:{run.id}")
+
+    def _on_change(self, changed: Callable[[], None]) -> Callable[[], None]:
+        """Be told when some session's list of tools is another one than before."""
+        ends = [self.registry.on_change(changed)]
+        if self.exposure is not None:
+            ends.append(self.exposure.on_reveal(lambda _: changed()))
+
+        def end() -> None:
+            for each in ends:
+                each()
+
+        return end
 
     async def end_calls(self) -> None:
         """End every call and every stream of announcements, in order: their clients get an answer."""
@@ -171,6 +184,8 @@ class McpServer:
 
     def _session_over(self, session: str) -> None:
         """What was granted for a session ends with it; what was asked in it is for the client's next one."""
+        if self.exposure is not None:
+            self.exposure.forget(session)
         approver = getattr(self.box, "approver", None)
         if approver is not None:
             try:
@@ -200,15 +215,22 @@ class McpServer:
         tool = self.registry.find(name)
         return None if tool is None else tool.schema
 
+    def _definitions(self, ctx: Request) -> list[dict[str, Any]]:
+        if self.exposure is None or not self.exposure.active:
+            return self.registry.definitions("mcp")
+        shown = self.exposure.listed(_session_id(ctx, ctx.lifespan_context))
+        return self.registry.definitions("mcp", [tool.name for tool in shown])
+
     async def _list_tools(self, ctx: Request, params: PaginatedRequestParams | None) -> dict[str, Any]:
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
         listed: list[dict[str, Any]] = []
-        for body in self.registry.definitions("mcp"):
+        for body in self._definitions(ctx):
             if "outputSchema" in body and not offers_structure(self.registry.find(body["name"]), ctx.protocol_version):
                 body = {key: value for key, value in body.items() if key != "outputSchema"}
             listed.append(body)
-        return {"tools": listed, "resultType": "complete"}
+        grows = self.exposure is not None and self.exposure.active  # any search may have changed it
+        return {"tools": listed, "resultType": "complete", **({"ttlMs": 0} if grows else {})}
 
     # --- calling
 

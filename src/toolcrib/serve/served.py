@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ..core.context import EMPTY_CONTEXT, ToolContext
+from ..core.exposure import Exposure
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 
@@ -66,6 +67,11 @@ def as_served(box: Served | ToolRegistry) -> Served:
 def approvals_of(box: Served) -> Approvals | None:
     """Where the box keeps approval requests; None where it keeps none."""
     return getattr(box, "approvals", None)
+
+
+def exposure_of(box: Served) -> Exposure | None:
+    """What decides which of its tools are listed; None where all are."""
+    return getattr(box, "exposure", None)
 
 
 def state_path(box: Served) -> Path | None:

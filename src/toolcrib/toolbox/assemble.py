@@ -17,6 +17,7 @@ from ..config import command_rules, load_settings
 from ..config.own_folders import keep_out
 from ..config.web import web_settings
 from ..core.context import ToolContext
+from ..core.exposure import Exposure
 from ..core.registry import ToolRegistry
 from ..core.verdict import Judgement
 from ..policy.approval import Approver, rule_for
@@ -58,11 +59,20 @@ def assemble(box: Toolbox, given: Given) -> None:
     box.approver = _approver(box, given.approve)
     _make_policy(box, given)
     _connect(box)
-    for tool in _builtin(box) if given.builtin else ():
+    builtin = _builtin(box) if given.builtin else []
+    for tool in builtin:
         box.registry.register(tool)
     for item in given.tools:
         box.registry.register(item)
-    add_sources(box)
+    always = [tool.name for tool in builtin]
+    box.exposure = Exposure(box.registry, _search_tools, box.settings.tools.list_limit, always)
+    add_sources(box, builtin=given.builtin)
+
+
+def _search_tools(exposure: Exposure) -> list[Tool]:
+    from ..builtin.tool_search import search_tools
+
+    return search_tools(exposure)
 
 
 def _settings(given: Given) -> Settings:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..config import Settings
     from ..core.context import ToolContext
     from ..core.events import EventStream
+    from ..core.exposure import Exposure
     from ..core.loop_thread import LoopThread
     from ..core.output import ToolOutput
     from ..core.registry import ToolRegistry
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..record.journal import Journal
     from ..record.spill import Spill
     from ..record.state import StateFolder
+    from ..sources.mcp import McpServers
     from .walls import Walls
 
     PathLike = str | os.PathLike[str]
@@ -54,6 +56,7 @@ class Toolbox:
     workspace: Workspace
     state: StateFolder
     registry: ToolRegistry
+    exposure: Exposure
     rules: RuleSet
     policy: Policy
     redactor: Redactor
@@ -101,7 +104,8 @@ class Toolbox:
             yes: Turn asks into allow. Denials stay.
             builtin: Whether the built-in tools are there.
 
-        Raises ConfigError for a wrong setting, ToolDefinitionError or ToolConflictError for a wrong tool.
+        Raises ConfigError for a wrong setting, ToolDefinitionError or ToolConflictError for a wrong tool, McpFailure
+        for an MCP server that is `required` and cannot be reached.
         """
         if approve is not None and not callable(approve):
             raise TypeError(
@@ -121,10 +125,12 @@ class Toolbox:
                 raise
             return box
 
-        def begin(box: Toolbox) -> None:
+        async def begin(box: Toolbox) -> None:
             box.watch()
             if builtin:
                 box.warm_up()
+            if box.has_new_servers:
+                await box.mcp.start()
 
         return Opening(make, begin)
 
@@ -192,11 +198,37 @@ class Toolbox:
 
         return Guard(guard_settings(self.settings))
 
+    @functools.cached_property
+    def mcp(self) -> McpServers:
+        """The MCP servers: how they stand, and what can be done with them."""
+        from .mcp import open_servers
+
+        return open_servers(self)
+
+    @property
+    def has_new_servers(self) -> bool:
+        """Whether there are MCP servers whose tools are not known from the last time."""
+        return bool(self.settings.mcp_servers) and self.mcp.waiting
+
     def definitions(
-        self, dialect: str = "openai", names: list[str] | None = None, compact: bool = False
+        self,
+        dialect: str = "openai",
+        names: list[str] | None = None,
+        compact: bool = False,
+        *,
+        session_id: str | None = None,
     ) -> list[dict[str, Any]]:
-        """All tools as a provider wants them: openai, openai-responses, anthropic, gemini, mcp."""
+        """The tools as a provider wants them: openai, openai-responses, anthropic, gemini, mcp.
+
+        Of more than `tools.list_limit`, those that a session is shown: our own, `search_tools`, and what it has found.
+        """
+        if names is None and self.exposure.active:
+            names = [tool.name for tool in self.exposure.listed(session_id)]
         return self.registry.definitions(dialect, names, compact)
+
+    def search(self, query: str, limit: int = 5) -> list[Tool]:
+        """The tools that fit a question best, best first, listed or not."""
+        return self.registry.search(query, limit)
 
     def new_turn(self, session_id: str) -> None:
         """Tell the loop guard and the call limits that a user message came in this session."""

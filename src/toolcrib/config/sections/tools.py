@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from pydantic import Field
+
 from ..tighten import Fewer, More, Only, Smaller
 from .base import Count, Seconds, Section
 
@@ -48,5 +50,7 @@ class Tools(Section):
     """These tools do not exist."""
     ripgrep: str | None = None
     """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""
+    list_limit: Annotated[int, Field(ge=0)] = 40
+    """Of more tools than this, only our own are listed; `search_tools` stands for the rest. 0 lists all, always."""
     exec: Exec = Exec()
     http_request: HttpRequest = HttpRequest()

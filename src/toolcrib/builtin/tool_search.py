@@ -1,0 +1,117 @@
+"""search_tools and call_tool: the way to tools that are too many to be listed (spec 1.10)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from ..core.context import ToolContext
+from ..core.output import ToolOutput
+from ..core.tool import FunctionTool, Tool, ToolCategory
+
+if TYPE_CHECKING:
+    from ..core.exposure import Exposure
+
+MAX_RESULTS = 20
+MAX_DESCRIPTION = 400
+"""Characters of a found tool's description; its first sentences say what it does."""
+MAX_SCHEMA = 3_000
+"""Characters of a found tool's parameters; of longer ones only the names are told."""
+MAX_SOURCES = 20
+"""Servers and sources that the description names."""
+
+
+def search_tools(exposure: Exposure) -> list[Tool]:
+    """The two tools over what an exposure does not list."""
+    return [_SearchTools(exposure), _CallTool()]
+
+
+class _SearchTools(Tool):
+    name = "search_tools"
+    category = ToolCategory.MEMORY
+    categorized = True
+    read_only = True
+    open_world = False
+    leads = True
+    title = "Search tools"
+
+    def __init__(self, exposure: Exposure) -> None:
+        self._exposure = exposure
+        self._told: tuple[int, str] = (-1, "")
+
+    @property
+    def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Names what is behind it; changes with the registry."""
+        return (
+            f"Find a tool by what it should do. {self._behind()} Answers with the names, descriptions and parameters "
+            "of the best matches; call one by its name, or through call_tool if your list of tools does not show it."
+        )
+
+    def _behind(self) -> str:
+        hidden = self._exposure.hidden()
+        if not hidden:
+            return "All tools are listed."
+        counts = Counter(_source_of(tool) for tool in hidden)
+        told = [f"{source} ({count})" for source, count in counts.most_common(MAX_SOURCES)]
+        more = f" and {len(counts) - MAX_SOURCES} more sources" if len(counts) > MAX_SOURCES else ""
+        return f"{len(hidden):,} more tools are not listed: {', '.join(told)}{more}."
+
+    async def execute(
+        self,
+        query: Annotated[str, Field(min_length=1, max_length=1_000, description="What the tool should do, in words.")],
+        limit: Annotated[int, Field(ge=1, le=MAX_RESULTS, description="How many to answer with.")] = 5,
+        *,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        """Search, and show this session what was found."""
+        registry = self._exposure.registry
+        found = registry.search(query, limit)
+        if not found:
+            close = [name for name in registry.closest(query) if name not in (self.name, "call_tool")]
+            names = f" Names that look like it: {', '.join(close)}." if close else ""
+            return ToolOutput.llm_only(f"No tool fits {query[:100]!r}.{names} Try other words for what it should do.")
+        self._exposure.reveal(ctx.session_id, found)
+        return ToolOutput.llm_only("\n\n".join(_told(tool) for tool in found))
+
+
+class _CallTool(FunctionTool):
+    def __init__(self) -> None:
+        super().__init__(
+            call_tool, name="call_tool", category=ToolCategory.SHELL, title="Call a tool by its name",
+            description="Call a tool that search_tools has found and your list does not show. It is checked, approved "
+            "and recorded as that tool's own call.",
+        )  # fmt: skip
+        self.leads = True
+        self.forward = _forward
+
+
+async def call_tool(
+    name: Annotated[str, Field(min_length=1, description="The tool's name, as search_tools gave it.")],
+    arguments: Annotated[dict[str, Any] | None, Field(description="Its arguments.")] = None,
+) -> str:
+    """Never run: the call that it stands for takes its place."""
+    raise AssertionError(name, arguments)
+
+
+def _forward(kwargs: Mapping[str, Any]) -> tuple[str, Any]:
+    return kwargs["name"], kwargs.get("arguments") or {}
+
+
+def _source_of(tool: Tool) -> str:
+    return tool.origin.server if tool.origin is not None else "own tools" if tool.source == "own" else tool.source
+
+
+def _told(tool: Tool) -> str:
+    text = " ".join(tool.description.split())
+    if len(text) > MAX_DESCRIPTION:
+        text = f"{text[:MAX_DESCRIPTION]}…"
+    schema = {key: value for key, value in tool.schema.items() if key not in ("title", "$schema", "description")}
+    parameters = json.dumps(schema, ensure_ascii=False, separators=(",", ":"), default=str)
+    if len(parameters) > MAX_SCHEMA:
+        names = ", ".join(map(str, tool.schema.get("properties", {})))[:MAX_SCHEMA]
+        parameters = f"too long to show; their names: {names}; required: {tool.schema.get('required', [])}"
+    return f"{tool.name}: {text}\nparameters: {parameters}"

@@ -1,0 +1,116 @@
+"""Which tools a model is shown, where there are more than it can choose from.
+
+Up to a number, all of them. Beyond it, the host's own and those that a session has found; the rest is behind
+`search_tools`. What is not shown can be called all the same: showing is no permission, and hiding no refusal.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .registry import ToolRegistry
+    from .tool import Tool
+
+log = logging.getLogger("toolcrib.core")
+
+LIST_LIMIT = 40
+"""Most tools that are shown without a search (spec 1.10)."""
+MAX_FOUND = 100
+"""Tools that a session is shown because it found them: the latest."""
+MAX_SESSIONS = 1_000
+_NOBODY = "\0"
+
+
+class Exposure:
+    """Decides what of a registry is listed. `doors` are the tools that stand for the rest: they are registered while
+    there is a rest. A `limit` of 0 lists everything, always."""
+
+    def __init__(
+        self, registry: ToolRegistry, doors: Callable[[Exposure], Iterable[Tool]], limit: int = LIST_LIMIT,
+        always: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        self.registry, self.limit, self.always = registry, limit, frozenset(always)
+        self.active = False
+        self._make_doors = doors
+        self._doors: tuple[Tool, ...] = ()
+        self._found: OrderedDict[str | None, dict[str, None]] = OrderedDict()
+        self._listeners: list[Callable[[str | None], None]] = []
+        self._busy = False
+        self._stop = registry.on_change(self._changed)
+        self._changed()
+
+    def show_all(self) -> None:
+        """List everything from now on."""
+        self.limit = 0
+        self._changed()
+
+    def close(self) -> None:
+        """Stop following the registry."""
+        self._stop()
+
+    def listed(self, session_id: str | None = None) -> list[Tool]:
+        """What a session is shown, in the registry's order."""
+        tools = self.registry.listed()
+        if not self.active:
+            return tools
+        found = self._found.get(session_id, {})
+        own = [tool for tool in tools if tool.source == "own" and not tool.leads]
+        shown = {tool.name for tool in own} if len(own) <= self.limit else self.always
+        return [tool for tool in tools if tool.leads or tool.name in shown or tool.name in found]
+
+    def hidden(self) -> list[Tool]:
+        """What no session is shown before it has searched."""
+        shown = {tool.name for tool in self.listed(_NOBODY)}
+        return [tool for tool in self.registry.listed() if tool.name not in shown]
+
+    def reveal(self, session_id: str | None, tools: Iterable[Tool]) -> None:
+        """Show a session what it has found from now on, and tell who listens if that changes its list."""
+        shown = {tool.name for tool in self.listed(session_id)}
+        found = self._found.setdefault(session_id, {})
+        self._found.move_to_end(session_id)
+        while len(self._found) > MAX_SESSIONS:
+            self._found.popitem(last=False)
+        new = False
+        for tool in tools:
+            new = new or tool.name not in shown
+            found.pop(tool.name, None)
+            found[tool.name] = None
+        while len(found) > MAX_FOUND:
+            del found[next(iter(found))]
+        if new:
+            for listener in tuple(self._listeners):
+                listener(session_id)
+
+    def forget(self, session_id: str | None) -> None:
+        """A session is over."""
+        self._found.pop(session_id, None)
+
+    def on_reveal(self, listener: Callable[[str | None], None]) -> Callable[[], None]:
+        """Call `listener(session_id)` when a session's list has grown; returns a function that ends it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def _changed(self) -> None:
+        """Have the doors there exactly while there is something behind them."""
+        if self._busy:
+            return
+        there = sum(door.name in self.registry for door in self._doors) if self.active else 0
+        active = self.limit > 0 and len(self.registry) - there > self.limit
+        if active == self.active:
+            return
+        if not self._doors:
+            self._doors = tuple(self._make_doors(self))
+        self._busy = True
+        try:
+            for door in self._doors:
+                if not active:
+                    self.registry.unregister(door.name)
+                elif self.registry.register(door, on_conflict="keep") is not door:
+                    log.warning("a tool named %r is there already: ours of that name is not offered", door.name)
+            self.active = active
+        finally:
+            self._busy = False

@@ -1,0 +1,132 @@
+"""Finding tools by what they do: an index of the words in their names, descriptions and parameters.
+
+A word counts by how rare it is (BM25's idf) and by where it stands: in the name most, less the longer the name or text
+is. A tool's score is the sum over the words of the question. Words are stripped of their endings, and one that everyday
+language uses for another finds that, too, at a discount. Rare words choose the candidates, common ones only order them.
+
+SQLite's FTS5 was tried first: over 10,000 tools its `bm25()` took 10 to 100 times as long, as it walks all the hits of
+each word again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from math import log, sqrt
+from typing import TYPE_CHECKING, Any, cast
+
+from .tool_words import WORD, asked, kin, spoken, stem
+
+if TYPE_CHECKING:
+    from .tool import Tool
+
+MAX_CANDIDATES = 2_000
+"""Tools that are ranked at most: those of the rarest words of the question."""
+MAX_WORDS = 16
+"""Words of a question that count, the rarest ones."""
+MAX_TEXT = 600
+"""Characters of a description that are indexed; what a tool does stands at its start."""
+KIN = 0.5
+"""What a word counts that stands for another one."""
+NAME, SUMMARY, TEXT, PARAMETERS = 2.0, 2.5, 0.6, 0.2
+"""What a word counts in each field; the summary is the first sentence of the description."""
+
+_SENTENCE = re.compile(r"[.!?:;](?=\s)|\n")
+
+
+class _Field:
+    """Where each word stands: the numbers of the tools, in order."""
+
+    def __init__(self, worth: float) -> None:
+        self.worth = worth
+        self.places: defaultdict[str, list[int]] = defaultdict(list)
+        self.lengths: list[float] = []  # of each tool's text here, as its root
+
+
+class _Stems(dict[str, str]):
+    def __missing__(self, word: str) -> str:
+        found = self[word] = stem(word)
+        return found
+
+
+class ToolIndex:
+    """The words of a fixed set of tools. Made in one go; searching does not change it, so any thread may."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = list(tools)
+        self._fields = tuple(_Field(worth) for worth in (NAME, SUMMARY, TEXT, PARAMETERS))
+        stems = _Stems()
+        for n, tool in enumerate(self._tools):
+            for field, text in zip(self._fields, _texts(tool), strict=True):
+                found = set(map(stems.__getitem__, WORD.findall(text)))
+                field.lengths.append(sqrt(len(found) + 2))
+                for word in found:
+                    field.places[word].append(n)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def search(self, query: str, limit: int, hides: Callable[[Tool], bool] | None = None) -> list[tuple[Tool, float]]:
+        """The tools that fit best and their scores, best first; none that `hides` says yes to."""
+        scores: dict[int, float] = {}
+        covered: dict[int, float] = {}
+        groups = [group for word in asked(query) if (group := self._known(word))]
+        groups = sorted(groups, key=lambda group: group[0])[:MAX_WORDS]
+        total = sum(self._rarity(count) for count, _ in groups)
+        for count, forms in groups:
+            rarity = self._rarity(count)
+            for n, score in self._scored(count, forms, scores).items():
+                scores[n] = scores.get(n, 0.0) + score
+                covered[n] = covered.get(n, 0.0) + rarity
+        for n, share in covered.items():  # who knows all the words beats who is full of one of them
+            scores[n] *= share / total
+        named = query.strip().casefold()
+        found: list[tuple[Tool, float]] = []
+        for n in sorted(scores, key=lambda n: (self._tools[n].name.casefold() != named, -scores[n], n)):
+            if hides is None or not hides(self._tools[n]):
+                found.append((self._tools[n], scores[n]))
+                if len(found) >= limit:
+                    break
+        return found
+
+    def _rarity(self, count: int) -> float:
+        return log(1 + len(self._tools) * len(self._fields) / count)
+
+    def _known(self, word: str) -> tuple[int, list[tuple[str, float]]] | None:
+        """In how many places a word and its kin are known, and what each of them counts."""
+        forms = [(word, 1.0), *((other, KIN) for other in kin(word))]
+        counts = [sum(len(field.places.get(form, ())) for field in self._fields) for form, _ in forms]
+        known = [form for form, count in zip(forms, counts, strict=True) if count]
+        return (sum(counts), known) if known else None
+
+    def _scored(self, count: int, forms: list[tuple[str, float]], scores: dict[int, float]) -> dict[int, float]:
+        """What one word of the question says of the tools; where there are candidates enough, only of those."""
+        closed = bool(scores) and len(scores) + count > MAX_CANDIDATES
+        best: dict[int, float] = {}
+        for form, weight in forms:
+            own: dict[int, float] = {}
+            for field in self._fields:
+                places = field.places.get(form)
+                if places is None:
+                    continue
+                worth = weight * field.worth * log(1 + len(self._tools) / len(places))
+                for n in scores.keys() & places if closed else places:
+                    own[n] = own.get(n, 0.0) + worth / field.lengths[n]
+            for n, score in own.items():
+                if score > best.get(n, 0.0):
+                    best[n] = score
+        if not scores and len(best) > MAX_CANDIDATES:
+            best = {n: best[n] for n in sorted(best, key=best.__getitem__)[-MAX_CANDIDATES:]}
+        return best
+
+
+def _texts(tool: Tool) -> tuple[str, str, str, str]:
+    properties: Any = tool.schema.get("properties")
+    names = " ".join(map(str, cast("dict[str, Any]", properties))) if isinstance(properties, dict) else ""
+    described = tool.description[:MAX_TEXT].lower()
+    end = _SENTENCE.search(described)
+    summary, rest = (described, "") if end is None else (described[: end.start()], described[end.end() :])
+    if tool.title:
+        summary = f"{tool.title.lower()} {summary}"
+    return spoken(tool.name).lower(), summary, rest, spoken(names).lower()
