@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..boundary.sandbox.spec import DockerSettings, Limits, SandboxSettings
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..boundary.network.guard import Guard
 
 
 def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
     """The `sandbox` section as the sandbox itself takes it; `hidden` are further paths that no command may see."""
     box = settings.sandbox
+    domains = _domains(settings)
     return SandboxSettings(
         backend=None if box.backend == "auto" else box.backend,
         profile=box.profile,
-        network=box.network,
+        domains=domains,
+        guard=_guard(settings) if domains else None,
         effects=box.effects,
         read=tuple(box.read_roots),
         write=tuple(box.write_roots),
@@ -26,3 +32,21 @@ def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
         docker=DockerSettings(**box.docker.model_dump()),
         limits=Limits(**box.limits.model_dump()),
     )
+
+
+def _domains(settings: Settings) -> tuple[str, ...]:
+    """What commands may reach. ConfigError for an entry that is no domain."""
+    from ..boundary.network.grants import domain_pattern
+
+    box = settings.sandbox
+    if box.network == "off":
+        return ()
+    return tuple(domain_pattern(each, "sandbox.allowed_domains") for each in box.allowed_domains)
+
+
+def _guard(settings: Settings) -> Guard:
+    """The guard of every other request, too: section `web`."""
+    from ..boundary.network.guard import Guard
+    from .network import guard_settings
+
+    return Guard(guard_settings(settings))

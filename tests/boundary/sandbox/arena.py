@@ -177,7 +177,7 @@ def main() -> None:
         raise SystemExit("without walls, root would do all of this to this machine")
     build(base, uid)
     if uid is not None:
-        landlock._python = lambda: "/usr/bin/python3"  # another user may not reach this interpreter
+        landlock.own_python = lambda _: "/usr/bin/python3"  # another user may not reach this interpreter
         cgroup.places = cgroup.Places  # the other user could not remove what root has made
     # Everything that is imported late is imported now: another user may not reach this interpreter's files.
     environment = command_environment()

@@ -40,7 +40,6 @@ def test_none_only_when_asked_for(settings: SandboxSettings, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "settings",
     [
-        SandboxSettings(network="proxy"),
         SandboxSettings(effects="review"),
         SandboxSettings(backend="none", effects="journal"),
     ],

@@ -10,6 +10,7 @@ from ..network.guard import Guard
 from ..network.hosts import matches, parse_host
 
 RULE_DOMAIN = "sandbox.allowed_domains"
+_LONGEST_LISTED = 100  # characters
 
 Admit = Callable[[str, int], Awaitable[Sequence[Address]]]
 """`await admit(host, port)`: the addresses to dial, each judged. Raises AddressRefused. `Guard.admit` is one."""
@@ -24,7 +25,12 @@ def only(patterns: Sequence[str], guard: Guard, setting: str = RULE_DOMAIN) -> A
     async def admit(host: str, port: int) -> Sequence[Address]:
         name = str(parse_host(f"[{host}]" if ":" in host else host))
         if not any(matches(pattern, name) for pattern in patterns):
-            raise AddressRefused(f"{name} is not one of the domains in the setting {setting}", setting)
+            raise AddressRefused(f"not in the setting {setting} ({_listed(patterns)})", setting)
         return await guard.admit(host, port)
 
     return admit
+
+
+def _listed(patterns: Sequence[str]) -> str:
+    text = ", ".join(patterns)
+    return text if len(text) <= _LONGEST_LISTED else f"{text[:_LONGEST_LISTED]}…"

@@ -29,7 +29,6 @@ _NO_WALLS = ("external", "none")
 
 def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
     """The sandbox that was asked for, never another. Raises SandboxUnavailable with what to install or set."""
-    _refuse_later("network", settings.network, "off")
     _refuse_later("effects", settings.effects, "direct")
     backend = _backend(settings)
     if backend == "none":

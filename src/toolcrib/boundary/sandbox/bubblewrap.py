@@ -7,6 +7,7 @@ import os
 import resource
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...core.errors import SandboxUnavailable
 from ..spawn import Spawn, memory_file
@@ -26,6 +27,9 @@ from .roots import (
 )
 from .spec import Limits, Profile, SandboxSettings
 from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
+
+if TYPE_CHECKING:
+    from .outlet import Outlet
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
 
@@ -54,8 +58,8 @@ class Bubblewrap:
                 f"The sandbox has no system call table for this processor ({os.uname().machine}); it knows x86-64 and "
                 'aarch64. Without a sandbox: sandbox.backend = "none".'
             )
-        families = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
-        self._filter = seccomp.build(machine, families if settings.loopback else families[:1])
+        self.domains = settings.domains
+        self._filter = _filter(machine, settings)
         self._settings = settings
         self._writable = Writable(self.workspace, settings, self.profile)
         self._roots = KnownRoots(self.workspace)
@@ -74,23 +78,37 @@ class Bubblewrap:
             arguments += ["--perms", "0444", "--file", str(fd), target]
         arguments += ["--remount-ro", "/", "--chdir", str(cwd)]
 
-        handshake = _Handshake(self._settings.limits, timeout)
+        outlet = self._outlet()
+        handshake = _Handshake(self._settings.limits, timeout, outlet)
         filter_fd = memory_file(self._filter)
         arguments += ["--seccomp", str(filter_fd)]
         arguments += ["--json-status-fd", str(handshake.status), "--block-fd", str(handshake.block)]
         inner = {**env, "PATH": os.pathsep.join(path), "HOME": home, "TMPDIR": _TMP}
+        if outlet is not None:
+            inner = outlet.environment(inner)
         # The environment reaches the command by inheritance: as arguments, every user could read granted secrets.
-        return Spawn(
+        spawn = Spawn(
             argv=[*arguments, "--", *argv],
             cwd="/",
             env=inner,
             child_fds=(filter_fd, handshake.status, handshake.block, *(fd for fd, _ in copies)),
             handshake=handshake,
             prepare=lambda: join_group(self._settings.limits),
-            appeared=lambda: self._appeared(guards),
         )
+        spawn.appeared = lambda: self._appeared(guards, outlet, spawn.notes)
+        return spawn
 
-    def _appeared(self, guards: list[Guard]) -> list[str]:
+    def _outlet(self) -> Outlet | None:
+        if not self.domains:
+            return None
+        from ..network.guard import Guard as AddressGuard
+        from .outlet import Outlet
+
+        return Outlet(self.domains, self._settings.guard or AddressGuard())
+
+    def _appeared(self, guards: list[Guard], outlet: Outlet | None, notes: list[str]) -> list[str]:
+        if outlet is not None:
+            notes += outlet.notes()
         found = {self.workspace / path: path for guarded in guards for path in guarded.appeared()}
         return list(found.values())
 
@@ -131,11 +149,22 @@ class Bubblewrap:
         return arguments
 
 
-class _Handshake:
-    """bwrap tells the pid of the leader and waits; we set its limits and let it go on."""
+def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
+    """Sockets of named kinds only. With our proxy, and no `loopback`, those that can reach it and no others: sockets
+    of the host that lie in the workspace would be another way out."""
+    internet = (seccomp.AF_INET, seccomp.AF_INET6)
+    if settings.loopback:
+        return seccomp.build(machine, (seccomp.AF_UNIX, *internet, seccomp.AF_NETLINK))
+    if settings.domains:
+        return seccomp.build(machine, internet, seccomp.Further(pairs=(seccomp.AF_UNIX,)))
+    return seccomp.build(machine, (seccomp.AF_UNIX,))
 
-    def __init__(self, limits: Limits, timeout: float | None) -> None:
-        self._limits, self._timeout = limits, timeout
+
+class _Handshake:
+    """bwrap tells the pid of the leader and waits; we set its limits, open its outlet, and let it go on."""
+
+    def __init__(self, limits: Limits, timeout: float | None, outlet: Outlet | None) -> None:
+        self._limits, self._timeout, self._outlet = limits, timeout, outlet
         self.fd, self.status = os.pipe()
         self.block, self._release = os.pipe()
         self._text = b""
@@ -163,6 +192,8 @@ class _Handshake:
         self._cgroup = new_group(self._limits)
         if self._cgroup is not None:
             self._cgroup.add(leader)
+        if self._outlet is not None:
+            self._outlet.open(leader)
         self._confined = True
         try:
             os.write(self._release, b"1")
@@ -178,5 +209,7 @@ class _Handshake:
         """The other ends belong to the spawn's `child_fds`."""
         os.close(self.fd)
         os.close(self._release)
+        if self._outlet is not None:
+            self._outlet.close()
         if self._cgroup is not None:
             self._cgroup.remove()

@@ -53,6 +53,7 @@ class Docker:
     name = "docker"
     active = True
     fresh_folders: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
 
     def __init__(self, engine: Engine, settings: SandboxSettings, workspace: Path) -> None:
         self.profile: Profile = settings.profile or "workspace-write"

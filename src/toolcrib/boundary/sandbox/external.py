@@ -20,6 +20,7 @@ class External:
     name = "external"
     profile: Profile = "workspace-write"
     fresh_folders: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
 
     def __init__(self, outer_walls: bool) -> None:
         self.active = outer_walls

@@ -8,20 +8,15 @@ back after it. docs/sandbox.md says what else is weaker than with bubblewrap.
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.util
 import marshal
 import os
 import resource
 import shutil
 import struct
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType
 from typing import TYPE_CHECKING, Any, cast
 
 from ...core.errors import SandboxUnavailable
@@ -30,6 +25,7 @@ from ..spawn import Spawn, memory_file
 from . import seccomp, uncovered
 from .cgroup import CommandGroup, join_group, new_group
 from .guarded import Guard
+from .interpreter import code_of, own_python
 from .kept import Keeper, Kept
 from .known_roots import KnownRoots
 from .limits import resource_limits
@@ -68,6 +64,7 @@ class Landlock:
     name = "landlock"
     active = True
     fresh_folders: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
 
     def __init__(self, settings: SandboxSettings, workspace: Path, abi: int | None = None) -> None:
         self.profile: Profile = settings.profile or "workspace-write"
@@ -81,7 +78,7 @@ class Landlock:
                 'sandbox.loopback needs a network of its own, which backend "landlock" cannot make. Use bubblewrap or '
                 "docker, or leave it off."
             )
-        self._python = _python()
+        self._python = own_python('Backend "landlock" starts a Python interpreter beside each command')
         self._filters = uncovered.filters(machine, self.abi)
         self._calls = uncovered.made_calls(machine)
         self._seccomp = cast("int", uncovered.SECCOMP[machine.column])
@@ -112,7 +109,7 @@ class Landlock:
                 "calls": self._calls, "limits": list(_limits(self._settings.limits, timeout).items()),
                 "watched": kept.places(),
             }  # fmt: skip
-            plan_fd = memory_file(marshal.dumps((_launcher(), cast("dict[str, Any]", plan))))
+            plan_fd = memory_file(marshal.dumps((code_of("launcher"), cast("dict[str, Any]", plan))))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             if handshake is not None:
@@ -306,25 +303,3 @@ def _folders(folder: str) -> Iterator[str]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield from _folders(entry.path)
-
-
-@functools.cache
-def _launcher() -> CodeType:
-    """The launcher's code, compiled: it is run by an interpreter that finds none of our modules."""
-    name = f"{__package__}.launcher"
-    spec = importlib.util.find_spec(name)
-    if spec is None or not isinstance(spec.loader, SourceFileLoader):
-        raise SandboxUnavailable("The launcher of backend landlock is not installed as a source file.")
-    return cast("CodeType", spec.loader.get_code(name))
-
-
-def _python() -> str:
-    """The interpreter for the launcher: this one, without its virtual environment."""
-    bundled = getattr(sys, "frozen", False)  # then sys.executable is that program, not an interpreter
-    for program in () if bundled else (getattr(sys, "_base_executable", ""), sys.executable):
-        if program and os.access(program, os.X_OK):
-            return program
-    raise SandboxUnavailable(
-        'Backend "landlock" starts a Python interpreter beside each command, and this program does not know where its '
-        "own is (it is bundled, or embeds Python)."
-    )

@@ -16,6 +16,7 @@ class NoSandbox:
     profile: Profile = "unrestricted"
     active = False
     fresh_folders: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         return Spawn(argv, str(cwd), env)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from ..spawn import Spawn
+
+if TYPE_CHECKING:
+    from ..network.guard import Guard
 
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
 
@@ -51,13 +54,16 @@ class SandboxSettings:
     `env` names of host variables that are handed in, `allow_protected` protected names (".git/config", or
     "*" for all) that commands may change. `loopback` allows TCP and UDP inside the sandbox's own network, which
     has nothing but a loopback interface. `hidden` are paths that are masked even inside the workspace.
+    `domains` are what commands may reach through our proxy (patterns as `domain_pattern` writes them; none: no
+    network), `guard` judges their addresses.
     `outer_walls` is the user's word on the sandbox that backend `external` stands in: that it lets commands change
     the workspace only, and reach no network.
     """
 
     backend: str | None = None
     profile: Profile | None = None
-    network: str = "off"
+    domains: tuple[str, ...] = ()
+    guard: Guard | None = None
     effects: str = "direct"
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
@@ -83,8 +89,13 @@ class Sandbox(Protocol):
 
     @property
     def active(self) -> bool:
-        """Whether walls stand that keep a command to the workspace and off the network. Policy relies on them where
-        this is true."""
+        """Whether walls stand that keep a command to the workspace and off the network, but for `domains`. Policy
+        relies on them where this is true."""
+        ...
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """What commands can reach through our proxy; none where there is no such proxy, whatever the settings say."""
         ...
 
     @property

@@ -58,9 +58,11 @@ class Sandbox(Section):
         Literal["read-only", "workspace-write", "unrestricted"], Rank(("unrestricted", "workspace-write", "read-only"))
     ] = "workspace-write"
     """unrestricted is backend none."""
-    network: Annotated[Literal["off", "proxy"], Rank(("proxy", "off"))] = "off"
+    network: Annotated[Literal["off", "proxy"], Rank(("proxy", "off"))] = "proxy"
+    """off: none, whatever allowed_domains says. proxy: what allowed_domains says, through our filtering proxy."""
     allowed_domains: Annotated[list[str], Fewer()] = []
-    """Domains that commands may reach through the filtering proxy."""
+    """Domains that commands may reach (`pypi.org`, `*.myco.com`); without any they have no network. With bubblewrap
+    only; the section web has the rules for addresses and ports."""
     effects: Annotated[Literal["direct", "review", "journal"], Rank(("direct", "journal", "review"))] = "direct"
     env: Annotated[list[str], Fewer()] = []
     """Names of environment variables that commands get beside the harmless ones. This is how a secret is granted."""

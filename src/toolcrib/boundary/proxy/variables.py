@@ -1,0 +1,32 @@
+"""Which variables tell programs of a proxy? Ours are set, everybody else's taken away.
+
+curl, git, wget, pip, uv, npm, cargo and Go's programs read the common ones; node's own fetch does from version 22.21
+on, if it is told to. NO_PROXY keeps what a command serves to itself off the proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_SCHEMES = ("http_proxy", "https_proxy", "all_proxy")
+_OWN_HOSTS = "localhost,127.0.0.1,::1"
+# Beside every name that ends in _PROXY: where pip, npm, yarn and git would look, too.
+_OTHERS = frozenset(
+    {"npm_config_proxy", "npm_config_https_proxy", "npm_config_noproxy", "pip_proxy", "git_proxy_command",
+     "node_use_env_proxy", "proxy", "noproxy"}
+)  # fmt: skip
+
+
+def without_proxies(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment without any word of a proxy."""
+    return {name: value for name, value in env.items() if not _speaks_of_proxies(name.lower())}
+
+
+def _speaks_of_proxies(name: str) -> bool:
+    return name.endswith("_proxy") or name in _OTHERS
+
+
+def proxy_variables(url: str) -> dict[str, str]:
+    """The variables that send programs to the proxy at `url`."""
+    found = {spelling: url for name in _SCHEMES for spelling in (name, name.upper())}
+    return {**found, "no_proxy": _OWN_HOSTS, "NO_PROXY": _OWN_HOSTS, "NODE_USE_ENV_PROXY": "1"}

@@ -1,0 +1,53 @@
+"""The only way out of a sandbox with `allowed_domains`: our proxy, on a port of the command's own loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .listeners import listeners
+
+if TYPE_CHECKING:
+    from ..network.guard import Guard
+    from ..proxy.thread import ThreadProxy
+
+PORT = 3128  # squid's, known for a proxy; inside, nobody else is there who could have it
+_MOST_NAMED = 10
+
+
+class Outlet:
+    """The proxy of one command. Made before the command, opened when its namespace is there, closed when it ends."""
+
+    def __init__(self, domains: Sequence[str], guard: Guard) -> None:
+        from ..proxy.domains import only
+        from ..proxy.thread import ThreadProxy
+
+        listeners().ready()
+        self._domains = domains
+        self._proxy: ThreadProxy = ThreadProxy(only(domains, guard))
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The command's environment, with our proxy in it and no other."""
+        from ..proxy.variables import proxy_variables, without_proxies
+
+        return {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}")}
+
+    def open(self, pid: int) -> None:
+        """Serve inside the network namespace of this process. Raises SandboxUnavailable."""
+        self._proxy.serve(listeners().open(pid, PORT))
+
+    def close(self) -> None:
+        """Close the port and every connection."""
+        self._proxy.close()
+
+    def notes(self) -> list[str]:
+        """What the command was not let to, for its output."""
+        refused = self._proxy.refused
+        if not refused:
+            return []
+        places: dict[str, list[str]] = {}  # by reason, in the order they came
+        for each in refused[:_MOST_NAMED]:
+            places.setdefault(each.reason, []).append(each.where)
+        named = "; ".join(f"{', '.join(where)}: {reason}" for reason, where in places.items())
+        more = f"; and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
+        return [f"[the sandbox's proxy refused {named}{more}]"]
