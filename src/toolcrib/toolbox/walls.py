@@ -68,8 +68,10 @@ class Walls:
         return sandbox_settings(self._settings, self._state.path.parent, config_home())
 
     def active(self) -> bool:
-        """Whether commands run in an active sandbox without network. Raises SandboxUnavailable."""
-        return self.sandbox().active
+        """Whether commands run in an active sandbox without network, domains of their own included. Raises
+        SandboxUnavailable."""
+        box = self.sandbox()
+        return box.active and not box.domains
 
     def reaches_out(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
         """Whether a shell call could reach the network: commands in an active sandbox without network cannot."""
@@ -77,7 +79,7 @@ class Walls:
         if not walled or tool.judge is None:  # it runs outside the sandbox
             return True
         try:
-            if self.active() and self._settings.sandbox.network == "off":
+            if self.active():
                 return False
         except ToolcribError:
             return True
