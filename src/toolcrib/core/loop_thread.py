@@ -30,6 +30,10 @@ class LoopThread:
             future.cancel()
             raise
 
+    async def within(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there while the loop that asks goes on; cancelling the wait cancels it."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
     def close(self) -> None:
         """Stop the loop."""
 

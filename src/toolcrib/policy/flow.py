@@ -202,7 +202,7 @@ class Flow:
         if self.policy == "strict":
             source = session.sources[-1].shown if session.sources else "an earlier result"
             return _ask("strict", f"this session has read untrusted content ({source}), and {_why_sink(tool)}")
-        for name, value in _strings(arguments):
+        for name, value in _strings(_without(arguments, tool.handles)):
             if _folded(value) in session.endorsed:
                 continue
             found = _found(value, session.sources, name in DESTINATIONS)
@@ -353,6 +353,12 @@ def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
             yield from _strings(item, name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield name, str(value)
+
+
+def _without(arguments: Mapping[str, Any], handles: frozenset[str]) -> Mapping[str, Any]:
+    if not handles:
+        return arguments
+    return {name: value for name, value in arguments.items() if name not in handles}
 
 
 def _texts_of(output: ToolOutput) -> Iterator[str]:

@@ -1,0 +1,179 @@
+"""The tools that do something on a page: browser_click, browser_type, browser_select.
+
+A click may order, a text may be sent: their category is network_write. In allowed domains they are not asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...core.context import ToolContext
+from ...core.errors import ToolError
+from ...core.output import ToolOutput
+from ...core.threads import shared_threads
+from ...core.tool import Tool, tool
+from ...core.verdict import Judgement
+from ...policy.addresses import RULE_ALLOWED_DOMAIN
+from .answers import told
+from .engine import Engine
+from .visits import SETTING
+
+if TYPE_CHECKING:
+    from playwright.async_api import Locator
+
+    from .session import Ref, Session
+
+Resolve = Callable[..., str]
+"""`resolve(text, asker)` puts granted secrets into a text, as `Secrets.resolve` does."""
+
+MOST_TEXT = 100_000
+MOST_CLICKS = 3
+_SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
+
+
+class ActingTools:
+    """Tools with effects on a page. `resolve` puts secrets into what is typed; without it there are none."""
+
+    names = ("browser_click", "browser_type", "browser_select")
+
+    def __init__(self, engine: Engine, resolve: Resolve | None = None) -> None:
+        self._engine, self._resolve = engine, resolve
+
+    def tools(self) -> list[Tool]:
+        """The tools, ready to register."""
+        common: dict[str, Any] = {
+            "category": "network_write",
+            "open_world": True,
+            "destructive": True,
+            "sequential": True,
+            "max_output": 5_000 + 2 * self._engine.settings.most_chars,
+            "timeout": self._engine.settings.seconds + 20,
+            "judge": self._judge,
+            "preview": self._preview,
+        }
+        made: list[Tool] = [
+            tool(each, **common) for each in (self.browser_click, self.browser_type, self.browser_select)
+        ]
+        for each in made:
+            each.handles = frozenset({"ref", "values"})
+        return made
+
+    async def browser_click(
+        self,
+        ref: str,
+        double: bool = False,
+        dialogs: Literal["dismiss", "accept"] = "dismiss",
+        *,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        """Click an element of the page, and show the page as it is then.
+
+        Args:
+            ref: The element, by its ref in the last snapshot (e1234).
+            double: Click twice.
+            dialogs: What to answer if the page asks "are you sure?".
+        """
+
+        async def act(session: Session, found: Ref, locator: Locator) -> str:
+            session.accepting = dialogs == "accept"
+            await (locator.dblclick() if double else locator.click())
+            return f"Clicked {ref}."
+
+        return await self._act(ctx, ref, act)
+
+    async def browser_type(
+        self, ref: str, text: str, submit: bool = False, append: bool = False, *, ctx: ToolContext
+    ) -> ToolOutput:
+        """Type text into a field of the page, in place of what it holds.
+
+        Args:
+            ref: The field, by its ref in the last snapshot (e1234).
+            text: What to type; ${secret:NAME} stands for a granted secret, in allowed domains.
+            submit: Press Enter afterwards.
+            append: Keep what the field holds, and type after it.
+        """
+        if len(text) > MOST_TEXT:
+            raise ToolError(f"{len(text):,} characters are too many to type; {MOST_TEXT:,} are possible")
+
+        async def act(session: Session, found: Ref, locator: Locator) -> str:
+            whole = await self._with_secrets(session, found, text)
+            if append:
+                await locator.press("End")
+                await locator.press_sequentially(whole)
+            else:
+                await locator.fill(whole)
+            if submit:
+                await locator.press("Enter")
+            return f"Typed {len(whole):,} characters into {ref}{' and pressed Enter' if submit else ''}."
+
+        return await self._act(ctx, ref, act)
+
+    async def browser_select(self, ref: str, values: list[str], *, ctx: ToolContext) -> ToolOutput:
+        """Choose options of a list on the page.
+
+        Args:
+            ref: The list (combobox or listbox), by its ref in the last snapshot (e1234).
+            values: The options to choose, by what they are called or by their values.
+        """
+
+        async def act(session: Session, found: Ref, locator: Locator) -> str:
+            chosen = await locator.select_option(values)
+            return f"Chose {len(chosen)} of the options of {ref}."
+
+        return await self._act(ctx, ref, act)
+
+    async def _act(self, ctx: ToolContext, ref: str, act: Callable[[Session, Ref, Locator], Any]) -> ToolOutput:
+        judged = _found(self._engine, ref, ctx)
+
+        async def work(session: Session) -> ToolOutput:
+            found, locator = await session.element(ref)
+            if judged is not None and found != judged:  # what was judged is not what would be done
+                raise ToolError(f"{ref} is another element than a moment ago; take a new browser_snapshot")
+            said = await act(session, found, locator)
+            await session.settle(found.tab)
+            open_still = found.tab.number in session.tabs
+            tab = found.tab if open_still else session.tab() if session.tabs else None
+            if tab is None:
+                return await told(session, None, f"{said} The tab was closed by that.")
+            return await told(session, tab, said, await session.snapshot(tab))
+
+        return await self._engine.run(ctx, work)
+
+    async def _with_secrets(self, session: Session, found: Ref, text: str) -> str:
+        """The text to type. A secret goes to pages in allowed domains alone: others may look like the right one."""
+        if not _SECRET.search(text):
+            return text
+        if self._resolve is None:
+            raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
+        if found.element.framed or not session.visits.trusts(found.tab.page.url):
+            where = "a frame of another page" if found.element.framed else "no allowed domain"
+            raise ToolError(f"secrets are typed in allowed domains only ({SETTING}); this is {where}")
+        return await shared_threads.run(self._resolve, {"text": text, "asker": "browser_type"})
+
+    # --- before they run
+
+    def _judge(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """In an allowed domain nothing is asked; an element in a frame may belong to anybody, so it is."""
+        found = _found(self._engine, arguments.get("ref"), ctx)
+        session = self._engine.session(ctx)
+        if found is None or session is None or found.element.framed or ctx.metadata.get("bare"):
+            return None
+        if session.visits.trusts(found.url):
+            return Judgement("allow", "its domain is one of the allowed ones", RULE_ALLOWED_DOMAIN)
+        return None
+
+    def _preview(self, arguments: Mapping[str, Any], ctx: ToolContext) -> str:
+        """What a person is shown: the element as the page calls it, and where."""
+        found = _found(self._engine, arguments.get("ref"), ctx)
+        rest = "\n".join(f"{name}: {value}" for name, value in arguments.items() if name != "ref" and value)
+        if found is None:
+            return f"{arguments.get('ref')} (no element of the last snapshot)\n{rest}"
+        frame = ", in a frame" if found.element.framed else ""
+        return f"{found.element.said} ({arguments.get('ref')}{frame}) on {found.url}\n{rest}".rstrip()
+
+
+def _found(engine: Engine, ref: object, ctx: ToolContext) -> Ref | None:
+    session = engine.session(ctx)
+    return session.find(ref) if session is not None and isinstance(ref, str) else None

@@ -1,0 +1,155 @@
+"""Files that pages send: kept outside the workspace until `browser_save` is allowed to put one there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...core.errors import ToolError
+from .notes import Notes, quoted
+
+if TYPE_CHECKING:
+    from playwright.async_api import Download
+
+MOST_KEPT = 20
+_LOOK_SECONDS = 0.1
+_UNSAFE = re.compile(r"[^\w.()+@ -]+")
+_LONGEST_NAME = 100
+
+
+@dataclass(slots=True)
+class Kept:
+    """Something that can be saved. `data` or `path` has it once it is whole; `failed` says why it never will be."""
+
+    name: str
+    data: bytes | None = None
+    path: Path | None = None
+    size: int = 0
+    failed: str | None = None
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Downloads:
+    """The downloads and screenshots of one session, by a short id. `folder` is where Chromium writes files."""
+
+    def __init__(self, folder: Path, most_bytes: int, notes: Notes) -> None:
+        self._folder, self._most_bytes, self._notes = folder, most_bytes, notes
+        self._kept: dict[str, Kept] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = 0
+
+    def began(self, download: Download) -> None:
+        """A page sends a file."""
+        task = asyncio.ensure_future(self._follow(download))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep bytes of ours, a screenshot; the id."""
+        kept = Kept(name, data, size=len(data))
+        kept.done.set()
+        return self._add("s", kept)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait a moment for small files to be whole."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds)
+
+    def of(self, name: str) -> Kept:
+        """What is kept under an id. Raises ToolError."""
+        kept = self._kept.get(name)
+        if kept is None:
+            there = ", ".join(self._kept) or "there are none"
+            raise ToolError(f"there is no download or screenshot {name[:40]!r} in this session ({there})")
+        return kept
+
+    async def read(self, kept: Kept, seconds: float) -> bytes:
+        """The bytes, when they are there. Raises ToolError."""
+        try:
+            async with asyncio.timeout(seconds):
+                await kept.done.wait()
+        except TimeoutError:
+            raise ToolError(f"{kept.name} is still being downloaded ({kept.size:,} bytes so far); try later") from None
+        if kept.failed is not None:
+            raise ToolError(f"{kept.name} was not downloaded: {kept.failed}")
+        if kept.data is not None:
+            return kept.data
+        assert kept.path is not None
+        return await asyncio.to_thread(kept.path.read_bytes)
+
+    def _add(self, letter: str, kept: Kept) -> str:
+        self._count += 1
+        number = f"{letter}{self._count}"
+        self._kept[number] = kept
+        while len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return number
+
+    async def _follow(self, download: Download) -> None:
+        kept = Kept(safe_name(download.suggested_filename))
+        number = self._add("d", kept)
+        watching = asyncio.ensure_future(self._watch(download, kept))
+        try:
+            failure = await download.failure()
+            if failure is None:
+                path = await download.path()
+                kept.size = path.stat().st_size
+                kept.path = path if kept.size <= self._most_bytes else None
+            if kept.path is None and kept.failed is None:
+                kept.failed = failure or self._too_large()
+        except Exception as error:  # the page, its context or the browser is gone
+            kept.failed = kept.failed or str(error).splitlines()[0][:200]
+        finally:
+            watching.cancel()
+            kept.done.set()
+        if kept.failed is not None:
+            with contextlib.suppress(Exception):
+                await download.delete()
+            self._notes.add(f"download of {quoted(kept.name)} failed: {kept.failed}")
+            return
+        self._notes.add(
+            f"download {number}: {quoted(kept.name)}, {kept.size:,} bytes, from {quoted(download.url)}; "
+            f"browser_save puts it into the workspace"
+        )
+
+    async def _watch(self, download: Download, kept: Kept) -> None:
+        """Stop a download that grows too large. Chromium does not say which file is whose: the largest counts."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            kept.size = await asyncio.to_thread(_largest, self._folder)
+            if kept.size > self._most_bytes:
+                kept.failed = self._too_large()
+                await download.cancel()
+                return
+
+    def _too_large(self) -> str:
+        return f"it is larger than {self._most_bytes:,} bytes (tools.browser.max_download_bytes)"
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        for task in list(self._tasks):
+            task.cancel()
+
+
+def safe_name(suggested: str) -> str:
+    """A file name out of what a page suggests: no directories, no hidden files, no odd characters."""
+    last = re.split(r"[/\\]", suggested)[-1]
+    plain = _UNSAFE.sub("_", last).strip(" .")
+    stem, dot, ending = plain.rpartition(".")
+    if len(plain) > _LONGEST_NAME:
+        plain = f"{stem[: _LONGEST_NAME - 10]}{dot}{ending[:9]}" if dot else plain[:_LONGEST_NAME]
+    return plain or "download"
+
+
+def _largest(folder: Path) -> int:
+    largest = 0
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                largest = max(largest, entry.stat(follow_symlinks=False).st_size)
+    return largest

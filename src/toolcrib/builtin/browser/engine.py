@@ -1,0 +1,220 @@
+"""The one browser of a toolbox: started at the first page, shared by its sessions, ended with it.
+
+It lives on a loop of its own, so that a toolbox may be called from any loop, and from threads. A session is a
+context: its cookies, storage and tabs are its own, and are gone with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ...core.context import ToolContext
+from ...core.errors import ToolcribError, ToolError
+from ...core.loop_thread import LoopThread
+from .settings import BrowserSettings
+
+if TYPE_CHECKING:
+    from ...boundary.network.guard import Guard
+    from ..outgoing import Gate
+    from .launch import Chromium
+    from .session import Session
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+MOST_SESSIONS = 16
+REAP_SECONDS = 5.0  # how often idle sessions are looked for
+CLOSE_SECONDS = 30.0
+
+
+class Engine:
+    """Runs work on sessions of one browser. `folder` is where its profiles are; `gate` asks policy about addresses."""
+
+    def __init__(
+        self, settings: BrowserSettings, guard: Callable[[], Guard], folder: Path, gate: Gate | None = None
+    ) -> None:
+        self.settings = settings
+        self.guard = guard
+        self._folder, self._gate = folder, gate
+        self._loop: LoopThread | None = None
+        self._closed = False
+        self._starting_thread = threading.Lock()
+        self._chromium: Chromium | None = None
+        self._sessions: dict[str, Session] = {}
+        self._begun: set[str] = set()  # sessions that had pages: what happened to them can be said
+        self._starting: asyncio.Lock | None = None
+        self._reaper: asyncio.Task[None] | None = None
+
+    async def run(self, ctx: ToolContext, work: Callable[[Session], Awaitable[T]], *, create: bool = False) -> T:
+        """Do something with the caller's session, one call at a time; `create` makes one where there is none.
+
+        Raises ToolError: no page is open, Chromium cannot be started, has crashed.
+        """
+        return await self._thread().within(self._run(ctx, work, create))
+
+    def session(self, ctx: ToolContext) -> Session | None:
+        """The session of a caller, for a look from another thread."""
+        return self._sessions.get(_key(ctx))
+
+    async def end(self, ctx: ToolContext) -> bool:
+        """Close the caller's session. Whether there was one."""
+        if self._loop is None:
+            return False
+        return await self._loop.within(self._end(_key(ctx)))
+
+    def close(self) -> None:
+        """End the browser with all its processes and files."""
+        with self._starting_thread:
+            self._closed = True
+            loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        try:
+            loop.run(self._shut_down())
+        except Exception as error:
+            log.warning("the browser was not closed in good order: %s", error)
+        finally:
+            loop.close()
+
+    # --- on the browser's loop
+
+    def _thread(self) -> LoopThread:
+        with self._starting_thread:
+            if self._closed:
+                raise ToolError("the toolbox was closed, and the browser with it")
+            if self._loop is None:
+                self._loop = LoopThread()
+            return self._loop
+
+    async def _run(self, ctx: ToolContext, work: Callable[[Session], Awaitable[T]], create: bool) -> T:
+        session = await self._session(_key(ctx), create)
+        async with session.lock:
+            session.begin(ctx)
+            try:
+                return await work(session)
+            except ToolcribError:
+                raise
+            except Exception as error:
+                raise self._explained(session, error) from None
+            finally:
+                session.used = time.monotonic()
+
+    def _explained(self, session: Session, error: Exception) -> Exception:
+        """A failure of the browser in words; what is a mistake of ours stays as it is."""
+        if session.chromium is not self._chromium or not session.chromium.browser.is_connected():
+            return ToolError("the browser ended unexpectedly, and its pages are gone; browser_open starts it again")
+        if not type(error).__module__.startswith("playwright"):
+            return error
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "Timeout" in said:
+            detail = next((line.strip(" -") for line in reversed(str(error).splitlines()) if " - " in line), "")
+            return ToolError(
+                f"it could not be done within {self.settings.seconds:g} s"
+                f"{f' ({detail[:200]})' if detail else ''}; look with browser_snapshot what is in the way"
+            )
+        if "has been closed" in said or "crashed" in said:
+            return ToolError("the page was closed or crashed meanwhile; browser_tabs lists what is open")
+        return ToolError(said.partition(": ")[2][:500] or said[:500])
+
+    async def _session(self, key: str, create: bool) -> Session:
+        found = self._sessions.get(key)
+        if found is not None and found.chromium is self._chromium and found.chromium.browser.is_connected():
+            return found
+        if self._starting is None:
+            self._starting = asyncio.Lock()
+        async with self._starting:
+            await self._bury()
+            found = self._sessions.get(key)
+            if found is not None:
+                return found
+            if not create:
+                why = f"it was closed after {self.settings.idle:g} s without a call, or the browser ended; "
+                raise ToolError(f"no page is open; {why if key in self._begun else ''}browser_open opens one")
+            return await self._new_session(key)
+
+    async def _new_session(self, key: str) -> Session:
+        from .session import Session
+        from .visits import Visits
+
+        if len(self._sessions) >= MOST_SESSIONS:
+            raise ToolError(f"{MOST_SESSIONS} sessions have pages open in this browser; try again when one is closed")
+        if self._chromium is None:
+            self._chromium = await self._launch()
+        session = Session(self.settings, Visits(self.guard, self.settings, self._gate), self._chromium)
+        try:
+            await session.start()
+        except Exception:
+            await session.close()
+            raise
+        self._sessions[key] = session
+        self._begun.add(key)
+        if self._reaper is None:
+            self._reaper = asyncio.ensure_future(self._reap())
+        return session
+
+    async def _launch(self) -> Chromium:
+        from .launch import launch, sweep
+
+        await asyncio.to_thread(sweep, self._folder)
+        return await launch(self.settings, self._folder / f"{os.getpid()}-{secrets.token_hex(4)}")
+
+    async def _bury(self) -> None:
+        """Let go of a browser that has ended by itself."""
+        chromium = self._chromium
+        if chromium is None or chromium.browser.is_connected():
+            return
+        await self._end_all()
+
+    async def _end_all(self) -> None:
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        for session in sessions:
+            await session.close()
+        chromium, self._chromium = self._chromium, None
+        if chromium is not None:
+            await chromium.close()
+
+    async def _end(self, key: str) -> bool:
+        session = self._sessions.pop(key, None)
+        self._begun.discard(key)
+        if session is None:
+            return False
+        await session.close()
+        return True
+
+    async def _reap(self) -> None:
+        """Close what nobody uses: sessions, and after the last of them the browser itself."""
+        while True:
+            await asyncio.sleep(min(REAP_SECONDS, self.settings.idle))
+            assert self._starting is not None
+            async with self._starting:
+                await self._bury()
+                now = time.monotonic()
+                for key, session in list(self._sessions.items()):
+                    if now - session.used >= self.settings.idle and not session.lock.locked():
+                        del self._sessions[key]
+                        await session.close()
+                if not self._sessions and self._chromium is not None:
+                    await self._end_all()
+
+    async def _shut_down(self) -> None:
+        if self._reaper is not None:
+            self._reaper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reaper
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await self._end_all()
+
+
+def _key(ctx: ToolContext) -> str:
+    return ctx.session_id or ""

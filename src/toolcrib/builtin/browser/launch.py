@@ -1,0 +1,231 @@
+"""Starts and ends a Chromium: its switches, its surroundings, its processes.
+
+The browser itself is given a proxy that nobody answers at: what it would like to fetch for its own ends goes nowhere.
+Pages go through the proxy of their session (`session.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...core.errors import ToolError
+from .settings import INSTALL, BrowserSettings, find_browser, needs_no_sandbox
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Playwright
+
+log = logging.getLogger(__name__)
+
+LAUNCH_SECONDS = 60.0
+LOCK = "in-use"
+CLOSE_SECONDS = 10.0
+_REAP_SECONDS = 1.0
+NOWHERE = "http://127.0.0.1:1"  # tcpmux: a privileged port that nothing has listened at for decades
+# https://peter.sh/experiments/chromium-command-line-switches/; Playwright adds about forty of its own for automation:
+# no component updates, no sync, no first run, no background networking, no extensions.
+SWITCHES = (
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--webrtc-ip-handling-policy=disable_non_proxied_udp",
+    "--disable-quic",
+    "--dns-prefetch-disable",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-domain-reliability",
+    "--disable-client-side-phishing-detection",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--no-first-run",
+    "--no-pings",
+    "--no-service-autorun",
+    # the resolver of the browser itself answers nothing: names are resolved by the proxy
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+)
+# Of the variables around us, those a browser needs to draw text; no secret is among them.
+_KEPT = ("PATH", "LANG", "LANGUAGE", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH")
+
+
+@dataclass(frozen=True, slots=True)
+class Chromium:
+    """A running browser. `leader` is its first process, which leads the group of all of them (None if not found);
+    `lock` a descriptor that says its folder is in use."""
+
+    playwright: Playwright
+    browser: Browser
+    folder: Path
+    leader: int | None
+    lock: int
+
+    @property
+    def downloads(self) -> Path:
+        """Where Chromium puts files that pages send."""
+        return self.folder / "downloads"
+
+    async def close(self) -> None:
+        """End it, with every process and file of it."""
+        for closing in (self.browser.close, self.playwright.stop):
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await closing()
+            except Exception as error:  # what is broken already cannot be closed in good order
+                log.debug("closing the browser: %s", error)
+        await asyncio.to_thread(end_group, self.leader, self.folder)
+        await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
+        os.close(self.lock)
+
+
+async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
+    """Start Chromium with a new profile below `folder`, which is made. Raises ToolError with what to do."""
+    path = find_browser(settings.executable)
+    if path is None:
+        raise ToolError(f"no Chromium was found: {INSTALL}")
+    for each in (folder, folder / "downloads", folder / "home"):
+        each.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        playwright = await _driver(folder)
+    except BaseException:
+        os.close(lock)
+        raise
+    try:
+        browser = await playwright.chromium.launch(
+            executable_path=str(path),
+            args=list(SWITCHES),
+            chromium_sandbox=not needs_no_sandbox(),
+            proxy={"server": NOWHERE, "bypass": "<-loopback>"},
+            env=dict(_environment(folder / "home")),
+            downloads_path=str(folder / "downloads"),
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+            timeout=LAUNCH_SECONDS * 1000,
+        )
+    except BaseException as error:  # a cancelled call, too, leaves nothing behind
+        with contextlib.suppress(Exception):
+            await playwright.stop()
+        end_group(None, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+        if not isinstance(error, Exception):
+            raise
+        raise ToolError(_why(path, str(error))) from None
+    return Chromium(playwright, browser, folder, leader_of(folder), lock)
+
+
+async def _driver(folder: Path) -> Playwright:
+    """Playwright's driver (a Node.js program) with the same bare environment; its temporary files are in `folder`."""
+    from playwright._impl import transport  # its own name for this may change: then the driver gets all variables
+    from playwright.async_api import async_playwright
+
+    module: Any = transport
+    usual = getattr(module, "get_driver_env", None)
+    if usual is None:
+        return await async_playwright().start()
+    env = {**_environment(folder / "home"), "TMPDIR": str(folder)}
+    env |= {name: value for name, value in usual().items() if name.startswith("PW_")}
+    module.get_driver_env = lambda: dict(env)
+    try:
+        return await async_playwright().start()
+    finally:
+        module.get_driver_env = usual
+
+
+def _environment(home: Path) -> Mapping[str, str]:
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    kept |= {name: value for name, value in os.environ.items() if name.startswith("LC_")}
+    kept.setdefault("LANG", "C.UTF-8")
+    return {**kept, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "XDG_CACHE_HOME": str(home)}
+
+
+def _why(path: Path, said: str) -> str:
+    """What kept Chromium from starting, for the model and the person."""
+    if "sandbox" in said.lower() and "no usable sandbox" in said.lower():
+        return (
+            f"{path} cannot make its sandbox here (no user namespaces): allow them (sysctl "
+            "kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0)"
+        )
+    line = next((line.strip() for line in said.splitlines() if "error" in line.lower()), said.strip().splitlines()[0])
+    return f"{path} could not be started: {line[:300]}; `{path} --version` should print a version"
+
+
+def sweep(folder: Path) -> None:
+    """Remove the folders of browsers whose Toolcrib was killed: nobody holds their locks."""
+    for lock in folder.glob(f"*/{LOCK}"):
+        try:
+            held = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:  # in use
+            pass
+        finally:
+            os.close(held)
+
+
+# --- processes
+
+
+def leader_of(folder: Path) -> int | None:
+    """The process that leads the group of the browser with a profile below `folder`."""
+    for pid in _pids():
+        if _runs_in(pid, folder) and os.getpgid(pid) == pid:
+            return pid
+    return None
+
+
+def end_group(leader: int | None, folder: Path) -> None:
+    """Kill what is left of a browser: its group, and each process that names its folder."""
+    if leader is not None and any(_group(pid) == leader for pid in _pids()):
+        with contextlib.suppress(OSError):
+            os.killpg(leader, signal.SIGKILL)
+    for pid in _pids():
+        if _runs_in(pid, folder):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+    if leader is not None:
+        _reap(leader)
+
+
+def _reap(leader: int) -> None:
+    """Bury those of the group that became our children, which they do where we are the subreaper."""
+    until = time.monotonic() + _REAP_SECONDS
+    with contextlib.suppress(ChildProcessError):
+        while time.monotonic() < until:
+            if os.waitpid(-leader, os.WNOHANG)[0] == 0:
+                time.sleep(0.01)
+
+
+def _pids() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+    except OSError:  # no /proc: nothing can be found
+        return []
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return -1
+
+
+def _runs_in(pid: int, folder: Path) -> bool:
+    """Whether a process was started with an option that names something below the folder."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return b"=" + os.fsencode(folder) + b"/" in file.read()
+    except OSError:
+        return False

@@ -1,0 +1,347 @@
+"""One session's part of the browser: a context of its own behind a proxy of its own, its tabs and its refs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ...boundary.proxy.server import FilteringProxy, Refusal, loopback_listener
+from ...core.context import ToolContext
+from ...core.errors import ToolError
+from .downloads import Downloads
+from .notes import Notes, quoted
+from .snapshot import Element, paged, renumbered
+from .snapshot import Page as Lines
+from .visits import RULE_OWN, Visits
+
+if TYPE_CHECKING:
+    from playwright.async_api import BrowserContext, Dialog, FileChooser, Frame, Locator, Page, Request, Response, Route
+
+    from .launch import Chromium
+    from .settings import BrowserSettings
+
+MOST_TABS = 20
+QUIET_SECONDS = 0.25  # without a request a page counts as settled
+SETTLE_SECONDS = 4.0
+_LOOK_SECONDS = 0.05
+_ENDLESS = frozenset({"eventsource", "websocket", "ping", "media"})  # requests that a page never has done with
+
+
+@dataclass(eq=False, slots=True)
+class Tab:
+    """A page with its number. `handles` are Playwright's refs of its last snapshot, by ours."""
+
+    number: int
+    page: Page
+    running: set[Request] = field(default_factory=set["Request"])
+    moved: float = 0.0
+    ours: dict[str, str] = field(default_factory=dict[str, str])
+    shown: dict[str, Ref] = field(default_factory=dict[str, "Ref"])
+    document: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """What a ref means: a tab, an element there, and the address of the page when it was shown."""
+
+    tab: Tab
+    element: Element
+    url: str
+
+
+class Session:
+    """The tabs of one session. Everything here runs on the browser's loop, one call at a time (`lock`)."""
+
+    def __init__(self, settings: BrowserSettings, visits: Visits, chromium: Chromium) -> None:
+        self.settings, self.visits, self.chromium = settings, visits, chromium
+        self.lock = asyncio.Lock()
+        self.used = time.monotonic()
+        self.notes = Notes()
+        self.downloads = Downloads(chromium.downloads, settings.most_bytes, self.notes)
+        self.tabs: dict[int, Tab] = {}
+        self.current = 0
+        self.accepting = False  # whether dialogs are answered with yes
+        self._count = 0
+        self._making = False
+        self._closing: set[asyncio.Future[None]] = set()
+        # Not from 1: an approval of `e5` in a session that is gone must not fit some element of the next.
+        self._refs = 1_000 + secrets.randbelow(9_000)
+        self._context: BrowserContext | None = None
+        self._proxy: FilteringProxy | None = None
+
+    # --- beginning and end
+
+    async def start(self) -> None:
+        """Make the proxy and the context."""
+        credential = ("toolcrib", secrets.token_urlsafe(24))
+        self._proxy = FilteringProxy(self.visits.admit, credential=credential, on_refused=self._refused)
+        listener = loopback_listener()
+        port = listener.getsockname()[1]
+        await self._proxy.serve(listener)
+        settings = self.settings
+        width, height = settings.viewport
+        more: dict[str, Any] = {} if settings.user_agent is None else {"user_agent": settings.user_agent}
+        context = await self.chromium.browser.new_context(
+            accept_downloads=True,
+            service_workers="block",
+            viewport={"width": width, "height": height},
+            proxy={
+                "server": f"http://127.0.0.1:{port}",
+                "username": credential[0],
+                "password": credential[1],
+                "bypass": "<-loopback>",
+            },
+            **more,
+        )
+        self._context = context
+        context.set_default_timeout(settings.seconds * 1000)
+        await context.grant_permissions([])  # no location, no clipboard, no notifications, no camera
+        await context.route("**/*", self._route)
+        context.on("page", self._appeared)
+
+    async def close(self) -> None:
+        """End the context, with what it was downloading, and its proxy."""
+        self.downloads.close()
+        if self._context is not None:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(10):
+                    await self._context.close()
+        if self._proxy is not None:
+            await self._proxy.close()
+
+    def begin(self, ctx: ToolContext) -> None:
+        """A call begins."""
+        self.visits.begin(ctx)
+        self.used = time.monotonic()
+        self.accepting = False
+
+    # --- tabs
+
+    def tab(self, number: int | None = None) -> Tab:
+        """The tab of a number, or the current one. Raises ToolError."""
+        found = self.tabs.get(self.current if number is None else number)
+        if found is not None:
+            return found
+        if not self.tabs:
+            raise ToolError("no page is open; browser_open opens one")
+        raise ToolError(f"there is no tab {number}; there are {', '.join(map(str, self.tabs))}")
+
+    async def new_tab(self) -> Tab:
+        """A new empty tab, which becomes the current one. Raises ToolError where there are too many."""
+        assert self._context is not None
+        if len(self.tabs) >= MOST_TABS:
+            raise ToolError(f"{MOST_TABS} tabs are open; close some with browser_tabs")
+        self._making = True
+        try:
+            page = await self._context.new_page()
+        finally:
+            self._making = False
+        tab = next(each for each in self.tabs.values() if each.page is page)
+        self.current = tab.number
+        return tab
+
+    def _appeared(self, page: Page) -> None:
+        """A page is there: one of ours, or one that another opened."""
+        self._count += 1
+        tab = Tab(self._count, page)
+        self.tabs[tab.number] = tab
+        page.on("close", lambda _: self._gone(tab))
+        page.on("crash", lambda _: self.notes.add(f"tab {tab.number} crashed; browser_open loads it again"))
+        page.on("dialog", self._dialog)
+        page.on("filechooser", self._chooser)
+        page.on("download", self.downloads.began)
+        page.on("request", lambda request: self._sent(tab, request))
+        page.on("requestfinished", lambda request: self._done(tab, request))
+        page.on("requestfailed", lambda request: self._done(tab, request))
+        page.on("framenavigated", lambda frame: self._navigated(tab, frame))
+        if not self._making:
+            self._popped_up(tab)
+
+    def _popped_up(self, tab: Tab) -> None:
+        if len(self.tabs) <= MOST_TABS:
+            self.notes.add(f"the page opened tab {tab.number}; browser_tabs goes there")
+            return
+        self.notes.add(f"the page wanted to open a tab; {MOST_TABS} are open, so it was closed")
+        closing = asyncio.ensure_future(tab.page.close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    def _gone(self, tab: Tab) -> None:
+        self.tabs.pop(tab.number, None)
+        if self.current == tab.number:
+            self.current = max(self.tabs, default=0)
+
+    # --- what pages do
+
+    def _sent(self, tab: Tab, request: Request) -> None:
+        tab.moved = time.monotonic()
+        if request.resource_type not in _ENDLESS:
+            tab.running.add(request)
+
+    def _done(self, tab: Tab, request: Request) -> None:
+        tab.moved = time.monotonic()
+        tab.running.discard(request)
+
+    def _navigated(self, tab: Tab, frame: Frame) -> None:
+        tab.moved = time.monotonic()
+        if frame is tab.page.main_frame:
+            tab.running = {request for request in tab.running if request.is_navigation_request()}
+
+    async def _dialog(self, dialog: Dialog) -> None:
+        accept = self.accepting or dialog.type in ("alert", "beforeunload")
+        with contextlib.suppress(Exception):  # the page may have gone
+            await (dialog.accept() if accept else dialog.dismiss())
+        if dialog.type != "beforeunload":
+            how = "closed" if dialog.type == "alert" else "accepted" if accept else "dismissed"
+            self.notes.add(f"{dialog.type} {quoted(dialog.message)} was {how}")
+
+    def _chooser(self, _: FileChooser) -> None:
+        self.notes.add("the page asked for a file; files cannot be given to pages")
+
+    def _refused(self, refusal: Refusal) -> None:
+        if refusal.rule != RULE_OWN:
+            self.notes.add(f"refused {quoted(refusal.where)}: {refusal.reason}")
+
+    async def _route(self, route: Route, request: Request) -> None:
+        """The second layer: what an address alone shows to be wrong is not even sent to the proxy."""
+        try:
+            why = self.visits.refuses(request.url, page=self._is_page(request))
+        except Exception as error:  # a check that fails is a refusal
+            why = f"it could not be judged ({type(error).__name__})"
+        with contextlib.suppress(Exception):  # the page may have gone meanwhile
+            if why is None:
+                await route.continue_()
+            else:
+                self.notes.add(f"refused {quoted(request.url)}: {why}")
+                await route.abort("blockedbyclient")
+
+    @staticmethod
+    def _is_page(request: Request) -> bool:
+        if not request.is_navigation_request():
+            return False
+        try:
+            return request.frame.parent_frame is None
+        except Exception:  # the first request of a new tab comes before its frame
+            return True
+
+    # --- what calls do
+
+    async def settle(self, tab: Tab, most: float = SETTLE_SECONDS) -> None:
+        """Wait until a page has nothing under way, for a few seconds at most, and look where it is."""
+        until = time.monotonic() + most
+        await asyncio.sleep(_LOOK_SECONDS)
+        while time.monotonic() < until and tab.number in self.tabs:
+            if not tab.running and time.monotonic() - tab.moved >= QUIET_SECONDS:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        await self.downloads.settle(1.0)
+        for each in list(self.tabs.values()):
+            await self._leave_if_refused(each)
+
+    async def _leave_if_refused(self, tab: Tab) -> None:
+        """A redirect is judged when it is dialled, but what only asks, and odd schemes, are seen here."""
+        url = tab.page.url
+        if url in ("", "about:blank") or url.startswith("chrome-error:"):
+            return
+        why = self.visits.refuses(url, page=True)
+        if why is None:
+            return
+        self.notes.add(f"tab {tab.number} was led to {quoted(url)} and taken away: {why}")
+        with contextlib.suppress(Exception):
+            await tab.page.goto("about:blank")
+
+    async def goto(self, tab: Tab, url: str) -> Response | None:
+        """Load an address. Raises ToolError with the reason that the proxy gave."""
+        proxy = self._proxy
+        assert proxy is not None
+        proxy.refused.clear()
+        for attempt in range(3):
+            try:
+                response = await tab.page.goto(url, wait_until="domcontentloaded")
+            except Exception as error:
+                said = str(error)
+                # the page of an error comes a moment after the error, and would be what ends the next visit
+                if "interrupted by another navigation" in said and "chrome-error" in said and attempt < 2:
+                    await asyncio.sleep(0.2)
+                    continue
+                if "Download is starting" in said or "net::ERR_ABORTED" in said:
+                    await self.downloads.settle(self.settings.seconds)
+                    return None
+                await asyncio.sleep(0.1)
+                raise ToolError(f"{url} could not be opened: {self._why(said)}") from None
+            where = urlsplit(response.url).netloc if response is not None and response.status >= 400 else ""
+            ours = proxy.refused.get(where if ":" in where else f"{where}:80")
+            if ours is not None:  # the page is the proxy's own word
+                raise ToolError(f"{url} could not be opened: {ours.where}: {ours.reason}")
+            return response
+        return None
+
+    def _why(self, said: str) -> str:
+        refused = list(self._proxy.refused.values()) if self._proxy is not None else []
+        if refused and ("ERR_TUNNEL" in said or "ERR_PROXY" in said or "BLOCKED" in said):
+            return "; ".join(f"{each.where}: {each.reason}" for each in refused[-3:])
+        first = said.splitlines()[0].removeprefix("Page.goto: ")
+        if "Timeout" in first:
+            return f"it did not load within {self.settings.seconds:g} s (tools.browser.timeout)"
+        return first.partition(" at ")[0]
+
+    # --- snapshots and refs
+
+    async def snapshot(self, tab: Tab, start: int = 1, most_chars: int = 0, within: Locator | None = None) -> Lines:
+        """The accessibility tree as lines with our refs. Those of earlier snapshots of this tab fit no more, but an
+        element that is still there keeps its ref."""
+        target = tab.page if within is None else within
+        # always mode="ai": a snapshot in any other mode makes Playwright forget its refs
+        tree = await target.aria_snapshot(mode="ai")
+        url = tab.page.url
+        shown: dict[str, Ref] = {}
+
+        def name(element: Element) -> str:
+            ours = tab.ours.get(element.handle)
+            if ours is None:
+                self._refs += 1
+                ours = tab.ours[element.handle] = f"e{self._refs}"
+            shown[ours] = Ref(tab, element, url)
+            return ours
+
+        lines = renumbered(tree, name)
+        if within is None:
+            tab.ours = {ref.element.handle: ours for ours, ref in shown.items()}
+            tab.shown = shown
+        else:
+            tab.shown = {**tab.shown, **shown}
+        return paged(lines, start, most_chars or self.settings.most_chars)
+
+    def find(self, ref: str) -> Ref | None:
+        """What a ref means, if a tab's last snapshot had it. May be called from other threads."""
+        wanted = ref.strip().removeprefix("[").removeprefix("ref=").removesuffix("]")
+        for tab in list(self.tabs.values()):
+            found = tab.shown.get(wanted)
+            if found is not None:
+                return found
+        return None
+
+    async def element(self, ref: str) -> tuple[Ref, Locator]:
+        """The element of a ref, if it is still there. Raises ToolError that says to look again."""
+        found = self.find(ref)
+        if found is None:
+            raise ToolError(f"{ref[:40]!r} is no ref of the last snapshot; take one with browser_snapshot")
+        locator = found.tab.page.locator(f"aria-ref={found.element.handle}")
+        there = 0
+        with contextlib.suppress(Exception):  # Playwright knows no such frame any more
+            there = await locator.count()
+        if there != 1 or not same_page(found.url, found.tab.page.url):
+            role = found.element.said.partition(" ")[0]
+            raise ToolError(f"{ref} ({role}) is no longer there; take a new browser_snapshot")
+        self.current = found.tab.number
+        return found, locator
+
+
+def same_page(first: str, second: str) -> bool:
+    """Whether two addresses are of the same site: the origin, as scripts may change the rest without a new page."""
+    return first.split("/")[:3] == second.split("/")[:3]

@@ -1,0 +1,100 @@
+"""A page as text: Playwright's accessibility tree with refs of ours, bounded, in pages of whole lines.
+
+Playwright numbers elements anew in each tab. Ours count through a whole session and are never given twice, so that a
+ref says which tab it belongs to, and one from before a page was left fits nothing on the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...core.bound import safe
+
+# One node: `role`, perhaps a name in JSON quotes, attributes in brackets. YAML may put the whole in single quotes.
+_NODE = re.compile(
+    r'(?P<said>[a-z]+(?: "(?:[^"\\]|\\.)*")?)(?P<attributes>(?: \[[^\]]*\])*)(?P<rest>(?::.*)?)', re.DOTALL
+)
+_QUOTED = re.compile(r"'(?P<key>(?:[^']|'')*)'(?P<rest>:.*)?", re.DOTALL)
+_REF = re.compile(r" \[ref=((?:f\d+)?e\d+)\]")
+_FORGED = re.compile(r"\[(?=\s*ref\s*=)", re.IGNORECASE)
+LONGEST_LINE = 1_000  # characters; one paragraph of a page may be a book
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a snapshot: its number in Playwright, what it was said to be, whether it is in a frame."""
+
+    handle: str
+    said: str
+    framed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Lines `first` to `last` (from 1) of `total`."""
+
+    text: str
+    first: int
+    last: int
+    total: int
+
+
+def renumbered(tree: str, name: Callable[[Element], str]) -> list[str]:
+    """The lines of a tree, each real ref replaced by the one that `name` gives; what a page wrote is no ref."""
+    lines: list[str] = []
+    frames: list[int] = []
+    for line in tree.splitlines():
+        bare = line.lstrip(" ")
+        indent = len(line) - len(bare)
+        while frames and indent <= frames[-1]:
+            frames.pop()
+        text, role = _line(bare, bool(frames), name)
+        if role == "iframe":
+            frames.append(indent)
+        lines.append(f"{' ' * indent}{_short(safe(text))}")
+    return lines
+
+
+def paged(lines: list[str], start: int, most_chars: int) -> Page:
+    """Whole lines from number `start` (from 1) on, as many as `most_chars` has room for, one at least."""
+    first = max(1, min(start, len(lines)))
+    size = 0
+    last = first - 1
+    for line in lines[first - 1 :]:
+        size += len(line) + 1
+        if size > most_chars and last >= first:
+            break
+        last += 1
+    return Page("\n".join(lines[first - 1 : last]), first, last, len(lines))
+
+
+def _line(bare: str, framed: bool, name: Callable[[Element], str]) -> tuple[str, str]:
+    """One line with our ref, and the role it begins with."""
+    if not bare.startswith("- "):
+        return _unforged(bare), ""
+    body, quoted = bare[2:], _QUOTED.fullmatch(bare[2:])
+    if quoted is not None:
+        body = quoted["key"].replace("''", "'") + (quoted["rest"] or "")
+    node = _NODE.fullmatch(body)
+    if node is None:
+        return _unforged(bare), ""
+    attributes = node["attributes"]
+    found = _REF.search(attributes)
+    if found is not None:
+        ours = name(Element(found[1], node["said"], framed))
+        attributes = f"{attributes[: found.start()]} [ref={ours}]{attributes[found.end() :]}"
+    text = f"- {_unforged(node['said'])}{attributes}{_unforged(node['rest'])}"
+    return text, node["said"].partition(" ")[0]
+
+
+def _unforged(text: str) -> str:
+    """What a page wrote, without anything that looks like a ref."""
+    return _FORGED.sub("(", text)
+
+
+def _short(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[:LONGEST_LINE]}… [{len(line) - LONGEST_LINE:,} more characters]"

@@ -1,0 +1,110 @@
+"""May a page of this session go there? The rules, the domains of the settings, and the address guard, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from ...boundary.network.hosts import matches, parse_host
+from ...core.context import ToolContext
+from ...core.errors import AddressRefused
+from .settings import BrowserSettings
+
+if TYPE_CHECKING:
+    from ...boundary.network.addresses import Address
+    from ...boundary.network.guard import Guard
+    from ...core.verdict import Judgement
+    from ..outgoing import Gate
+
+SETTING = "tools.browser.allowed_domains"
+RULE_OWN = "browser:own-request"
+# What Chromium asks of its maker because of a page (form fields are described to the first): nothing of the page's.
+OWN_REQUESTS = frozenset({"content-autofill.googleapis.com", "optimizationguide-pa.googleapis.com"})
+_FRAGMENT = "!$&'()*+,;=:@/?-._~%"  # RFC 3986 §3.5
+_WEB = ("http", "https")
+_INSIDE = ("about", "data", "blob")  # what is in a page already; as a page of its own only about:blank
+
+
+class Visits:
+    """Judges where one session's pages go, as `browser_open` would be judged with that address."""
+
+    def __init__(self, guard: Callable[[], Guard], settings: BrowserSettings, gate: Gate | None) -> None:
+        self._guard, self._settings, self._gate = guard, settings, gate
+        self._ctx = ToolContext()
+        self._ruled: dict[str, Judgement | None] = {}
+        self._opened: set[str] = set()
+
+    def begin(self, ctx: ToolContext) -> None:
+        """A call begins: rules are asked in its name."""
+        self._ctx = ctx
+        self._ruled.clear()
+
+    def opened(self, url: str) -> str:
+        """This address was allowed to `browser_open`: its host needs no further question in this session.
+
+        The address as the guard reads it, so that the browser reads no other. Raises AddressRefused.
+        """
+        target = self._guard().target(url)
+        self._judge_domain(str(target.host))
+        self._opened.add(_host(target.url))
+        fragment = url.partition("#")[2]  # many pages read it themselves
+        return f"{target.url}#{quote(fragment, safe=_FRAGMENT)}" if fragment else target.url
+
+    async def admit(self, host: str, port: int) -> Sequence[Address]:
+        """For the proxy: the addresses to dial. Raises AddressRefused."""
+        if host in OWN_REQUESTS:
+            raise AddressRefused("Chromium asks this of itself", RULE_OWN)
+        bare = f"[{host}]" if ":" in host else host
+        self._judge_domain(str(parse_host(bare)))
+        ruled = self._rule(f"{'https' if port == 443 else 'http'}://{bare}:{port}/")
+        if ruled is not None and ruled.verdict == "deny":
+            raise AddressRefused(ruled.reason, ruled.rule or "rules")
+        return await self._guard().admit(host, port)
+
+    def refuses(self, url: str, *, page: bool) -> str | None:
+        """Why a request of a page may not go out, as far as its address says; `page`: it would become the page."""
+        scheme = urlsplit(url).scheme.lower()
+        if scheme not in _WEB:
+            harmless = scheme in _INSIDE and (not page or url == "about:blank")
+            return None if harmless else f"{scheme or 'such'}: addresses are not opened, only http and https"
+        try:
+            target = self._guard().target(url)
+            self._judge_domain(str(target.host))
+        except AddressRefused as error:
+            return str(error)
+        ruled = self._rule(url) if page else None
+        if ruled is None or ruled.verdict == "allow":
+            return None
+        if ruled.verdict == "deny":
+            return f"denied: {ruled.reason}"
+        if _host(url) in self._opened:
+            return None
+        return f"it is asked about first ({ruled.reason}); call browser_open with that address"
+
+    def trusts(self, url: str) -> bool:
+        """Whether a page is in a domain where clicking and typing is not asked about."""
+        try:
+            host = self._guard().target(url).host
+        except AddressRefused:
+            return False
+        return self._guard().allowed_domain(host) or self._in_domains(str(host))
+
+    def _in_domains(self, host: str) -> bool:
+        return any(matches(pattern, host) for pattern in self._settings.domains)
+
+    def _judge_domain(self, host: str) -> None:
+        if self._settings.only_domains and not self._in_domains(host):
+            raise AddressRefused(f"{host} is none of the domains in {SETTING}, and only those may be reached", SETTING)
+
+    def _rule(self, url: str) -> Judgement | None:
+        """What policy says of opening this address; a rule that fails to be asked refuses."""
+        if self._gate is None:
+            return None
+        if url not in self._ruled:
+            self._ruled[url] = self._gate("browser_open", {"url": url}, self._ctx)
+        return self._ruled[url]
+
+
+def _host(url: str) -> str:
+    return (urlsplit(url).hostname or "").lower()

@@ -1,0 +1,58 @@
+"""The browser tools together, and what is missing where they cannot be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..core.tool import Tool
+from .browser.settings import BrowserSettings, missing
+
+if TYPE_CHECKING:
+    from ..boundary.network.guard import Guard
+    from ..boundary.workspace import Workspace
+    from ..policy.secrets.grants import Secrets
+    from ..record.journal import Journal
+    from .outgoing import Gate
+
+NAMES = (
+    "browser_open", "browser_snapshot", "browser_click", "browser_type", "browser_select", "browser_scroll",
+    "browser_wait", "browser_screenshot", "browser_tabs", "browser_save", "browser_close",
+)  # fmt: skip
+
+
+def browser_tools(
+    workspace: Workspace,
+    journal: Journal,
+    guard: Callable[[], Guard],
+    settings: BrowserSettings | None = None,
+    *,
+    gate: Gate | None = None,
+    secrets: Secrets | None = None,
+    lacking: list[tuple[str, str]] | None = None,
+    closers: list[Callable[[], object]] | None = None,
+) -> list[Tool]:
+    """The browser tools, or none, with the reason in `lacking`. The browser is started by the first page.
+
+    `gate` is asked about addresses that pages go to; `closers` gets what ends the browser.
+    """
+    settings = settings or BrowserSettings()
+    why = missing(settings)
+    if why is not None:
+        if lacking is not None:
+            lacking += [(name, why) for name in NAMES]
+        return []
+    from .browser.acting import ActingTools
+    from .browser.engine import Engine
+    from .browser.looking import LookingTools
+    from .browser.saving import SavingTool
+
+    engine = Engine(settings, guard, journal.folder.path / "browser", gate)
+    if closers is not None:
+        closers.append(engine.close)
+    resolve = None if secrets is None else secrets.resolve
+    return [
+        *LookingTools(engine).tools(),
+        *ActingTools(engine, resolve).tools(),
+        SavingTool(engine, workspace, journal).tool(),
+    ]
