@@ -13,6 +13,7 @@ from ..boundary.workspace import Workspace
 from ..core.tool import Tool
 from ..record.journal import Journal
 from ..record.state import StateFolder
+from .browser_tools import browser_tools
 from .search import SearchTools
 from .shell import ShellTools
 from .web_tools import web_tools
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
     from ..record.spill import Spill
+    from .browser.settings import BrowserSettings
     from .command_rules import CommandRules
     from .listing import Hider
     from .outgoing import Gate
@@ -46,10 +48,11 @@ def default_tools(
     hider: Hider | None = None,
     network: Callable[[], Guard] | None = None,
     web: WebSettings | None = None,
+    browser: BrowserSettings | None = None,
     gate: Gate | None = None,
     missing: list[tuple[str, str]] | None = None,
 ) -> list[Tool]:
-    """The built-in tools over a workspace: files, search, shell and web, for a registry of one's own.
+    """The built-in tools over a workspace: files, search, shell, web and browser, for a registry of one's own.
 
     What is not given is made: the journal in the workspace's state folder, the platform's sandbox, a guard that lets
     requests go to public addresses. Tools that need what is not installed are left out and named in `missing`.
@@ -76,8 +79,9 @@ def default_tools(
     )  # fmt: skip
     if closers is not None:
         closers += [*made, shell.close]
+    network = network or functools.cache(_public_only)
     web_made = web_tools(
-        network or functools.cache(_public_only), web, gate=gate, secrets=secrets, redactor=redactor,
+        network, web, gate=gate, secrets=secrets, redactor=redactor,
         keep=None if spill is None else spill.keep, missing=missing, closers=closers,
     )  # fmt: skip
     lost_by = None if redactor is None else functools.partial(_lost_by, redactor)
@@ -89,7 +93,10 @@ def default_tools(
     if any(may_hang(each.path) for each in workspace.roots()):
         for tool in tools:  # their judges look at files
             tool.judge_blocks = True
-    return [*tools, *web_made]
+    browser_made = browser_tools(
+        workspace, journal, network, browser, gate=gate, secrets=secrets, lacking=missing, closers=closers
+    )
+    return [*tools, *web_made, *browser_made]
 
 
 def _public_only() -> Guard:

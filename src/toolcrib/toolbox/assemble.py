@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..boundary.workspace import Workspace
 from ..builtin.default_tools import default_tools
 from ..config import command_rules, load_settings
+from ..config.browser import browser_settings
 from ..config.own_folders import keep_out
 from ..config.web import web_settings
 from ..core.context import ToolContext
@@ -200,7 +201,8 @@ def _builtin(box: Toolbox) -> list[Tool]:
         box.workspace, journal=box.journal, spill=box.spill, sandbox=box.sandbox,
         env=settings.sandbox.env, secrets=box.secrets, redactor=box.redactor, ripgrep=settings.tools.ripgrep,
         closers=closers, rules=command_rules(settings), hider=_hider(box),
-        network=lambda: box.network, web=web_settings(settings), gate=_gate(box), missing=box.missing,
+        network=lambda: box.network, web=web_settings(settings),
+        browser=browser_settings(settings), gate=_gate(box), missing=box.missing,
     )  # fmt: skip
     for close in closers:
         box.when_closed(close)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ..tighten import Fewer, More, Only, Smaller
-from .base import Count, Seconds, Section
+from .base import AnyPath, Count, Seconds, Section
 
 
 class Exec(Section):
@@ -43,6 +43,45 @@ class HttpRequest(Section):
     """Bytes of an answer's body that are read. Unset: 524,288."""
 
 
+class Browser(Section):
+    """The browser tools."""
+
+    spellings = {"timeout_secs": "timeout", "executable": "executable_path", "max_download_size": "max_download_bytes"}
+
+    enabled: Annotated[bool, Only(False)] = True
+    """false: they do not exist."""
+    executable_path: AnyPath | None = None
+    """The Chromium to start. Unset: the first of chromium, google-chrome and microsoft-edge on PATH."""
+    allowed_domains: Annotated[list[str], Fewer()] = []
+    """Domains (`*.myco.com`) where clicking and typing is not asked about and secrets may be typed; those of
+    web.allowed_domains count as well."""
+    only_allowed_domains: Annotated[bool, Only(True)] = False
+    """Pages reach the domains of allowed_domains and nothing else."""
+    timeout: Annotated[Seconds | None, Smaller(lambda: 30.0)] = None
+    """Seconds for a page to load, or for one click. Unset: 30."""
+    idle_timeout: Annotated[Seconds | None, Smaller(lambda: 600.0)] = None
+    """Seconds without a call after which a session's pages are closed. Unset: 600."""
+    viewport: Annotated[list[Annotated[int, Field(ge=100, le=5_000)]], Field(min_length=2, max_length=2)] = [1280, 800]
+    """Width and height of the window, in pixels."""
+    max_chars: Annotated[Count | None, Smaller(lambda: 20_000)] = None
+    """Most characters of one snapshot. Unset: 20,000."""
+    max_download_bytes: Annotated[Count | None, Smaller(lambda: 50 << 20)] = None
+    """Size of one download. Unset: 50 MiB."""
+
+
+class Documents(Section):
+    """Reading documents and images, by `read_file` and `web_fetch`: the limits of one of them."""
+
+    spellings = {"timeout_secs": "timeout"}
+
+    max_bytes: Annotated[Count | None, Smaller(lambda: 50 << 20)] = None
+    """Of the file. Unset: 50 MiB."""
+    timeout: Annotated[Seconds | None, Smaller(lambda: 30.0)] = None
+    """Seconds until the process that reads it is killed. Unset: 30."""
+    memory: Annotated[Count | None, Smaller(lambda: 1 << 30)] = None
+    """Bytes of memory of that process. Unset: 1 GiB."""
+
+
 class Tools(Section):
     """Our own tools."""
 
@@ -54,3 +93,4 @@ class Tools(Section):
     """Of more tools than this, only our own are listed; `search_tools` stands for the rest. 0 lists all, always."""
     exec: Exec = Exec()
     http_request: HttpRequest = HttpRequest()
+    browser: Browser = Browser()
