@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...core.errors import ToolcribError
@@ -182,19 +182,35 @@ class Applier:
         if step.leaves is None:
             self._rename(name, layer, root, step.comes)
         elif step.comes is None:
-            self._rename(name, root, layer, step.leaves)
-        elif not (step.comes.is_same(entry_at(name, root)) and step.leaves.is_same(entry_at(name, layer))):
+            if self._rename(name, root, layer, step.leaves) and not step.leaves.is_same(entry_at(name, layer)):
+                rename_new(name, name, layer, root)
+                raise ApplyConflict([f"{readable(step.op.path)} was changed meanwhile"])
+        elif not self.is_taken(step):
             rename_exchange(name, name, layer, root)
+            if not step.leaves.is_same(entry_at(name, layer)):  # somebody put another one there just now
+                rename_exchange(name, name, layer, root)
+                raise ApplyConflict([f"{readable(step.op.path)} was changed meanwhile"])
         if step.comes is not None and step.comes.kind == "dir" and step.comes.mode & 0o200 == 0:
             _chmod_at(name, root, step.comes.mode)
 
-    def _rename(self, name: str, source: int, target: int, entry: Entry | None) -> None:
+    def is_taken(self, step: Step) -> bool:
+        """Whether a step's places are as after it."""
+        root, layer = self._parents(step)
+        here, there = entry_at(step.name, root), entry_at(step.name, layer)
+        came = here is None if step.comes is None else step.comes.is_same(here)
+        left = there is None if step.leaves is None else step.leaves.is_same(there)
+        return came and left
+
+    def _rename(self, name: str, source: int, target: int, entry: Entry | None) -> bool:
+        """Move an entry; False where it was moved already."""
         try:
             rename_new(name, name, source, target)
         except (FileNotFoundError, FileExistsError):
             moved = entry is not None and entry.is_same(entry_at(name, target)) and entry_at(name, source) is None
             if not moved:
                 raise
+            return False
+        return True
 
     # --- finding the places
 
@@ -219,7 +235,7 @@ class Applier:
         self._at, self._pair = (-1, ""), (-1, -1)
 
     @contextlib.contextmanager
-    def _folder(self, root: int, path: str) -> Iterator[int]:
+    def _folder(self, root: int, path: str) -> Generator[int]:
         fd = open_beneath(self._fds[root][0], path)
         try:
             yield fd
@@ -248,7 +264,7 @@ def open_beneath(root: int, path: str) -> int:
 
 
 @contextlib.contextmanager
-def _opened(name: str, dir_fd: int) -> Iterator[int]:
+def _opened(name: str, dir_fd: int) -> Generator[int]:
     fd = os.open(name, _LISTED, dir_fd=dir_fd)
     try:
         yield fd

@@ -1,0 +1,160 @@
+"""Where a layer lies on another file system than its root: copies in the root, so that steps are renames there, too.
+
+What comes is copied into a folder in the root, put in place from it, and what left is copied home to the layer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from .changes import ChangeList, Op
+from .content import READ, copy_sparse
+from .entry import OVERLAY, Entry
+from .layer import LayerRoot
+from .removing import open_any, remove_all
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def needs_staging(roots: Sequence[LayerRoot]) -> bool:
+    """Whether any layer lies elsewhere than its root."""
+    return any(os.stat(root.path).st_dev != os.stat(root.upper).st_dev for root in roots)
+
+
+def staging_folder(root: LayerRoot, name: str) -> Path:
+    """The folder in a root that stands for its layer meanwhile."""
+    return root.path / f".toolcrib-{name}"
+
+
+def bring(roots: Sequence[LayerRoot], name: str, found: ChangeList, *, back: bool) -> ChangeList:
+    """Copy all that is to come to the roots' file systems; the list with the copies in place of the originals."""
+    ops: list[Op] = list(found.ops)
+    for number, root in enumerate(roots):
+        there = staging_folder(root, name)
+        remove_all(there)
+        there.mkdir(mode=0o700)
+        links: dict[tuple[int, int], str] = {}
+        for at, op in enumerate(found.ops):
+            if op.root != number or op.kind == "mode":
+                continue
+            (there / op.path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            comes = op.before if back else op.after
+            if comes is None:
+                continue
+            _copy(root.upper / op.path, there / op.path, links)
+            entry, tree = _looked(there / op.path)
+            ops[at] = replace(op, before=entry, old_tree=tree) if back else replace(op, after=entry, tree=tree)
+    return ChangeList(found.roots, found.changes, ops)
+
+
+def copy_home(roots: Sequence[LayerRoot], name: str, found: ChangeList, *, back: bool) -> None:
+    """Copy what left the roots into the layer, in place of what came from there. Can be repeated after a crash."""
+    for number, root in enumerate(roots):
+        there = staging_folder(root, name)
+        if not there.exists():
+            continue
+        links: dict[tuple[int, int], str] = {}
+        for op in found.ops:
+            if op.root != number or op.kind == "mode":
+                continue
+            left = op.after if back else op.before
+            target = root.upper / op.path
+            _drop(target)
+            if left is not None:
+                _copy(there / op.path, target, links)
+
+
+def _drop(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            remove_all(path)
+        else:
+            path.unlink()
+
+
+def _looked(path: Path) -> tuple[Entry, tuple[tuple[str, Entry], ...]]:
+    entry = Entry.of(path.lstat())
+    found: list[tuple[str, Entry]] = []
+    if entry.kind == "dir":
+        for here, folders, files in os.walk(path):
+            for name in (*folders, *files):
+                full = os.path.join(here, name)
+                found.append((os.path.relpath(full, path), Entry.of(os.lstat(full))))
+    return entry, tuple(found)
+
+
+def _copy(source: Path, target: Path, links: dict[tuple[int, int], str]) -> None:
+    """Copy an entry and all below it: modes, times, attributes, holes, and which names are one file."""
+    above = os.open(source.parent, _DIRECTORY)
+    try:
+        there = os.open(target.parent, _DIRECTORY)
+        try:
+            _copy_entry(above, source.name, there, target.name, str(target), links)
+        finally:
+            os.close(there)
+    finally:
+        os.close(above)
+
+
+def _copy_entry(src: int, name: str, dst: int, new: str, full: str, links: dict[tuple[int, int], str]) -> None:
+    st = os.lstat(name, dir_fd=src)
+    if stat.S_ISLNK(st.st_mode):
+        os.symlink(os.readlink(name, dir_fd=src), new, dir_fd=dst)
+        os.utime(new, ns=(st.st_atime_ns, st.st_mtime_ns), dir_fd=dst, follow_symlinks=False)
+    elif stat.S_ISDIR(st.st_mode):
+        os.mkdir(new, 0o700, dir_fd=dst)
+        below = open_any(name, src)
+        there = os.open(new, _DIRECTORY, dir_fd=dst)
+        try:
+            for each in os.listdir(below):
+                _copy_entry(below, each, there, each, f"{full}/{each}", links)
+            _take_over(below, there, st)
+        finally:
+            os.close(there)
+            os.close(below)
+    elif stat.S_ISREG(st.st_mode):
+        known = links.get((st.st_dev, st.st_ino))
+        if known is not None:
+            os.link(known, new, dst_dir_fd=dst, follow_symlinks=False)
+            return
+        if st.st_nlink > 1:
+            links[(st.st_dev, st.st_ino)] = full
+        _copy_file(src, name, dst, new, st)
+
+
+def _copy_file(src: int, name: str, dst: int, new: str, st: os.stat_result) -> None:
+    try:
+        source = os.open(name, READ, dir_fd=src)
+    except PermissionError:  # ours, and not readable even by us
+        look = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=src)
+        try:
+            os.chmod(f"/proc/self/fd/{look}", 0o600)
+        finally:
+            os.close(look)
+        source = os.open(name, READ, dir_fd=src)
+    try:
+        target = os.open(new, _NEW, 0o600, dir_fd=dst)
+        try:
+            copy_sparse(source, target)
+            _take_over(source, target, st)
+        finally:
+            os.close(target)
+    finally:
+        os.close(source)
+
+
+def _take_over(source: int, target: int, st: os.stat_result) -> None:
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(source):
+            if not name.startswith(OVERLAY):
+                os.setxattr(target, name, os.getxattr(source, name))
+    with contextlib.suppress(PermissionError):
+        os.fchown(target, st.st_uid, st.st_gid)
+    os.fchmod(target, stat.S_IMODE(st.st_mode))
+    os.utime(target, ns=(st.st_atime_ns, st.st_mtime_ns))

@@ -1,0 +1,359 @@
+"""Layers of commands, from the command's end to their apply, undo or discard, in files that survive a crash.
+
+    held ──apply──▸ applying ──▸ applied ──undo──▸ undoing ──▸ undone ──(undo of the undo)──▸ applying …
+      └──discard──▸ (gone)
+
+`plan.json` says what the layer holds, `state.json` how far it is. While it is being applied or undone the state says so
+first; who is killed in between leaves that word, and `recover` completes what it announces. A layer without a state
+belongs to a command that still runs (its lock is held) or never ended (it is dropped).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from ..boundary.layers.apply import Applier, ApplyConflict, Step, Widened, steps
+from ..boundary.layers.changes import ChangeList, Op
+from ..boundary.layers.layer import Layer, LayerRoot, lock_folder
+from ..boundary.layers.plan import from_data, to_data
+from ..boundary.layers.removing import remove_all
+from ..boundary.layers.staging import bring, copy_home, needs_staging, staging_folder
+from ..core.errors import ToolcribError, ToolError
+from .aliases import Aliases
+from .state import StateFolder, private_folder
+
+log = logging.getLogger(__name__)
+
+State = Literal["held", "applying", "applied", "undoing", "undone"]
+HELD_SECONDS = 14 * 86400.0
+"""How long changes that nobody applied are kept."""
+_ID = re.compile(r"ch-[0-9a-f]+-[0-9a-f]{6}")
+
+
+class LayerUnknown(ToolError):
+    """There is no such layer, or it is not in the state that was asked for."""
+
+
+class LayerBusy(ToolError):
+    """Another process works on it just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A layer whose command has ended, as its state file has it. `key` tells exactly which call it came from."""
+
+    id: str
+    folder: Path
+    state: State
+    at: float
+    call_id: str
+    session_id: str | None
+    command: str
+    key: str
+    roots: tuple[str, ...]
+    told: str = ""
+    """What the model reads of the command beside its changes."""
+    approval_id: str | None = None
+    origin: State = "held"
+    """The state before the one that it is passing through."""
+    staged: bool = False
+    """Whether there may be staging folders in the roots."""
+    widened: tuple[Widened, ...] = field(default=(), repr=False)
+
+    @property
+    def layer_roots(self) -> tuple[LayerRoot, ...]:
+        return tuple(LayerRoot(Path(path), self.folder / str(n)) for n, path in enumerate(self.roots))
+
+    def changes(self) -> ChangeList:
+        """What it holds."""
+        return from_data(json.loads((self.folder / "plan.json").read_text()))
+
+
+class Layers:
+    """The layers of one workspace. Safe to be used by several processes at once."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self.path = folder.path / "layers"
+
+    @cached_property
+    def aliases(self) -> Aliases:
+        """Which files stand for files that were written anew by an undo."""
+        return Aliases(self.path / "same.jsonl")
+
+    # --- before and after a command
+
+    def begin(self, roots: Sequence[Path]) -> Layer:
+        """A new layer for a command; its lock is held."""
+        private_folder(self.path)
+        return Layer.create(self.path, roots)
+
+    def hold(
+        self, layer: Layer, found: ChangeList, *, call_id: str, session_id: str | None, command: str, key: str = "",
+        told: str = "",
+    ) -> Held:  # fmt: skip
+        """Keep what a command would change, until it is applied or discarded. Lets go of the lock."""
+        held = Held(
+            layer.id, layer.folder, "held", time.time(), call_id, session_id, command, key,
+            tuple(str(root.path) for root in layer.roots), told,
+        )  # fmt: skip
+        _write(layer.folder / "plan.json", to_data(found))
+        self._save(held)
+        layer.unlock()
+        return held
+
+    # --- looking
+
+    def get(self, name: str) -> Held:
+        """A layer by its id. Raises LayerUnknown."""
+        if not _ID.fullmatch(name):
+            raise LayerUnknown(f"{name!r} is no id of changes; they look like ch-19a5c0e7b21-3fa9c1")
+        held = self._load(self.path / name)
+        if held is None:
+            waiting = ", ".join(each.id for each in self.all("held")) or "none"
+            raise LayerUnknown(f"there are no changes {name!r} (waiting: {waiting})")
+        return held
+
+    def all(self, *states: State) -> list[Held]:
+        """Layers in these states, oldest first."""
+        found: list[Held] = []
+        for name in sorted(_names(self.path)):
+            held = self._load(self.path / name)
+            if held is not None and (not states or held.state in states):
+                found.append(held)
+        return found
+
+    def note_approval(self, held: Held, approval_id: str | None) -> None:
+        """Remember which question was asked about it."""
+        self._save(replace(held, approval_id=approval_id))
+
+    # --- changing
+
+    def apply(self, name: str) -> Held:
+        """Move what it holds into the workspace, all or nothing. Raises ApplyConflict, LayerUnknown, LayerBusy."""
+        return self._turn(name, "held", "applying", "applied")
+
+    def undo(self, name: str) -> Held:
+        """Move back what was there before."""
+        return self._turn(name, "applied", "undoing", "undone")
+
+    def redo(self, name: str) -> Held:
+        """Apply it once more."""
+        return self._turn(name, "undone", "applying", "applied")
+
+    def conflicts(self, name: str) -> list[str]:
+        """What stands against the next turn of a layer that was applied or undone, a line each."""
+        held = self.get(name)
+        if held.state not in ("applied", "undone"):
+            return [f"changes {name} are {held.state}"]
+        found = held.changes()
+        todo = self._steps(held, found, back=held.state == "applied")
+        applier = Applier(held.layer_roots)
+        try:
+            return applier.conflicts(todo, strict=False)
+        finally:
+            applier.close()
+
+    def discard(self, name: str) -> Held:
+        """Drop what was not applied."""
+        with self._locked(name) as held:
+            if held.state not in ("held", "undone"):
+                raise LayerUnknown(f"changes {name} are {held.state} and cannot be discarded; undo takes them back")
+            self._unstage(held)
+            remove_all(held.folder)
+        return held
+
+    def _turn(self, name: str, state: State, during: State, then: State) -> Held:
+        with self._locked(name) as held:
+            if held.state != state:
+                raise LayerUnknown(f"changes {name} are {held.state}, not {state}")
+            found = held.changes()
+            if state == "held" and found.conflicts:
+                raise ApplyConflict([f"{found.shown_path(c)}: {c.conflict}" for c in found.conflicts])
+            back = during == "undoing"
+            found = replace_ops(found, [step.op for step in self._steps(held, found, back=back)])
+            applier = Applier(held.layer_roots)
+            try:
+                todo = steps(found.ops, back=back)
+                conflicts = applier.conflicts(todo, strict=state == "held")
+                if conflicts:
+                    raise ApplyConflict(conflicts)
+                widened = tuple(applier.narrow(todo))
+            finally:
+                applier.close()
+            held = replace(held, widened=widened, origin=state, staged=needs_staging(held.layer_roots))
+            if held.staged:
+                self._save(held)
+                found = bring(held.layer_roots, name, found, back=back)
+            _write(held.folder / "plan.json", to_data(found))
+            self._save(replace(held, state=during), sync=True)
+            try:
+                self._move(held, found, back)
+            except BaseException:
+                self._roll_back(held, found, back)
+                raise
+            return self._finish(held, found, then)
+
+    def _move(self, held: Held, found: ChangeList, back: bool) -> None:
+        applier = Applier(held.layer_roots, _places(held))
+        todo = steps(found.ops, back=back)
+        try:
+            applier.widen(held.widened)
+            for step in todo:
+                applier.take(step)
+            applier.restore(held.widened, todo)
+        finally:
+            applier.close()
+
+    def _roll_back(self, held: Held, found: ChangeList, back: bool) -> None:
+        """Take back the steps that were taken. If even that fails, the state says what was begun, for `recover`."""
+        applier = Applier(held.layer_roots, _places(held))
+        try:
+            taken = [applier.is_taken(step) for step in steps(found.ops, back=back)]
+            todo = steps(found.ops, back=not back)
+            for step, was_taken in reversed([*zip(todo, taken, strict=True)]):
+                if was_taken:
+                    applier.take(step)
+            applier.restore(held.widened, todo)
+        finally:
+            applier.close()
+        self._unstage(replace(held, state=held.origin))
+
+    def _finish(self, held: Held, found: ChangeList, then: State) -> Held:
+        done = replace(held, state=then, widened=())
+        if held.staged:
+            copy_home(held.layer_roots, held.id, found, back=then == "undone")
+        self._save(done)
+        return self._unstage(done)
+
+    def _unstage(self, held: Held) -> Held:
+        if held.staged:
+            for root in held.layer_roots:
+                remove_all(staging_folder(root, held.id))
+        done = replace(held, staged=False)
+        self._save(done)
+        return done
+
+    # --- after a crash
+
+    def recover(self) -> list[str]:
+        """Complete what was begun, drop what no command will end; a line for each. Layers in use are left."""
+        lines: list[str] = []
+        for name in _names(self.path):
+            folder = self.path / name
+            held = self._load(folder)
+            if held is not None and held.state not in ("applying", "undoing") and not held.staged:
+                continue
+            try:
+                lock = lock_folder(folder)
+            except OSError:
+                continue
+            if lock is None:
+                continue
+            try:
+                lines += self._recover(folder)
+            except (OSError, ToolcribError) as error:
+                log.warning("changes %s could not be completed: %s", name, error)
+                lines.append(f"changes {name} were cut off and could not be completed: {error}")
+            finally:
+                os.close(lock)
+        return lines
+
+    def _recover(self, folder: Path) -> list[str]:
+        held = self._load(folder)
+        if held is None:
+            remove_all(folder)
+            return []
+        if held.state not in ("applying", "undoing"):
+            self._unstage(held)
+            return []
+        back = held.state == "undoing"
+        found = held.changes()
+        try:
+            self._move(held, found, back)
+        except (OSError, ToolcribError) as error:  # somebody changed something since
+            self._roll_back(held, found, back)
+            return [f"changes {held.id} were cut off and are {held.origin} again: {error}"]
+        done = self._finish(held, found, "undone" if back else "applied")
+        return [f"completed what was cut off: changes {held.id} of call {held.call_id} are {done.state}"]
+
+    def prune(self, max_age: float = HELD_SECONDS) -> None:
+        """Drop what nobody applied for so long."""
+        for held in self.all("held"):
+            if time.time() - held.at > max_age:
+                with contextlib.suppress(ToolcribError, OSError):
+                    self.discard(held.id)
+
+    # --- small things
+
+    def _steps(self, held: Held, found: ChangeList, *, back: bool) -> list[Step]:
+        """The steps, with files in place of those that an undo of an edit has written anew."""
+        todo = steps(found.ops, back=back)
+        if not self.aliases:
+            return todo
+        return steps([self.aliases.follow(held.roots[op.root], op, back=back) for op in found.ops], back=back)
+
+    @contextlib.contextmanager
+    def _locked(self, name: str) -> Generator[Held]:
+        self.get(name)
+        lock = lock_folder(self.path / name)
+        if lock is None:
+            raise LayerBusy(f"another process works on changes {name} just now; try again")
+        try:
+            yield self.get(name)
+        finally:
+            os.close(lock)
+
+    def _load(self, folder: Path) -> Held | None:
+        try:
+            data = json.loads((folder / "state.json").read_text())
+        except (OSError, ValueError):
+            return None
+        widened = tuple((root, path, mode) for root, path, mode in data.pop("widened"))
+        return Held(folder.name, folder, roots=tuple(data.pop("roots")), widened=widened, **data)
+
+    def _save(self, held: Held, *, sync: bool = False) -> None:
+        names = (
+            "state", "at", "call_id", "session_id", "command", "key", "told", "approval_id", "origin", "staged",
+            "roots", "widened",
+        )  # fmt: skip
+        _write(held.folder / "state.json", {name: getattr(held, name) for name in names}, sync=sync)
+
+
+def replace_ops(found: ChangeList, ops: list[Op]) -> ChangeList:
+    """The same list with other ops."""
+    return ChangeList(found.roots, found.changes, ops)
+
+
+def _places(held: Held) -> list[Path]:
+    """What stands for each root while it is worked on: the layer, or its staging folder on the root's file system."""
+    if held.staged:
+        return [staging_folder(root, held.id) for root in held.layer_roots]
+    return [root.upper for root in held.layer_roots]
+
+
+def _names(path: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(path) if _ID.fullmatch(name)]
+    except FileNotFoundError:
+        return []
+
+
+def _write(path: Path, data: Any, *, sync: bool = False) -> None:
+    """Replace a file in one step."""
+    temp = path.with_suffix(".tmp")
+    with open(temp, "w", encoding="utf-8") as file:
+        json.dump(data, file, separators=(",", ":"))
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(temp, path)
