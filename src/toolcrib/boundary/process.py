@@ -30,6 +30,9 @@ _BREATH_SECONDS = 0.0002  # a pipe of 1 MiB takes longer to fill, so the command
 _STDIN_BYTES = 1 << 20  # how much input may wait for a session that does not read
 
 EndedBy = Literal["exit", "timeout", "cancelled", "killed"]
+Wire = Callable[[int, int], object]
+"""`wire(stdout, stdin)` takes over our ends of these two pipes, not blocking and its own to close. It is called in the
+process thread as soon as the command runs; stderr is captured as ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Process:
         limit: int,
         open_spill: OpenSpill | None = None,
         interactive: bool = False,
+        wire: Wire | None = None,
     ) -> None:
         self.result: ProcessResult | None = None
         self.error: BaseException | None = None
@@ -69,6 +73,7 @@ class Process:
         self._limit = limit
         self._open_spill = open_spill
         self._interactive = interactive
+        self._wire = wire
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
@@ -93,6 +98,20 @@ class Process:
     def kill(self, reason: EndedBy = "killed") -> None:
         """End the whole tree; the result follows within REAP_SECONDS."""
         spawner().call(lambda: self._kill(reason))
+
+    def terminate(self) -> None:
+        """Ask the process group to end itself (SIGTERM). Whoever asks waits, and kills what does not."""
+        spawner().call(lambda: self._signal_group(signal.SIGTERM))
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of what was started; None before that."""
+        return None if self._popen is None else self._popen.pid
+
+    def errors(self) -> str:
+        """What the command has printed to stderr so far, its two ends."""
+        with self._lock:
+            return self._captures[1].excerpt().text
 
     def extend(self, seconds: float) -> None:
         """Let it run for that long from now on, and no longer."""
@@ -199,7 +218,7 @@ class Process:
         env = {**spawn.env, MARKER: self._marker}
         pipes = [_pipe(), _pipe()]
         stdin = subprocess.DEVNULL
-        if self._interactive:
+        if self._interactive or self._wire is not None:
             stdin, self._stdin = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         try:
             self._popen = subprocess.Popen(
@@ -226,7 +245,11 @@ class Process:
         if self._timeout is not None:
             self._deadline = self.started + self._timeout
         thread.running.add(self)
+        if self._wire is not None:
+            self._hand_over(self._wire, pipes[0][0])
         for index, (read_end, _) in enumerate(pipes):
+            if index == 0 and self._wire is not None:
+                continue
             os.set_blocking(read_end, False)
             self._streams[read_end] = index
             thread.watch(read_end, self._readable(read_end), self)
@@ -238,6 +261,13 @@ class Process:
         self._watch_exit()
         if self._killing:  # cancelled before it began
             self._kill(self._ended_by)
+
+    def _hand_over(self, wire: Wire, stdout: int) -> None:
+        stdin, self._stdin = self._stdin, None
+        assert stdin is not None
+        for fd in (stdout, stdin):
+            os.set_blocking(fd, False)
+        wire(stdout, stdin)
 
     def _watch_exit(self) -> None:
         popen = self._popen
@@ -340,12 +370,16 @@ class Process:
         if gently and self._spawn.stop is not None:
             self._spawn.stop()
             return
-        if popen.returncode is None:  # not reaped yet, so the number is still theirs
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(popen.pid, signal.SIGKILL)
+        self._signal_group(signal.SIGKILL)
         if self._leader_fd is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(self._leader_fd, signal.SIGKILL)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        popen = self._popen
+        if popen is not None and popen.returncode is None:  # not reaped yet, so the number is still theirs
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(popen.pid, number)
 
     def expire(self, now: float) -> None:
         """Called when the deadline has passed: first of the command, then of its being reaped."""
@@ -450,11 +484,12 @@ def start(
     limit: int = 10_000,
     open_spill: OpenSpill | None = None,
     interactive: bool = False,
+    wire: Wire | None = None,
 ) -> Process:
     """Start a command. Never blocks; a failure to spawn is raised by `wait` and `finished`."""
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
-    process = Process(spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive)
+    process = Process(spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive, wire=wire)
     spawner().call(process.begin)
     return process
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,20 +34,31 @@ class Given:
 class Opening:
     """What `Toolbox.open` returns: await it, or enter it with `async with` or `with`. Nothing happens before that.
 
-    `make` makes a toolbox, or raises; `begin` starts what one on a running loop has besides.
+    `make` makes a toolbox, or raises; `begin` starts what one on a running loop has besides, and waits for its servers.
     """
 
-    def __init__(self, make: Callable[[], Toolbox], begin: Callable[[Toolbox], None]) -> None:
+    def __init__(self, make: Callable[[], Toolbox], begin: Callable[[Toolbox], Awaitable[None]]) -> None:
         self._make, self._begin = make, begin
         self._box: Toolbox | None = None
 
     def now(self) -> Toolbox:
         """Open it here and now, without a loop; the caller closes it."""
-        return self._make()
+        box = self._make()
+        if box.has_new_servers:
+            try:
+                box.run_sync(box.mcp.start())
+            except BaseException:
+                box.close()
+                raise
+        return box
 
     async def _open(self) -> Toolbox:
         box = self._make()
-        self._begin(box)
+        try:
+            await self._begin(box)
+        except BaseException:
+            await box.aclose()
+            raise
         return box
 
     def __await__(self) -> Generator[Any, Any, Toolbox]:

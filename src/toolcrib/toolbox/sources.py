@@ -19,11 +19,18 @@ if TYPE_CHECKING:
     from .toolbox import Toolbox
 
 
-def add_sources(box: Toolbox) -> None:
-    """Register what the configuration adds. Raises ConfigError for an entry that is wrong."""
+def add_sources(box: Toolbox, *, builtin: bool = True) -> None:
+    """Register what the configuration adds. Raises ConfigError for an entry of it that is wrong.
+
+    `builtin`: whether our own tools are there, and `create_tool` with them.
+    """
     settings = box.settings
     if settings.custom_tools:
         _command_tools(box, around_of(box))
+    if builtin:
+        _composed_tools(box)
+    if settings.mcp_servers:
+        _ = box.mcp  # registers what its servers listed last time
 
 
 def around_of(box: Toolbox) -> Around:
@@ -65,6 +72,20 @@ def _command_tools(box: Toolbox, around: Around) -> None:
             entry.env, entry.category, tuple(entry.read),
         )  # fmt: skip
         _add(box, "custom_tools", functools.partial(command_tool, spec, around, box.workspace.root))
+
+
+def _composed_tools(box: Toolbox) -> None:
+    """The stored ones, which come last: they are the model's, and take no name from anybody."""
+    if "create_tool" in box.settings.tools.disabled:
+        box.missing.append(("create_tool", "disabled by tools.disabled"))
+        return
+    from ..sources.composed_store import ComposedStore
+    from ..sources.create_tool import ComposedTools
+
+    store = ComposedStore(box.state.path / "composed_tools.json")
+    tools = ComposedTools(store, box.registry, lambda: {name for name, _ in box.missing})
+    box.registry.register(tools.tool())
+    box.missing += tools.register()
 
 
 def _add(box: Toolbox, name: str, make: Callable[[], Tool]) -> None:

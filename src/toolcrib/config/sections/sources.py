@@ -4,16 +4,49 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from ..tighten import More, Only
 from .base import AnyPath, Json, Seconds, Section
 
 
+class McpTool(Section):
+    """What is set for one tool of a server."""
+
+    spellings = {"tool_timeout": "timeout", "timeout_secs": "timeout"}
+
+    category: str | None = None
+    """What it does to the world: network_read, filesystem_write, …"""
+    timeout: Seconds | None = None
+    max_timeout: Seconds | None = None
+    disabled: bool = False
+
+
+class McpOAuth(Section):
+    """How to log in to a server. Everything is optional: a server that allows it registers us by itself."""
+
+    client_id: str | None = None
+    """The id of a client that was registered beforehand."""
+    client_secret: str | None = None
+    """Its secret; `${secret:NAME}` is a granted one, `${VAR}` a variable."""
+    scopes: str | None = None
+    """Scopes to ask for, separated by spaces. Unset: those the server says it needs."""
+    metadata_url: str | None = None
+    """An https address of a document that describes this client, for servers that know clients by such."""
+    redirect_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """The local port that the browser comes back to. Unset: any that is free."""
+
+
 class McpServer(Section):
-    """An MCP server whose tools become ours: `command` for a local one, `url` for a remote one."""
+    """An MCP server whose tools become ours: `command` for a local one, `url` for a remote one.
+
+    `${VAR}` and `${VAR:-default}` in command, args, env, cwd, url and headers are variables of Toolcrib's environment.
+    """
 
     spellings = {
         "tool_timeout": "timeout",
         "timeout_secs": "timeout",
+        "startup_timeout": "start_timeout",
         "type": "transport",
         "enabled_tools": "tools",
     }
@@ -22,18 +55,47 @@ class McpServer(Section):
     command: str | None = None
     args: list[str] = []
     env: dict[str, str] = {}
+    """Variables for a local server, beside a few harmless ones (PATH, HOME, LANG …)."""
     cwd: str | None = None
+    """Where a local server starts. Unset: the workspace."""
     url: str | None = None
     headers: dict[str, str] = {}
     transport: str | None = None
+    """stdio, http (streamable HTTP) or sse. Unset: stdio with a command, http with a url."""
+    protocol: Literal["auto", "legacy", "2026-07-28"] = "auto"
+    """auto asks for the stateless revision first. legacy is up to 2025-11-25."""
     timeout: Seconds | None = None
+    """Seconds that a call may take without a report of progress. Unset: 30."""
+    max_timeout: Seconds | None = None
+    """Seconds that a call may take in all, however much progress it reports. Unset: 600."""
+    start_timeout: Seconds | None = None
+    """Seconds to connect. Unset: 30."""
     disabled: bool = False
+    required: bool = False
+    """Nothing works without it: a toolbox does not open where it cannot be reached."""
     tools: list[str] | None = None
+    """Names of the tools that count, `*` allowed. Unset: all."""
     disabled_tools: list[str] = []
+    """Names of tools that do not, `*` allowed."""
+    per_tool: dict[str, McpTool] = {}
+    """Settings by the server's own name of a tool."""
+    resources: bool = True
+    """A tool that lists and reads its resources, where it has any."""
+    prompts: bool = True
+    """A tool that lists and fills in its prompts, where it has any."""
+    roots: bool = False
+    """Tell it the workspace's folder, if it asks. Some file servers then use that and not their arguments."""
     trust: Literal["none", "hints"] = "none"
+    """hints: believe what it says of its tools (whether they only read, or destroy) and of its results (labels)."""
     category: str | None = None
+    """The category of all its tools. Unset: shell, which asks; with trust = "hints" what its hints say."""
     sandbox: str | None = None
+    """read-only or workspace-write: the walls of commands around a local server. Unset: none."""
+    guarded: bool = False
+    """Send its requests past the address guard, as those of the web tools."""
+    oauth: McpOAuth = McpOAuth()
     prefix: str | None = None
+    """What its tools' names begin with. Unset: mcp_{server}_."""
 
 
 class CustomTool(Section):

@@ -1,0 +1,74 @@
+"""What servers listed when they were last asked, on disk: a toolbox opens with their tools without starting them.
+
+One file a server in `$XDG_STATE_HOME/toolcrib/mcp/lists`, readable by this user alone. A file that cannot be read
+counts as absent: the server is asked again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from ...record.state import private_folder
+from .listed import Listing, listing_from_json
+
+log = logging.getLogger("toolcrib.mcp")
+
+VERSION = 1
+MAX_BYTES = 64 * 2**20
+
+
+class ListCache:
+    """Listings by the identity of a server (`ServerConfig.identity`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, identity: str) -> Listing | None:
+        """The listing, or None."""
+        path = self._path(identity)
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                return None
+            value: Any = json.loads(path.read_bytes())
+            if not isinstance(value, dict):
+                return None
+            entry = cast("dict[str, Any]", value)
+            return listing_from_json(entry["listing"]) if entry.get("version") == VERSION else None
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            log.warning("%s: this list of tools cannot be read (%s); the server is asked again", path, error)
+            return None
+
+    def write(self, identity: str, name: str, listing: Listing) -> None:
+        """Keep a listing. A failure is logged: it costs time, nothing else."""
+        entry = {"version": VERSION, "name": name, "when": time.time(), "listing": listing.to_json()}
+        try:
+            private_folder(self._folder.parent)
+            private_folder(self._folder)
+            fd, temp = tempfile.mkstemp(dir=self._folder, prefix=".list-")  # mkstemp makes it 0600
+            try:
+                with os.fdopen(fd, "w", encoding="utf-8") as out:
+                    json.dump(entry, out)
+                os.replace(temp, self._path(identity))
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temp)
+                raise
+        except Exception as error:
+            log.warning("the tools of MCP server %s could not be kept: %s", name, error)
+
+    def forget(self, identity: str) -> None:
+        """Drop a listing."""
+        with contextlib.suppress(OSError):
+            self._path(identity).unlink()
+
+    def _path(self, identity: str) -> Path:
+        return self._folder / f"{identity[:32]}.json"

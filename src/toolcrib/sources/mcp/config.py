@@ -1,0 +1,135 @@
+"""What is set for one server: how it is reached, which of its tools count, and what is believed of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ...core.empty import EMPTY
+from ...core.errors import ConfigError
+from .expand import expand
+
+Transport = Literal["stdio", "http", "sse"]
+Protocol = Literal["auto", "legacy", "2026-07-28"]
+Trust = Literal["none", "hints"]
+
+TIMEOUT, MAX_TIMEOUT, START_TIMEOUT = 30.0, 600.0, 30.0
+"""Seconds: for a call without news, for a call in all however much it reports progress, and for connecting."""
+
+TRANSPORTS: Mapping[str, Transport] = {
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamable_http": "http",
+    "streamablehttp": "http",
+    "sse": "sse",
+    "http_sse": "sse",
+    "http-sse": "sse",
+}
+"""What people write for a transport."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolConfig:
+    """What is set for one tool of a server, beside what is set for all of them."""
+
+    category: str | None = None
+    timeout: float | None = None
+    max_timeout: float | None = None
+    disabled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """One server. `command` or `url` is set, not both.
+
+    `tools` are names or patterns (`read_*`) of those that count, None for all; `disabled_tools` of those that do not.
+    `trust` "hints" believes what the server says of its tools and results. `prefix` None is `mcp_{name}_`.
+    `sandbox` is the profile of the walls around a local server; None for none.
+    """
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = EMPTY
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = EMPTY
+    transport: Transport = "stdio"
+    protocol: Protocol = "auto"
+    timeout: float = TIMEOUT
+    max_timeout: float = MAX_TIMEOUT
+    start_timeout: float = START_TIMEOUT
+    disabled: bool = False
+    required: bool = False
+    tools: tuple[str, ...] | None = None
+    disabled_tools: tuple[str, ...] = ()
+    per_tool: Mapping[str, ToolConfig] = field(default_factory=dict[str, ToolConfig])
+    resources: bool = True
+    prompts: bool = True
+    roots: bool = False
+    trust: Trust = "none"
+    category: str | None = None
+    sandbox: str | None = None
+    guarded: bool = False
+    oauth: OAuthConfig | None = None
+    prefix: str | None = None
+    fault: str | None = None
+    """What is wrong with the settings, found before the server was tried; then it is not."""
+
+    @property
+    def where(self) -> str:
+        """What a person calls it: the command line, or the address without what stands behind it."""
+        if self.url is not None:
+            return self.url.partition("?")[0]
+        return " ".join((self.command or "", *self.args))[:200]
+
+    def of_tool(self, tool: str) -> ToolConfig:
+        """What is set for one tool; the empty settings where nothing is."""
+        return self.per_tool.get(tool) or _NOTHING
+
+    def identity(self, cwd: str) -> str:
+        """A hash of what decides which tools there are. Values of variables and headers are left out."""
+        if self.url is not None:
+            told = ["url", self.url, sorted(self.headers)]
+        else:
+            told = ["stdio", self.command, list(self.args), sorted(self.env), self.cwd or cwd]
+        text = json.dumps([self.name, told, self.sandbox, self.roots], ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def expanded(self, environ: Mapping[str, str]) -> ServerConfig:
+        """The same with `${VAR}` replaced; what is not set becomes the `fault`."""
+
+        def one(text: str, key: str) -> str:
+            return expand(text, environ, f"mcp_servers.{self.name}.{key}")
+
+        try:
+            return replace(
+                self,
+                command=None if self.command is None else one(self.command, "command"),
+                args=tuple(one(arg, "args") for arg in self.args),
+                env={key: one(value, f"env.{key}") for key, value in self.env.items()},
+                cwd=None if self.cwd is None else one(self.cwd, "cwd"),
+                url=None if self.url is None else one(self.url, "url"),
+                headers={key: one(value, f"headers.{key}") for key, value in self.headers.items()},
+            )
+        except ConfigError as error:
+            return replace(self, fault=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthConfig:
+    """How to log in. `client_id` and `client_secret` are of a client registered beforehand; without them the server
+    registers one. `metadata_url` is an https URL that describes this client (client-id metadata), where it has one."""
+
+    client_id: str | None = None
+    client_secret: str | None = None
+    scopes: str | None = None
+    metadata_url: str | None = None
+    redirect_port: int | None = None
+
+
+_NOTHING = ToolConfig()

@@ -1,0 +1,166 @@
+"""How a server's settings become a connection: the command or address, its environment, who answers its questions.
+
+Imported when the first server is needed: this is what loads the SDK.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import mcp_types
+
+from ...boundary.environment import command_environment
+from ...boundary.sandbox import NoSandbox
+from ...boundary.spawn import Spawn
+from ...core.errors import ToolError
+from . import questions
+from .calling import Calls
+from .config import ServerConfig
+from .connection import Link, Transport
+from .stdio import StdioTransport
+
+if TYPE_CHECKING:
+    from mcp.client import ClientRequestContext
+
+    from .host import Host
+    from .server import Server
+
+__all__ = ["Calls", "prepare"]
+
+_REFUSED = "There is no model here that could write this: sampling is refused."
+
+
+async def prepare(server: Server, host: Host) -> tuple[Transport, Link]:
+    """A transport and a connection that is not open yet. Raises ToolError or ConfigError for what is not there."""
+    config = server.config
+    callbacks = _Callbacks(server, host)
+    if config.url is None:
+        values = await asyncio.to_thread(_resolved, config.env, config, host)
+        transport: Any = StdioTransport(lambda: _spawn(config, values, host))
+    else:
+        transport = await _http(server, host, callbacks)
+    link = Link(config.name, transport, callbacks, _mode(server))
+    callbacks.link = link
+    return transport, link
+
+
+def _mode(server: Server) -> str:
+    """How to negotiate. A server that was of the handshake era last time is not asked for the later one first."""
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+    known = server.listing.protocol if server.listing is not None else None
+    if server.config.protocol == "auto" and known in HANDSHAKE_PROTOCOL_VERSIONS:
+        return "legacy"
+    return server.config.protocol
+
+
+def _resolved(values: Mapping[str, str], config: ServerConfig, host: Host) -> dict[str, str]:
+    """The values with granted secrets in them; the redactor learns those that look like secrets."""
+    found = {key: host.resolve(value, f"mcp:{config.name}") for key, value in values.items()}
+    for key, value in found.items():
+        host.learn(key, value)
+    return found
+
+
+def _spawn(config: ServerConfig, values: Mapping[str, str], host: Host) -> Spawn:
+    """What to start: in the workspace, with an environment of its own, in walls if it is to be."""
+    asker = f"mcp:{config.name}"
+    args = [host.resolve(arg, asker) for arg in config.args]
+    env = server_environment(host.environ, values)
+    cwd = Path(os.path.abspath(host.workspace / os.path.expanduser(config.cwd or "")))
+    if not cwd.is_dir():
+        raise ToolError(f"its working directory {cwd} is not there (mcp_servers.{config.name}.cwd)")
+    command = os.path.expanduser(config.command or "")
+    found = shutil.which(command, path=env["PATH"]) if os.sep not in command else str(cwd / command)
+    if found is None:
+        raise ToolError(f"there is no program {command!r} on its PATH ({env['PATH']})")
+    walls = NoSandbox() if config.sandbox is None else host.walls(config.sandbox)
+    return walls.wrap([found, *args], cwd=cwd, env=env, timeout=None)
+
+
+def server_environment(host: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """A short list of harmless variables, and what is set for the server. Our own virtual environment is taken out:
+    a server that was installed for another version of the SDK breaks in it."""
+    env = command_environment((), host)
+    env.pop("VIRTUAL_ENV", None)
+    if sys.prefix != sys.base_prefix:
+        own = os.path.realpath(os.path.join(sys.prefix, "Scripts" if os.name == "nt" else "bin"))
+        parts = [part for part in env["PATH"].split(os.pathsep) if os.path.realpath(part) != own]
+        env["PATH"] = os.pathsep.join(parts)
+    env.update(values)
+    return env
+
+
+async def _http(server: Server, host: Host, callbacks: _Callbacks) -> Transport:
+    from .http import HttpTransport
+
+    config = server.config
+    asker = f"mcp:{config.name}"
+    url = await asyncio.to_thread(host.resolve, config.url or "", asker)
+    headers = await asyncio.to_thread(_resolved, config.headers, config, host)
+    guard = host.guard() if config.guarded and host.guard is not None else None
+    auth = None
+    if "authorization" not in {name.lower() for name in headers}:
+        from .oauth import provider
+
+        auth = provider(config, url, host)
+    return HttpTransport(
+        url, headers=headers, auth=auth, guard=guard, legacy=config.transport == "sse",
+        session_lost=callbacks.session_lost,
+    )  # fmt: skip
+
+
+class _Callbacks:
+    """What a server may ask of us, and what it tells."""
+
+    def __init__(self, server: Server, host: Host) -> None:
+        self._server, self._host = server, host
+        self.link: Link | None = None
+        self.sampling = self._sample if host.sampler is not None else None
+        self.roots = self._roots if server.config.roots else None
+
+    def changed(self) -> None:
+        self._server.heard_change()
+
+    def session_lost(self) -> None:
+        if self.link is not None:
+            self.link.lost = True
+
+    async def elicitation(
+        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        mine = self._server.asked()
+        if mine is None:
+            return mcp_types.ElicitResult(action="cancel")
+        mine.patience.ask()
+        try:
+            form = _form(mine.ctx.metadata.get("mcp"))
+            return await questions.answer(params, self._server.name, mine.ctx.ask, form)
+        finally:
+            mine.patience.answered()
+
+    async def _sample(self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams) -> Any:
+        sampler = self._host.sampler
+        if sampler is None:
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=_REFUSED)
+        try:
+            return await sampler(params)
+        except ToolError as error:
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=str(error))
+
+    async def _roots(self, context: ClientRequestContext) -> mcp_types.ListRootsResult:
+        root: Any = self._host.workspace.as_uri()
+        return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root, name="workspace")])
+
+
+def _form(peer: Any) -> questions.Form | None:
+    """A door that shows whole forms, where the call came in by one (an MCP client that can)."""
+    can: Any = getattr(peer, "can", None)
+    elicit: Any = getattr(peer, "elicit", None)
+    return elicit if can is not None and elicit is not None and can("elicitation") else None

@@ -1,0 +1,248 @@
+"""One life of a connection to a server, in a task of its own.
+
+The SDK's client holds cancel scopes that must be left in the task that entered them; torn down in another one they
+take the whole process along. So one task enters the client, waits, and leaves it; calls come from anywhere on its loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import anyio
+from mcp.client import Client
+from mcp_types import (
+    Implementation,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ... import __version__
+from ...core.errors import ToolError
+
+if TYPE_CHECKING:
+    from mcp.client.session import ElicitationFnT, IncomingMessage, ListRootsFnT, SamplingFnT
+
+log = logging.getLogger("toolcrib.mcp")
+
+CLOSE_SECONDS = 12.0
+"""How long the end of a connection may take before its process is killed and its task left: more than a server that
+has to be told twice needs."""
+RELISTEN_SECONDS = 5.0
+_CHANGES = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
+
+
+class Transport(Protocol):
+    """How messages come and go: an async context manager that gives the SDK its two streams."""
+
+    async def __aenter__(self) -> Any: ...
+    async def __aexit__(self, kind: Any, error: Any, trace: Any, /) -> Any: ...
+    def kill(self) -> None:
+        """End what belongs to it at once; from any thread."""
+        ...
+
+    def account(self) -> str:
+        """What is known of why it failed, for a person: "" where that is nothing."""
+        ...
+
+
+class Callbacks(Protocol):
+    """Who answers what a server asks, and hears what it tells."""
+
+    @property
+    def elicitation(self) -> ElicitationFnT: ...
+    @property
+    def sampling(self) -> SamplingFnT | None: ...
+    @property
+    def roots(self) -> ListRootsFnT | None: ...
+    def changed(self) -> None:
+        """What the server lists has changed."""
+        ...
+
+
+class Link:
+    """A connection while it lives. Make it, `open` it, use `client`, `close` it; it is never opened again."""
+
+    def __init__(self, name: str, transport: Transport, callbacks: Callbacks, mode: str) -> None:
+        self.name, self.transport = name, transport
+        self.loop = asyncio.get_running_loop()
+        self.error: BaseException | None = None
+        self.lost = False
+        """The server has forgotten the session, or its stream ended: nothing more will come."""
+        self._callbacks, self._mode = callbacks, mode
+        self._client: Client | None = None
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[None] = self.loop.create_future()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether a call may be tried."""
+        return self._client is not None and not self.lost
+
+    @property
+    def client(self) -> Client:
+        """The SDK's client. Raises ToolError once the connection is over."""
+        if self._client is None:
+            raise ToolError(f"the connection to MCP server {self.name} is closed")
+        return self._client
+
+    @property
+    def modern(self) -> bool:
+        """Whether the stateless revision was negotiated."""
+        return self._client is not None and self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    async def open(self, seconds: float) -> None:
+        """Connect and negotiate. Raises whatever was in the way, TimeoutError after `seconds`; nothing is left then."""
+        # an empty context: what a server asks later is not of the call that happened to connect
+        self._task = self.loop.create_task(
+            self._live(), name=f"toolcrib-mcp-{self.name}", context=contextvars.Context()
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._ready)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End it, in its own task. Returns when everything is gone, or CLOSE_SECONDS are over."""
+        self._closing.set()
+        task = self._task
+        if task is None or task.done():
+            return
+        if not self._ready.done() or self._ready.cancelled():
+            task.cancel()
+        try:
+            await asyncio.wait({task}, timeout=CLOSE_SECONDS)
+        finally:
+            if not task.done():
+                self.transport.kill()
+                task.cancel()
+
+    def kill(self) -> None:
+        """End what belongs to it at once, without waiting; from any thread."""
+        self.lost = True
+        self.transport.kill()
+        with contextlib.suppress(RuntimeError):  # its loop is closed, and with it the task
+            self.loop.call_soon_threadsafe(self._closing.set)
+
+    async def _live(self) -> None:
+        callbacks = self._callbacks
+        try:
+            async with Client(
+                _Watched(self.transport, self._ended),
+                mode=self._mode,
+                cache=None,
+                client_info=Implementation(name="toolcrib", version=__version__),
+                elicitation_callback=callbacks.elicitation,
+                sampling_callback=callbacks.sampling,
+                list_roots_callback=callbacks.roots,
+                message_handler=self._heard,
+            ) as client:
+                self._client = client
+                if not self._ready.done():
+                    self._ready.set_result(None)
+                listening = self.loop.create_task(self._listen(client))
+                try:
+                    await self._closing.wait()
+                finally:
+                    self._client = None
+                    listening.cancel()
+                    await asyncio.wait({listening}, timeout=1)
+        except (
+            BaseException
+        ) as error:  # groups of the SDK's tasks, the end of the loop: this task must not let go of any
+            self.error = error
+            log.debug("the connection to MCP server %s ended", self.name, exc_info=True)
+        finally:
+            self._client, self.lost = None, True
+            if not self._ready.done():
+                self._ready.set_exception(_plain(self.error))
+                self._ready.exception()  # whoever opened it may have gone
+
+    def _ended(self) -> None:
+        self.lost = True
+        self._closing.set()
+
+    async def _heard(self, message: IncomingMessage) -> None:
+        if isinstance(message, _CHANGES):
+            self._callbacks.changed()
+
+    async def _listen(self, client: Client) -> None:
+        """In 2026-07-28 changes are told to those who ask for them."""
+        capabilities = client.server_capabilities
+        if not self.modern or capabilities.tools is None or not capabilities.tools.list_changed:
+            return
+        while True:
+            try:
+                async with client.listen(tools_list_changed=True) as events:
+                    async for _ in events:
+                        self._callbacks.changed()
+            except Exception as error:
+                log.debug("MCP server %s tells no changes: %s", self.name, error)
+            await asyncio.sleep(RELISTEN_SECONDS)
+            self._callbacks.changed()  # what was missed meanwhile
+
+
+def _plain(error: BaseException | None) -> BaseException:
+    """The first error of a group that is no group; a word for a cancellation, which a future cannot hold."""
+    while isinstance(error, BaseExceptionGroup):
+        parts = cast("tuple[BaseException, ...]", error.exceptions)  # pyright: ignore[reportUnknownMemberType]
+        error = next((each for each in parts if not isinstance(each, asyncio.CancelledError)), parts[0])
+    if error is None or isinstance(error, asyncio.CancelledError | KeyboardInterrupt | SystemExit):
+        return ToolError("the connection was ended before it was ready")
+    return error
+
+
+class _Watched:
+    """A transport that says when its incoming stream ends."""
+
+    def __init__(self, inner: Transport, ended: Callable[[], None]) -> None:
+        self._inner, self._ended = inner, ended
+
+    async def __aenter__(self) -> Any:
+        incoming, outgoing = await self._inner.__aenter__()
+        return _Incoming(incoming, self._ended), outgoing
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        return await self._inner.__aexit__(kind, error, trace)
+
+
+class _Incoming:
+    """The SDK's stream of incoming messages; `last_context` and all else are the inner one's."""
+
+    def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
+        self._inner, self._told = inner, ended
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def receive(self) -> Any:
+        try:
+            return await self._inner.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
+            self._told()
+            raise
+
+    def __aiter__(self) -> _Incoming:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> _Incoming:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        return await self._inner.__aexit__(kind, error, trace)

@@ -1,0 +1,40 @@
+"""What servers need of the toolbox around them, handed in as plain callables."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .cache import ListCache
+
+if TYPE_CHECKING:
+    from ...boundary.network.guard import Guard
+    from ...boundary.sandbox.spec import Sandbox
+
+Sampler = Callable[[Any], Awaitable[Any]]
+"""`await sampler(params)` lets a model of ours write what a server asks for (`CreateMessageRequestParams`), and gives
+the `CreateMessageResult`."""
+
+
+def _no_walls(profile: str) -> Sandbox:
+    raise NotImplementedError(profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """`environ` is where the few harmless variables of local servers come from; `resolve(text, asker)` puts granted
+    secrets in; `walls(profile)` gives the sandbox for a server that is to stand in one; `learn(name, value)` tells the
+    redactor a secret. `interactive` says whether a login may open a browser."""
+
+    workspace: Path
+    cache: ListCache
+    tokens: Path
+    environ: Mapping[str, str]
+    resolve: Callable[[str, str], str] = lambda text, asker: text
+    walls: Callable[[str], Sandbox] = _no_walls
+    guard: Callable[[], Guard] | None = None
+    learn: Callable[[str, str], None] = lambda name, value: None
+    sampler: Sampler | None = None
+    interactive: bool = field(default=False)

@@ -1,0 +1,122 @@
+"""MCP over HTTP: streamable HTTP and the older server-sent events, through a client of ours.
+
+Settings of a person name the address, so it is dialled as it is; `guarded` sends it past the address guard like the
+web tools' requests. Redirects are the SDK's affair: it follows none that leaves the server's origin.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from ...core.bound import safe
+
+if TYPE_CHECKING:
+    from ...boundary.network.guard import Guard
+
+CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
+"""A stream may be silent for as long as the longest call."""
+MAX_EVENT = 64 * 2**20
+MAX_ACCOUNT = 300
+_SESSION = "mcp-session-id"
+
+
+class HttpTransport:
+    """One connection to a server by HTTP. `legacy` speaks server-sent events."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        auth: httpx2.Auth | None,
+        guard: Guard | None,
+        legacy: bool,
+        session_lost: Callable[[], None],
+    ) -> None:
+        self._url, self._headers, self._auth, self._guard, self._legacy = url, dict(headers), auth, guard, legacy
+        self._session_lost = session_lost
+        self._stack = contextlib.AsyncExitStack()
+        self._last = ""
+
+    def account(self) -> str:
+        """What the server last answered, where that was an error."""
+        return self._last
+
+    def kill(self) -> None:
+        """Nothing of it is a process."""
+
+    async def __aenter__(self) -> Any:
+        async with contextlib.AsyncExitStack() as stack:
+            if self._legacy:
+                streams = await stack.enter_async_context(
+                    sse_client(
+                        self._url, timeout=CONNECT_SECONDS, sse_read_timeout=READ_SECONDS,
+                        httpx_client_factory=self._client,
+                    )
+                )  # fmt: skip
+            else:
+                client = await stack.enter_async_context(self._client())
+                streams = await stack.enter_async_context(
+                    streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_EVENT)
+                )
+            self._stack = stack.pop_all()
+        return streams
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> Any:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    def _client(
+        self,
+        headers: dict[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        timeout = timeout or httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS)
+        more: dict[str, Any] = {}
+        if self._guard is not None:
+            from ...boundary.network.dial import GuardedTransport
+
+            more = {"transport": _Remembering(GuardedTransport(self._guard), self._failed), "trust_env": False}
+        else:
+            more = {"transport": _Remembering(httpx2.AsyncHTTPTransport(), self._failed)}
+        return httpx2.AsyncClient(
+            headers={**self._headers, **(headers or {})},
+            timeout=timeout,
+            auth=self._auth or auth,
+            event_hooks={"response": [self._answered]},
+            **more,
+        )
+
+    def _failed(self, error: Exception) -> None:
+        self._last = safe(f"{type(error).__name__}: {error}")[:MAX_ACCOUNT]
+
+    async def _answered(self, response: httpx2.Response) -> None:
+        if response.status_code < 400:
+            self._last = ""
+            return
+        self._last = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+        if response.status_code == 404 and _SESSION in response.request.headers:
+            self._session_lost()
+
+
+class _Remembering(httpx2.AsyncBaseTransport):
+    """Tells why a request did not get through: the SDK keeps that to itself."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, failed: Callable[[Exception], None]) -> None:
+        self._inner, self._told = inner, failed
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await self._inner.handle_async_request(request)
+        except Exception as error:
+            self._told(error)
+            raise
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

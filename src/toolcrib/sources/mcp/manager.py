@@ -1,0 +1,197 @@
+"""All servers of a toolbox, as `box.mcp`: their tools in its registry, and what can be done with them.
+
+A toolbox opens with the tools that were listed last time, and starts no server for that. Servers that nobody has asked
+yet are connected all at once; one that fails has no tools, and its error stands in `servers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...core.errors import ConfigError, ToolConflictError, ToolcribError
+from .config import ServerConfig
+from .host import Host
+from .listed import ListedTool, Listing
+from .names import free_name, tool_name
+from .server import McpFailure, Server, ServerStatus, check_category
+from .settings import server_config
+from .tool import McpTool
+
+if TYPE_CHECKING:
+    from ...core.registry import ToolRegistry
+    from ...core.tool import Tool
+
+log = logging.getLogger("toolcrib.mcp")
+
+CLOSE_SECONDS = 15.0
+
+
+class McpServers:
+    """The servers of one toolbox. `configs` are in the order in which names are given out."""
+
+    def __init__(self, configs: Iterable[ServerConfig], host: Host, registry: ToolRegistry) -> None:
+        self._host, self._registry = host, registry
+        self._servers: dict[str, Server] = {}
+        self._names: dict[tuple[str, str], str] = {}
+        self._shown: dict[str, dict[str, Tool]] = {}
+        self._closed = False
+        for config in configs:
+            self._add(config)
+
+    def _add(self, config: ServerConfig) -> Server:
+        check_category(config)
+        server = Server(config.expanded(self._host.environ), self._host, self._took)
+        self._servers[config.name] = server
+        if server.listing is not None and not config.disabled:
+            self._took(server, server.listing)
+        return server
+
+    # --- what people call
+
+    @property
+    def servers(self) -> dict[str, ServerStatus]:
+        """How each server stands, by name."""
+        return {name: server.status(len(self._shown.get(name, ()))) for name, server in self._servers.items()}
+
+    async def connect(self, name: str, config: Mapping[str, Any] | ServerConfig | None = None) -> ServerStatus:
+        """Connect a server now, and list its tools: one of the configuration, or a new one by its settings.
+
+        Raises ConfigError for wrong settings or a name that is taken, and McpFailure where it cannot be reached.
+        """
+        if config is None:
+            server = self._require(name)
+        else:
+            if name in self._servers:
+                raise ConfigError(f"there is an MCP server {name!r} already; disconnect it first")
+            made = config if isinstance(config, ServerConfig) else server_config(name, config)
+            server = self._add(made)
+        await server.refresh()
+        return self.servers[name]
+
+    async def disconnect(self, name: str) -> None:
+        """End a server's connection and take its tools away."""
+        server = self._require(name)
+        del self._servers[name]
+        for tool in self._shown.pop(name, {}).values():
+            self._registry.unregister(tool.name)
+        await server.aclose()
+
+    async def reload(self, name: str | None = None) -> dict[str, ServerStatus]:
+        """Ask one server, or all, what it has now; those that are not connected are. Failures stand in the answer."""
+        servers = [self._require(name)] if name is not None else self._enabled()
+        await asyncio.gather(*(self._try(server) for server in servers))
+        found = self.servers
+        return {server.name: found[server.name] for server in servers}
+
+    def tools(self, name: str) -> list[Tool]:
+        """The tools of one server that are in the registry."""
+        self._require(name)
+        return list(self._shown.get(name, {}).values())
+
+    # --- with the toolbox
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there are servers that must be asked before their tools can be known."""
+        return any(server.listing is None or server.config.required for server in self._enabled())
+
+    async def start(self) -> None:
+        """Connect those that nobody has asked yet, all at once. Raises McpFailure where a required one fails."""
+        new = [server for server in self._enabled() if server.listing is None or server.config.required]
+        errors = await asyncio.gather(*(self._try(server) for server in new))
+        for server, error in zip(new, errors, strict=True):
+            if error is not None and server.config.required:
+                raise McpFailure(f"{error} (mcp_servers.{server.name}.required is set)")
+
+    async def aclose(self) -> None:
+        """End all connections, at once."""
+        self._closed = True
+        await asyncio.gather(*(server.aclose() for server in self._servers.values()), return_exceptions=True)
+
+    def close(self) -> None:
+        """`aclose` for callers outside the loop of the servers."""
+        import threading
+
+        self._closed = True
+        threads = [
+            threading.Thread(target=server.close, args=(CLOSE_SECONDS,), daemon=True, name="toolcrib-mcp-close")
+            for server in self._servers.values()
+            if server.busy
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(CLOSE_SECONDS + 1)
+
+    def _enabled(self) -> list[Server]:
+        return [server for server in self._servers.values() if not server.config.disabled]
+
+    def _require(self, name: str) -> Server:
+        server = self._servers.get(name)
+        if server is None:
+            known = ", ".join(self._servers) or "none"
+            raise ConfigError(f"there is no MCP server {name!r}; configured: {known}")
+        return server
+
+    async def _try(self, server: Server) -> McpFailure | None:
+        try:
+            await server.refresh()
+        except McpFailure as error:
+            log.warning("%s", error)
+            return error
+        return None
+
+    # --- the registry
+
+    def _took(self, server: Server, listing: Listing) -> None:
+        """A server's tools are these now: those that are new, changed or gone change the registry."""
+        if self._closed or self._servers.get(server.name) is not server:
+            return
+        shown = self._shown.setdefault(server.name, {})
+        wanted = {tool.name: tool for tool in self._wanted(server.config, listing)}
+        for name in [name for name, tool in shown.items() if getattr(tool, "listed", None) != wanted.get(name)]:
+            self._registry.unregister(shown.pop(name).name)
+        for name, listed in wanted.items():
+            if name not in shown:
+                self._show(server, listed)
+
+    def _wanted(self, config: ServerConfig, listing: Listing) -> list[ListedTool]:
+        def chosen(name: str) -> bool:
+            own = tool_name(config.name, name, config.prefix)
+            spelled = (name, own)
+            if config.tools is not None and not _any(config.tools, spelled):
+                return False
+            return not _any(config.disabled_tools, spelled) and not config.of_tool(name).disabled
+
+        return [tool for tool in listing.tools if chosen(tool.name)]
+
+    def _show(self, server: Server, listed: ListedTool) -> None:
+        config = server.config
+        key = (config.name, listed.name)
+        name = self._names.get(key)
+        if name is None or self._registry.has(name):
+            plain = tool_name(config.name, listed.name, config.prefix)
+            name = self._names[key] = free_name(plain, self._registry.has)
+            if name != plain:
+                log.warning(
+                    "MCP server %s: its tool %r is %s here, because %s is taken",
+                    config.name,
+                    listed.name[:80],
+                    name,
+                    plain,
+                )
+        tool = McpTool(name, listed, config, server.call)
+        try:
+            self._registry.register(tool)
+        except (ToolConflictError, ToolcribError) as error:
+            log.warning("MCP server %s: its tool %r is left out: %s", config.name, listed.name[:80], error)
+            return
+        self._shown[config.name][listed.name] = tool
+
+
+def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)

@@ -1,0 +1,72 @@
+"""How long one call to a server is waited for: so long without news, so long in all; a person's time does not count."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+
+class OutOfPatience(Exception):
+    """The time is over. `news` says whether progress was reported meanwhile."""
+
+    def __init__(self, seconds: float, news: bool) -> None:
+        super().__init__(seconds)
+        self.seconds, self.news = seconds, news
+
+
+class Patience:
+    """`async with Patience(idle, most) as patience`, in seconds: news extend the time, up to the most."""
+
+    def __init__(self, idle: float, most: float) -> None:
+        self._idle, self._most = idle, max(idle, most)
+        self._timeout = asyncio.timeout(None)
+        self._news = False
+        self._asking = 0
+        self._asked_at = 0.0
+
+    async def __aenter__(self) -> Patience:
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + self._most
+        await self._timeout.__aenter__()
+        self._extend()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise OutOfPatience(self._most if self._loop.time() >= self._end else self._idle, self._news) from None
+        if self._timeout.expired():
+            raise OutOfPatience(self._idle, self._news)
+
+    def news(self) -> None:
+        """Progress was reported."""
+        self._news = True
+        self._extend()
+
+    def ask(self) -> None:
+        """A person is asked: the clock stands still. Calls of this nest."""
+        self._asking += 1
+        if self._asking == 1:
+            self._asked_at = self._loop.time()
+            self._reschedule(None)
+
+    def answered(self) -> None:
+        """They have answered."""
+        self._asking -= 1
+        if self._asking == 0:
+            self._end += self._loop.time() - self._asked_at
+            self._extend()
+
+    def _extend(self) -> None:
+        if not self._asking:
+            self._reschedule(min(self._loop.time() + self._idle, self._end))
+
+    def _reschedule(self, when: float | None) -> None:
+        if not self._timeout.expired():
+            try:
+                self._timeout.reschedule(when)
+            except RuntimeError:  # over already
+                pass

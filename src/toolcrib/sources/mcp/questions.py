@@ -1,0 +1,122 @@
+"""What a server asks of a person while one of its tools runs, put through the call's own door (`ToolContext.ask`).
+
+A form is asked field by field; each answer is read as its field's schema wants it. Who cannot be asked has not agreed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
+
+import mcp_types
+
+from ...core.bound import safe
+from ...core.context import Ask
+from ...core.errors import ToolError
+from ...core.schema import compile_schema
+
+ACCEPT, DECLINE, SKIP = "accept", "decline", "(leave out)"
+MAX_MESSAGE = 2_000
+TRIES = 3
+
+Form = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+"""A door that shows whole forms: `await form(message, schema)` gives something with `action` and `content`."""
+
+
+async def answer(
+    params: mcp_types.ElicitRequestParams, server: str, ask: Ask | None, form: Form | None = None
+) -> mcp_types.ElicitResult:
+    """Ask the person. `cancel` where there is nobody, `decline` where they said no."""
+    message = f"The MCP server {server} asks: {safe(params.message)[:MAX_MESSAGE]}"
+    try:
+        if isinstance(params, mcp_types.ElicitRequestURLParams):
+            return await _visit(params, message, ask)
+        schema = params.requested_schema
+        if form is not None:
+            given = await form(message, schema)
+            content = dict(given.content) if given.action == ACCEPT else None
+            return mcp_types.ElicitResult(action=given.action, content=content)
+        return await _fields(schema, message, ask)
+    except ToolError:  # they went away without a word
+        return mcp_types.ElicitResult(action="cancel")
+
+
+async def _visit(params: mcp_types.ElicitRequestURLParams, message: str, ask: Ask | None) -> mcp_types.ElicitResult:
+    if ask is None:
+        return mcp_types.ElicitResult(action="cancel")
+    text = f"{message}\nIt wants you to open {safe(str(params.url))[:MAX_MESSAGE]}\nOpen it yourself if you trust it."
+    said = await ask(text, (ACCEPT, DECLINE))
+    return mcp_types.ElicitResult(action=ACCEPT if said == ACCEPT else DECLINE)
+
+
+async def _fields(schema: Mapping[str, Any], message: str, ask: Ask | None) -> mcp_types.ElicitResult:
+    if ask is None:
+        return mcp_types.ElicitResult(action="cancel")
+    properties = cast("Mapping[str, Mapping[str, Any]]", schema.get("properties") or {})
+    required = cast("Sequence[str]", schema.get("required") or ())
+    said = await ask(f"{message}\nFields: {', '.join(map(safe, properties)) or 'none'}. Answer it?", (ACCEPT, DECLINE))
+    if said != ACCEPT:
+        return mcp_types.ElicitResult(action="decline")
+    content: dict[str, Any] = {}
+    for name, field in properties.items():
+        value = await _field(name, field, name in required, ask)
+        if value is not None:
+            content[name] = value
+    return mcp_types.ElicitResult(action="accept", content=content)
+
+
+async def _field(name: str, field: Mapping[str, Any], required: bool, ask: Ask) -> Any:
+    """One field's value; None where it is left out. Raises ToolError where no answer fits."""
+    check = compile_schema(dict(field), name)
+    options = _options(field)
+    default = field.get("default")
+    label = safe(str(field.get("title") or name))
+    described = f": {safe(str(field['description']))[:MAX_MESSAGE]}" if field.get("description") else ""
+    hint = f" [{json.dumps(default, ensure_ascii=False)}]" if default is not None else ""
+    empty = () if required or not options else (SKIP,)
+    question = f"{label}{described}{hint}"
+    for _ in range(TRIES):
+        said = (await ask(question, (*options, *empty))).strip()
+        if said == SKIP or (not said and not required and default is None):
+            return None
+        value = default if not said and default is not None else _read(said, field)
+        if check.is_valid(value):
+            return value
+        question = f"{label}{described}{hint}\n{said[:100]!r} does not fit; it should be {_wanted(field)}"
+    raise ToolError(f"no answer to {name!r} fits")
+
+
+def _read(text: str, field: Mapping[str, Any]) -> Any:
+    kind = field.get("type")
+    if kind == "boolean":
+        return {"yes": True, "true": True, "no": False, "false": False}.get(text.lower(), text)
+    if kind in ("integer", "number"):
+        try:
+            return int(text) if kind == "integer" else float(text)
+        except ValueError:
+            return text
+    if kind == "array":
+        try:
+            found: Any = json.loads(text)
+        except ValueError:
+            return [part.strip() for part in text.split(",") if part.strip()]
+        return cast("list[Any]", found) if isinstance(found, list) else [text]
+    return text
+
+
+def _options(field: Mapping[str, Any]) -> tuple[str, ...]:
+    """The answers to choose from, where it is a choice of one."""
+    if field.get("type") == "boolean":
+        return ("yes", "no")
+    if isinstance(field.get("enum"), list):
+        return tuple(str(each) for each in cast("list[Any]", field["enum"]))
+    if isinstance(field.get("oneOf"), list):
+        choices = cast("list[Mapping[str, Any]]", field["oneOf"])
+        return tuple(str(each["const"]) for each in choices if "const" in each)
+    return ()
+
+
+def _wanted(field: Mapping[str, Any]) -> str:
+    limits = {key: value for key, value in field.items() if key not in ("title", "description", "default")}
+    return json.dumps(limits, ensure_ascii=False)[:300]

@@ -1,0 +1,246 @@
+"""MCP over the stdin and stdout of a process of ours: its own process group, and nothing of it is left behind.
+
+The process is started by `boundary.process`, so that it can stand inside a sandbox; its stderr is kept, bounded. The
+SDK gets the two ends of memory streams, as from its own transports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types
+from mcp.shared.message import SessionMessage
+
+from ...boundary.process import REAP_SECONDS, Process, start
+from ...core.bound import safe
+from ...core.errors import ToolError
+from .lines import Lines, LineTooLong
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ...boundary.spawn import Spawn
+
+MAX_LINE = 64 * 2**20
+"""A longer message ends the connection, in bytes."""
+CHUNK = 2**18
+STDERR_CHARACTERS = 8_000
+TAIL_LINES, TAIL_CHARACTERS = 8, 1_000
+RUBBISH_LINES, RUBBISH_CHARACTERS = 5, 200
+CLOSE_SECONDS, TERMINATE_SECONDS = 2.0, 2.0
+"""How long a server gets to end once its stdin is closed, and then once it was told to (the specification's order)."""
+
+
+class StdioTransport:
+    """One run of a server. Enter it once; afterwards `stderr`, `rubbish` and `ended` say how it went."""
+
+    def __init__(self, spawn: Callable[[], Spawn]) -> None:
+        self._spawn = spawn
+        self._process: Process | None = None
+        self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.fault: str | None = None
+        """Why reading from it stopped, where it was not the end of its output."""
+
+    # --- what it was like
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of what was started."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def stderr(self) -> str:
+        """The two ends of what it printed to stderr."""
+        return self._process.errors().strip() if self._process is not None else ""
+
+    @property
+    def rubbish(self) -> list[str]:
+        """The last lines on stdout that were no messages."""
+        return list(self._rubbish)
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it could not be run, where that was ours or the sandbox's fault."""
+        return self._process.error if self._process is not None else None
+
+    @property
+    def ended(self) -> str | None:
+        """How the process ended, in words; None while it runs."""
+        result = self._process.result if self._process is not None else None
+        if result is None:
+            return None
+        if result.ended_by != "exit":
+            return "it was ended by us"
+        return f"it was ended by signal {result.signal}" if result.signal else f"it exited with {result.exit_code}"
+
+    def account(self) -> str:
+        """How it ended, what it printed to stderr, and what on stdout was no message."""
+        said = [self.fault or self.ended or ""]
+        if self._rubbish:
+            said.append(f"on stdout it printed what is no message: {' | '.join(self._rubbish)}")
+        if self.stderr:
+            said.append(f"its stderr ends: {_tail(self.stderr)}")
+        return "; ".join(part for part in said if part)
+
+    def kill(self) -> None:
+        """End the process group at once; from any thread."""
+        if self._process is not None:
+            self._process.kill()
+
+    # --- the transport
+
+    async def __aenter__(self) -> Any:
+        loop = asyncio.get_running_loop()
+        handed: asyncio.Future[tuple[int, int] | None] = loop.create_future()
+
+        def give(ends: tuple[int, int] | None) -> None:
+            if not handed.done():
+                handed.set_result(ends)
+            elif ends is not None:  # nobody waits any more
+                for fd in ends:
+                    os.close(fd)
+
+        # a sandbox looks at the folder first, which takes its time
+        spawn = await asyncio.to_thread(self._spawn)
+
+        def wire(stdout: int, stdin: int) -> None:
+            _in_loop(loop, lambda: give((stdout, stdin)))
+
+        self._process = process = start(spawn, timeout=None, limit=STDERR_CHARACTERS, wire=wire)
+        process.when_done(lambda: _in_loop(loop, lambda: give(None)))
+        try:
+            ends = await handed
+        except asyncio.CancelledError:
+            process.kill()
+            raise
+        if ends is None:
+            raise process.error or ToolError("it ended before it could be talked to")
+        return await self._connect(loop, *ends)
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop, stdout: int, stdin: int) -> Any:
+        self._reader = asyncio.StreamReader(limit=2 * CHUNK)
+        self._incoming, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(stdout, "rb", buffering=0)
+        )
+        self._outgoing, self._flow = await loop.connect_write_pipe(_Flow, os.fdopen(stdin, "wb", buffering=0))
+        self._to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](64)
+        to_server, self._from_session = anyio.create_memory_object_stream[SessionMessage](64)
+        self._streams = (self._to_session, from_server, to_server, self._from_session)
+        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+        assert self._process is not None
+        # whoever inherited its stdout may keep that open; its end is the end all the same
+        self._process.when_done(lambda: _in_loop(loop, lambda: loop.call_later(1.0, self._reader.feed_eof)))
+        return from_server, to_server
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stopping = asyncio.ensure_future(self._stop())
+        try:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:  # once more: now it has to go quickly
+            self.kill()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({stopping}, timeout=REAP_SECONDS)
+            raise
+
+    async def _stop(self) -> None:
+        process = self._process
+        assert process is not None
+        for stream in self._streams[2:]:
+            stream.close()
+        await asyncio.wait({self._tasks[1]}, timeout=0.5)  # what was accepted is still written
+        self._outgoing.close()
+        if not await process.settled(CLOSE_SECONDS):
+            process.terminate()
+            if not await process.settled(TERMINATE_SECONDS):
+                process.kill()
+                await process.settled(REAP_SECONDS + 1)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._incoming.close()
+        self._outgoing.abort()
+        for stream in self._streams:
+            stream.close()
+        await asyncio.sleep(0)  # the pipes' transports say goodbye
+
+    async def _read(self) -> None:
+        lines = Lines(MAX_LINE)
+        try:
+            while chunk := await self._reader.read(CHUNK):
+                for line in lines.feed(chunk):
+                    await self._deliver(line)
+        except LineTooLong:
+            self.fault = f"it sent a message of more than {MAX_LINE >> 20} MiB"
+            self._note(lines.rest())
+            self.kill()
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):  # the session has gone
+            while await self._reader.read(CHUNK):  # so that a server that still prints can end
+                pass
+        finally:
+            self._to_session.close()
+
+    async def _deliver(self, line: bytes) -> None:
+        try:
+            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self._note(line)
+            return
+        await self._to_session.send(SessionMessage(message))
+
+    def _note(self, line: bytes) -> None:
+        if line.strip():
+            self._rubbish.append(safe(line[:RUBBISH_CHARACTERS].decode("utf-8", "replace")).strip())
+
+    async def _write(self) -> None:
+        try:
+            async for item in self._from_session:
+                self._outgoing.write(
+                    item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace") + b"\n"
+                )
+                await self._flow.drained()
+        except OSError:  # it reads no more: no answer will come, either
+            self._to_session.close()
+
+
+class _Flow(asyncio.Protocol):
+    """Holds writing back while a server does not read, and ends it once it never will."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Event()
+        self._free.set()
+        self._lost = False
+
+    def pause_writing(self) -> None:
+        self._free.clear()
+
+    def resume_writing(self) -> None:
+        self._free.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = True
+        self._free.set()
+
+    async def drained(self) -> None:
+        """Wait until there is room. Raises BrokenPipeError where nobody reads any more."""
+        await self._free.wait()
+        if self._lost:
+            raise BrokenPipeError
+
+
+def _tail(text: str) -> str:
+    lines = [line for line in safe(text).splitlines() if line.strip()]
+    return "\n".join(lines[-TAIL_LINES:])[-TAIL_CHARACTERS:]
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        loop.call_soon_threadsafe(work)

@@ -1,0 +1,76 @@
+"""A server's tool as one of ours: named, categorized, and called like any other."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ...core.context import ToolContext
+from ...core.output import ToolOutput
+from ...core.schema import full_schema
+from ...core.tool import Tool, ToolCategory, ToolOrigin
+from .config import ServerConfig
+from .listed import Json, ListedTool
+
+Run = Callable[[ListedTool, dict[str, Any], ToolContext], Awaitable[ToolOutput]]
+
+SLACK = 15.0
+"""Seconds between our own limit of a call, and that of the pipeline behind it."""
+_C = ToolCategory
+
+
+class McpTool(Tool):
+    """A tool of an MCP server. Its schema was compiled when it was listed; here that waits for the first call."""
+
+    def __init__(self, name: str, listed: ListedTool, config: ServerConfig, run: Run) -> None:
+        own = config.of_tool(listed.name)
+        given = own.category or config.category
+        trusted = config.trust == "hints"
+        self.listed = listed
+        self.name, self.title = name, listed.title
+        self.description = listed.description or listed.title or f"The tool {listed.name} of MCP server {config.name}."
+        self.category = ToolCategory(given) if given else hinted(listed) if trusted else _C.SHELL
+        self.categorized = given is not None or trusted
+        self.read_only = True if trusted and not given and listed.hint("readOnlyHint") else None
+        # hints of a server that is not trusted count only where they make things stricter
+        destructive, idempotent = listed.hint("destructiveHint"), listed.hint("idempotentHint")
+        self.destructive = destructive if trusted or destructive else None
+        self.idempotent = idempotent if trusted else None
+        self.open_world = listed.hint("openWorldHint") if trusted else True
+        self.timeout = max(own.max_timeout or config.max_timeout, own.timeout or config.timeout) + SLACK
+        self.output_schema = listed.output_schema
+        self.source = f"mcp:{config.name}"
+        self.origin = ToolOrigin("mcp", config.name, listed.name)
+        self.parameters = dict(listed.schema)
+        self._run = run
+
+    def prepare(self) -> None:
+        """Nothing: what could fail was looked at when the tool was listed."""
+
+    @functools.cached_property
+    def _schema(self) -> Json:
+        return full_schema(self.parameters)
+
+    @property
+    def schema(self) -> Json:
+        return self._schema
+
+    @functools.cached_property
+    def invoke(self) -> Callable[[dict[str, Any], ToolContext], Any]:
+        return lambda arguments, ctx: self._run(self.listed, arguments, ctx)
+
+    async def execute(self, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+        """Call it on its server, outside the pipeline."""
+        return await self._run(self.listed, arguments, ctx)
+
+
+def hinted(listed: ListedTool) -> ToolCategory:
+    """The category that a trusted server's hints say; what it leaves open is as the specification has it: a tool that
+    changes things, destructively, out in the world."""
+    outside = listed.hint("openWorldHint") is not False
+    if listed.hint("readOnlyHint"):
+        return _C.NETWORK_READ if outside else _C.FILESYSTEM_READ
+    if listed.hint("destructiveHint") is False:
+        return _C.NETWORK_WRITE if outside else _C.FILESYSTEM_WRITE
+    return _C.DESTRUCTIVE
