@@ -16,6 +16,7 @@ from .cgroup import CommandGroup, join_group, new_group
 from .guarded import Guard
 from .known_roots import KnownRoots
 from .limits import resource_limits
+from .overlay import Overlay, changes_of
 from .remedies import explain
 from .roots import (
     SYSTEM_FOLDERS,
@@ -29,6 +30,7 @@ from .spec import Limits, Profile, SandboxSettings
 from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
 
 if TYPE_CHECKING:
+    from ..layers.layer import Layer
     from .outlet import Outlet
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
@@ -63,15 +65,27 @@ class Bubblewrap:
         self._settings = settings
         self._writable = Writable(self.workspace, settings, self.profile)
         self._roots = KnownRoots(self.workspace)
+        self._overlay = Overlay()
 
-    def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
+    def wrap(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        timeout: float | None,
+        layer: Layer | None = None,
+    ) -> Spawn:
         """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
         home = self._home(env)
         roots, path = self._roots.look(cwd, env.get("PATH", ""))
-        arguments = [self.program, *_ISOLATION, *self._mounts(home, bind_arguments(roots))]
+        program = self.program if layer is None else self._overlay.program()
+        arguments = [program, *_ISOLATION, *self._mounts(home, bind_arguments(roots))]
         guards = self._writable.guards(cwd)
+        if layer is not None:
+            arguments += layer.arguments()
         for guarded in guards:
-            arguments += guarded.arguments()
+            arguments += guarded.arguments(pins=layer is None)
         arguments += self._hidden()
         copies = open_system_files()
         for fd, target in copies:
@@ -96,7 +110,13 @@ class Bubblewrap:
             prepare=lambda: join_group(self._settings.limits),
         )
         spawn.appeared = lambda: self._appeared(guards, outlet, spawn.notes)
+        if layer is not None:
+            spawn.changes = lambda: changes_of(layer, guards)
         return spawn
+
+    def layer_roots(self) -> list[Path]:
+        """The folders to be overlaid. Raises SandboxUnavailable where they cannot be."""
+        return self._overlay.roots(self._writable.roots())
 
     def _outlet(self) -> Outlet | None:
         if not self.domains:
@@ -150,13 +170,12 @@ class Bubblewrap:
 
 
 def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
-    """Sockets of named kinds only. With our proxy, and no `loopback`, those that can reach it and no others: sockets
-    of the host that lie in the workspace would be another way out."""
-    internet = (seccomp.AF_INET, seccomp.AF_INET6)
+    """Sockets of named kinds only. With our proxy, and no `loopback`, what can reach it and nothing more: sockets of
+    the host that lie in the workspace would be another way out."""
     if settings.loopback:
-        return seccomp.build(machine, (seccomp.AF_UNIX, *internet, seccomp.AF_NETLINK))
+        return seccomp.build(machine, (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK))
     if settings.domains:
-        return seccomp.build(machine, internet, seccomp.Further(pairs=(seccomp.AF_UNIX,)))
+        return seccomp.build(machine, (seccomp.AF_INET,), seccomp.tcp_only(machine))
     return seccomp.build(machine, (seccomp.AF_UNIX,))
 
 

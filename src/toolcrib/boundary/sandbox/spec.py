@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from ..spawn import Spawn
 
 if TYPE_CHECKING:
+    from ..layers.layer import Layer
     from ..network.guard import Guard
 
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
@@ -106,6 +107,23 @@ class Sandbox(Protocol):
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """What to start instead of `argv`. `timeout` None is a command without end (a session)."""
+        ...
+
+
+@runtime_checkable
+class Layering(Protocol):
+    """A sandbox that can run a command over a layer, so that the folders it may change stay as they are."""
+
+    def layer_roots(self) -> list[Path]:
+        """The folders to be overlaid, none where commands may change none. Raises SandboxUnavailable with the reason
+        where they cannot be."""
+        ...
+
+    def wrap(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None,
+        layer: Layer | None = None,
+    ) -> Spawn:  # fmt: skip
+        """As `Sandbox.wrap`; with a layer the spawn's `changes` says what the command would change."""
         ...
 
 
