@@ -29,16 +29,16 @@ class Room:
         self.box = await Toolbox.open(workspace=self.root, config=self.config)
         return self.box
 
-    async def __call__(self, name: str, **arguments: Any) -> ToolOutput:
+    async def __call__(self, name: str, /, **arguments: Any) -> ToolOutput:
         assert self.box is not None
         return await self.box.call(name, arguments)
 
-    async def ok(self, name: str, **arguments: Any) -> str:
+    async def ok(self, name: str, /, **arguments: Any) -> str:
         output = await self(name, **arguments)
         assert not output.is_error, output.for_llm
         return output.for_llm
 
-    async def fails(self, name: str, **arguments: Any) -> str:
+    async def fails(self, name: str, /, **arguments: Any) -> str:
         output = await self(name, **arguments)
         assert output.is_error, output.for_llm
         return output.for_llm

@@ -20,8 +20,8 @@ from ..core.errors import ToolDefinitionError, ToolError
 from ..policy.shell import tree
 from ..policy.shell.grammar import parse
 from ..policy.shell.reading import read_script
+from .placeholders import PLACEHOLDER
 
-PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_-]*)\s*\}\}")
 # Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
 MOST_ARGUMENT_BYTES = 128 * 1024 - 1
 

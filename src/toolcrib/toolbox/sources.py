@@ -27,10 +27,10 @@ def add_sources(box: Toolbox, *, builtin: bool = True) -> None:
     settings = box.settings
     if settings.custom_tools:
         _command_tools(box, around_of(box))
-    if builtin:
-        _composed_tools(box)
     if settings.mcp_servers:
         _ = box.mcp  # registers what its servers listed last time
+    if builtin:
+        _composed_tools(box)
 
 
 def around_of(box: Toolbox) -> Around:

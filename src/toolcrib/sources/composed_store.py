@@ -1,0 +1,107 @@
+"""Keeps composed tools: one JSON file in the workspace's state folder, out of reach of tools, shared by processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from ..core.errors import ToolcribError, ToolDefinitionError
+from .composed import ComposedTool, composed
+
+MOST_TOOLS = 500
+MOST_BYTES = 32 << 20
+_KEYS = ("name", "description", "action", "parameters", "created_at")
+T = TypeVar("T")
+
+
+class StoreError(ToolcribError):
+    """The file of composed tools cannot be read or written. It is left as it is."""
+
+
+class ComposedStore:
+    """The file. Every change reads it again, under a lock that other processes respect."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def load(self) -> tuple[list[ComposedTool], list[tuple[str, str]]]:
+        """The tools, and what is wrong with entries that are none: (name, why). Raises StoreError."""
+        good: list[ComposedTool] = []
+        bad: list[tuple[str, str]] = []
+        for number, entry in enumerate(self._entries()):
+            try:
+                good.append(_tool(entry))
+            except ToolDefinitionError as error:
+                fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+                name = fields.get("name")
+                bad.append((name if isinstance(name, str) else f"entry {number + 1}", f"{self.path}: {error}"))
+        return good, bad
+
+    def change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
+        """Replace the stored entries by what `alter` makes of them. What it raises leaves them as they were."""
+        with self._alone():
+            changed = alter(list(self._entries()))
+            if len(changed) > MOST_TOOLS:
+                raise StoreError(f"there are {MOST_TOOLS} composed tools already; delete one first")
+            self._write(changed)
+
+    def _entries(self) -> Iterable[Any]:
+        try:
+            with open(self.path, "rb") as file:
+                data = file.read(MOST_BYTES + 1)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"{self.path}: the composed tools cannot be read: {error.strerror}") from None
+        if not data.strip():
+            return []
+        try:
+            found: Any = json.loads(data) if len(data) <= MOST_BYTES else None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, list):
+            raise StoreError(f"{self.path}: no list of composed tools; mend it, or move it away to begin anew")
+        return cast("list[Any]", found)
+
+    def _write(self, entries: list[Any]) -> None:
+        try:
+            fd, temp = tempfile.mkstemp(dir=self.path.parent, prefix=".composed-")  # mkstemp makes it 0600
+            try:
+                with os.fdopen(fd, "w", encoding="utf-8") as out:
+                    json.dump(entries, out, ensure_ascii=True, indent=1)
+                    out.flush()
+                    os.fsync(fd)
+                os.replace(temp, self.path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temp)
+                raise
+        except OSError as error:
+            raise StoreError(f"{self.path}: the composed tools cannot be written: {error.strerror}") from None
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        """Hold the lock; where there are no file locks (Windows), nobody else is expected."""
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        fd = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+def _tool(entry: Any) -> ComposedTool:
+    if not isinstance(entry, dict):
+        raise ToolDefinitionError("a composed tool should be an object")
+    fields = cast("dict[str, Any]", entry)
+    return composed(*(fields.get(key) for key in _KEYS))

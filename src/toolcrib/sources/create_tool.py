@@ -1,0 +1,217 @@
+"""The tool `create_tool`: makes, lists, changes and removes composed tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, cast
+
+from ..core.context import ToolContext
+from ..core.errors import ToolDefinitionError, ToolError
+from ..core.output import ToolOutput
+from ..core.registry import ToolRegistry
+from ..core.threads import shared_threads
+from ..core.tool import Tool, tool
+from ..core.verdict import Judgement
+from .composed import SOURCE, ComposedTool, RunAsAgent, composed
+from .composed_store import ComposedStore, StoreError
+from .placeholders import PLACEHOLDER
+
+CHANGES = ("create", "update", "delete")
+
+
+class ComposedTools:
+    """The composed tools of one registry, and the tool that manages them.
+
+    `reserved` are names of tools that are not there at present and are not to be taken. `run` has a subagent follow
+    the instructions; without it the calling agent does.
+    """
+
+    def __init__(
+        self,
+        store: ComposedStore,
+        registry: ToolRegistry,
+        reserved: Callable[[], Collection[str]] = tuple,
+        run: RunAsAgent | None = None,
+    ) -> None:
+        self._store, self._registry, self._reserved, self._run = store, registry, reserved, run
+
+    def register(self) -> list[tuple[str, str]]:
+        """Register the stored tools. Those that cannot be there, and why."""
+        try:
+            good, missing = self._store.load()
+        except StoreError as error:
+            return [("composed tools", str(error))]
+        for each in good:
+            taken = self._taken(each.name)
+            if taken:
+                missing.append((each.name, taken))
+            else:
+                self._registry.register(each.tool(self._run))
+        return missing
+
+    def tool(self) -> Tool:
+        """`create_tool`."""
+        return tool(
+            self.create_tool,
+            category="memory",
+            destructive=False,
+            open_world=False,
+            aliases={"template": "action_template", "actionTemplate": "action_template", "arguments": "args"},
+            judge=self._judge,
+            preview=self._preview,
+        )
+
+    async def create_tool(
+        self,
+        action: Literal["create", "list", "update", "delete", "run"] = "list",
+        name: str | None = None,
+        description: str | None = None,
+        action_template: str | None = None,
+        parameters: dict[str, Any] | None = None,
+        args: dict[str, Any] | None = None,
+        *,
+        ctx: ToolContext,
+    ) -> ToolOutput:
+        """Make and manage tools of your own: instructions in plain language that you follow when you call them.
+
+        Args:
+            action: create, update or delete a tool; list them; or run one with args.
+            name: The tool's name; for all but list.
+            description: What it is for and when to call it; for create and update.
+            action_template: The instructions, with {{parameter}} where a value of the call is meant.
+            parameters: {"topic": "string"}, or {"topic": {"type", "description", "required"}}; left out, each
+                {{parameter}} is a string.
+            args: The values, for run.
+        """
+        if action == "list":
+            return ToolOutput(self._listing())
+        if not name:
+            raise ToolError(f'action "{action}" needs a name; action "list" shows them')
+        try:
+            if action == "run":
+                return await self._run_one(name, args or {}, ctx)
+            if action == "delete":
+                return await self._delete(name)
+            if action == "create":
+                made = composed(name, description, action_template, parameters)
+                return await self._create(made)
+            return await self._update(name, description, action_template, parameters)
+        except (ToolDefinitionError, StoreError) as error:
+            raise ToolError(str(error)) from None
+
+    async def _create(self, made: ComposedTool) -> ToolOutput:
+        taken = self._taken(made.name)
+        if taken:
+            raise ToolError(f"{taken}; choose another name")
+
+        def add(entries: list[Any]) -> list[Any]:
+            if _at(entries, made.name) is not None:
+                raise ToolError(f'there is a composed tool {made.name!r} already; action "update" changes it')
+            return [*entries, made.as_json()]
+
+        await self._change(add)
+        self._registry.register(made.tool(self._run))
+        return ToolOutput(f"Created {made.name}. It can be called now, and in later sessions of this workspace.")
+
+    async def _update(self, name: str, description: str | None, action: str | None, parameters: Any) -> ToolOutput:
+        made: list[ComposedTool] = []
+
+        def replace(entries: list[Any]) -> list[Any]:
+            at = _at(entries, name)
+            if at is None:
+                raise ToolError(self._unknown(name))
+            old = cast("dict[str, Any]", entries[at])
+            if parameters is None and action is None:
+                spelled = old.get("parameters")
+            else:
+                spelled = _kept_parameters(old, action or "") if parameters is None else parameters
+            new = composed(
+                name,
+                old.get("description") if description is None else description,
+                old.get("action") if action is None else action,
+                spelled,
+                old.get("created_at"),
+            )
+            made.append(new)
+            entries[at] = new.as_json()
+            return entries
+
+        await self._change(replace)
+        if self._is_ours(name):
+            self._registry.register(made[0].tool(self._run), on_conflict="replace")
+        return ToolOutput(f"Updated {name}.")
+
+    async def _delete(self, name: str) -> ToolOutput:
+        def remove(entries: list[Any]) -> list[Any]:
+            at = _at(entries, name)
+            if at is None:
+                raise ToolError(self._unknown(name))
+            return [*entries[:at], *entries[at + 1 :]]
+
+        await self._change(remove)
+        if self._is_ours(name):
+            self._registry.unregister(name)
+        return ToolOutput(f"Deleted {name}.")
+
+    async def _run_one(self, name: str, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+        """For clients that do not list tools again: what calling the tool itself would answer."""
+        if not self._is_ours(name):
+            raise ToolError(self._unknown(name))
+        return await self._registry.execute(name, args, ctx)
+
+    async def _change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
+        await shared_threads.run(self._store.change, {"alter": alter})  # it waits for other processes, and for the disk
+
+    # --- what is there
+
+    def _listing(self) -> str:
+        found = [each for each in self._registry if each.source == SOURCE]
+        if not found:
+            return 'No composed tools. action "create" makes one.'
+        return "\n".join(f"{each.name}({', '.join(each.schema['properties'])}): {each.description}" for each in found)
+
+    def _is_ours(self, name: str) -> bool:
+        found = self._registry.get(name)
+        return found is not None and found.source == SOURCE
+
+    def _taken(self, name: str) -> str:
+        """Why a name cannot be had; "" if it can."""
+        found = self._registry.get(name)
+        if found is not None:
+            what = "a composed tool" if found.source == SOURCE else "a tool"
+            return f"there is {what} {name!r} already"
+        return f"{name!r} is the name of a tool that is not there at present" if name in self._reserved() else ""
+
+    def _unknown(self, name: str) -> str:
+        names = [each.name for each in self._registry if each.source == SOURCE]
+        return f"there is no composed tool {name[:80]!r}; there are: {', '.join(names[:50]) or 'none'}"
+
+    # --- before it runs
+
+    def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        verb = args.get("action", "list")
+        if verb not in CHANGES:
+            return None
+        return Judgement("ask", f"it {verb}s a tool, which later sessions of this workspace have, too", f"tools:{verb}")
+
+    def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        from ..policy.preview import fit, visible
+
+        lines = [f"{args.get('action', 'list')} {args.get('name') or ''}".strip()]
+        keys = ("description", "parameters", "action_template", "args")
+        lines += [f"{key}: {args[key]}" for key in keys if args.get(key)]
+        return fit(visible("\n".join(lines)), 3_000, "`toolcrib approvals show` has it whole")
+
+
+def _at(entries: list[Any], name: str) -> int | None:
+    """Where a stored tool is in the list."""
+    for index, entry in enumerate(entries):
+        if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("name") == name:
+            return index
+    return None
+
+
+def _kept_parameters(old: Mapping[str, Any], action: str) -> dict[str, Any]:
+    """The parameters of a changed template: those it uses, described as before."""
+    before = cast("dict[str, Any]", old.get("parameters") or {})
+    return {name: before.get(name, "string") for name in PLACEHOLDER.findall(action)}
