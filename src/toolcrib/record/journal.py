@@ -11,6 +11,7 @@ must be all there or not at all; contents are files beside it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import secrets
@@ -24,8 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ..boundary.layers.removing import remove_all
 from ..boundary.workspace import ChangedMeanwhile, Identity, Place, Staged, Workspace, identity
 from ..core.errors import ToolcribError, ToolError
+from . import layer_undo
+from .layers import Held, Layers
 from .moving import copy_content, move
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, Removal, StateFolder, folder_entries, remove_entry
 
@@ -83,6 +87,8 @@ class Change:
     @property
     def action(self) -> str:
         """What happened to the path, in a word."""
+        if self.kept is not None and self.kept.startswith("layers/"):
+            return "ran"
         if self.before == "absent":
             return "created"
         return "deleted" if self.after == "absent" else "changed"
@@ -229,6 +235,42 @@ class Journal:
         folder.mkdir(mode=0o700)
         return folder / name[:200]
 
+    # Commands
+
+    @functools.cached_property
+    def layers(self) -> Layers:
+        """What commands changed that ran over a layer."""
+        return Layers(self.folder)
+
+    def apply_layer(self, held: Held, *, call_id: str, tool: str = "exec", session_id: str | None = None) -> Held:
+        """Apply what a command would change, as one change of this call. Raises ApplyConflict: nothing happened."""
+        row = self._row(self.ws.locate("."), call_id, tool, session_id, None, None) | layer_undo.row_of(held)
+        number = self._insert(row)
+        try:
+            done = self.layers.apply(held.id)
+        except BaseException:
+            self._execute("DELETE FROM change WHERE id = ?", number)
+            raise
+        self._done(number, None)
+        self._maybe_prune()
+        return done
+
+    def _reverse_layer(self, row: dict[str, Any], undo_id: str) -> str | None:
+        held = layer_undo.held_of(self.layers, row)
+        if held.state == "held":  # the process ended before it was applied
+            self._execute("UPDATE change SET status = 'undone' WHERE id = ?", row["id"])
+            return None
+        new = self._row(self.ws.locate("."), undo_id, "undo", row["session_id"], None, row["id"])
+        number = self._insert(new | layer_undo.row_of(held))
+        try:
+            line = layer_undo.turn(self.layers, held)
+        except BaseException:
+            self._execute("DELETE FROM change WHERE id = ?", number)
+            raise
+        self._done(number, row["id"])
+        self._execute("UPDATE change SET status = 'undone' WHERE id = ?", row["id"])
+        return line
+
     # Looking back
 
     def changes(self, call_id: str | None = None, limit: int = 100, session_id: str | None = None) -> list[Change]:
@@ -304,6 +346,8 @@ class Journal:
             yield
 
     def _conflict(self, row: dict[str, Any]) -> str | None:
+        if layer_undo.is_layer(row):
+            return layer_undo.conflict(self.layers, row)
         shown = self._shown(row)
         now = self._now(shown)
         if _matches(now, row, "after", lambda: self._sha_of(shown)):
@@ -317,6 +361,8 @@ class Journal:
         return f"{shown} was changed since"
 
     def _reverse(self, row: dict[str, Any], undo_id: str) -> str | None:
+        if layer_undo.is_layer(row):
+            return self._reverse_layer(row, undo_id)
         shown = self._shown(row)
         now = self._now(shown)
         by: dict[str, Any] = {"call_id": undo_id, "session_id": row["session_id"], "tool": "undo"}
@@ -407,6 +453,7 @@ class Journal:
             "UPDATE change SET after_identity = ? WHERE root = ? AND path = ? AND after_identity = ? AND id != ?",
             restored, row["root"], row["path"], row["before_identity"], row["id"],
         )  # fmt: skip
+        self.layers.aliases.add(row["root"], row["path"], row["before_identity"], restored)
 
     # How a path is now
 
@@ -574,6 +621,7 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
     if not (folder.journal / "journal.db").exists():
         return []
     now = time.time()
+    layers = {f"layers/{n}": (s, t) for n, s, t in folder_entries(folder.path / "layers")}
     sizes = {f"journal/{n}": s for n, s, _ in folder_entries(folder.journal) if not n.startswith("journal.db")}
     ages = {f"journal/{n}": t for n, _, t in folder_entries(folder.journal) if not n.startswith("journal.db")}
     for name, size, changed in folder_entries(folder.trash):
@@ -583,6 +631,8 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
     try:
         rows = db.execute("SELECT id, at, kept FROM change ORDER BY id").fetchall()
         holders = [(number, at, _holder(kept)) for number, at, kept in rows]
+        for holder in {holder for _, _, holder in holders} & layers.keys():  # others wait for an answer
+            sizes[holder], ages[holder] = layers[holder]
         total = sum(sizes.values())
         for number, at, holder in holders:
             size = sizes.get(holder, 0) if holder else 0
@@ -594,7 +644,9 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
             )
             if not dry_run:
                 db.execute("DELETE FROM change WHERE id = ?", (number,))
-                if holder:
+                if holder.startswith("layers/"):
+                    remove_all(folder.path / holder)
+                elif holder:
                     remove_entry(folder.path / holder)
         known = {holder for _, _, holder in holders}
         for holder in sizes.keys() - known:  # left by a crash between content and row
