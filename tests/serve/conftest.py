@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from mcp_types import ElicitResult
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.core.tool import tool
+from toolcrib.core.tool import Tool, tool
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 
@@ -54,6 +56,33 @@ def launch(box: Toolbox, tmp_path: Path) -> Path:
 
     box.registry.register(launch)
     return ran
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """A tool `hang()` that sleeps for a minute, and what tells that it has started and ended."""
+
+    tool: Tool
+    started: asyncio.Event
+    ended: asyncio.Event
+
+
+@pytest.fixture
+def hang() -> Hang:
+    """One that nobody has called yet."""
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    @tool(category="memory")
+    async def hang() -> str:
+        """Hang."""
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return "slept"
+
+    return Hang(hang, started, ended)
 
 
 Answerer = Callable[[Any, Any], Awaitable[ElicitResult]]

@@ -18,14 +18,13 @@ from ..policy.plain import one_line
 from ..policy.preview import visible
 from ..policy.requests import Decision, Scope, about_rule
 from . import show
-from .options import FAILED, OK, USAGE, Options, Usage, command
+from .options import FAILED, HELP, OK, USAGE, Options, Usage, command, group
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from ..record.approvals import Approvals
 
-HELP = {"help_option_names": ["-h", "--help"]}
 Id = Annotated[str, typer.Argument(metavar="ID", help="The request, like ap_1a2b3c4d5e.")]
 Reason = Annotated[str, typer.Option("--reason", help="A word for the model.")]
 
@@ -196,15 +195,7 @@ def _opened(path: Path) -> Generator[Approvals]:
         approvals.close()
 
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=HELP,
-    help="Calls that wait for a yes, and the answers. Alone: list them.",
-    invoke_without_command=True,
-)
-app.callback()(command(listed, group=True))
+app = group(listed, "Calls that wait for a yes, and the answers. Alone: list them.")
 app.command("list", context_settings=HELP)(command(listed))
 app.command("show", context_settings=HELP)(command(shown))
 app.command("approve", context_settings=HELP)(command(approve, without=("json",)))

@@ -14,13 +14,11 @@ import typer.core
 
 from . import logged, show
 from .filters import filtered
-from .options import OK, Options, Usage, command
+from .options import HELP, OK, Options, Usage, command, group
 from .verify import verify
 
 if TYPE_CHECKING:
     from ..record.audit import Audit
-
-HELP = {"help_option_names": ["-h", "--help"]}
 
 _COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
 
@@ -157,17 +155,12 @@ class LogGroup(typer.core.TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
+app = group(
+    listed,
+    "What was called, and why it ran: the latest calls, or `toolcrib log CALL-ID` for one in full.",
     cls=LogGroup,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=HELP,
-    help="What was called, and why it ran: the latest calls, or `toolcrib log CALL-ID` for one in full.",
-    invoke_without_command=True,
     subcommand_metavar="[CALL-ID | COMMAND [ARGS]...]",
 )
-app.callback()(command(listed, group=True))
 app.command("show", context_settings=HELP)(command(call))
 app.command("export", context_settings=HELP)(command(export, without=("json",)))
 app.command("stats", context_settings=HELP)(command(stats))

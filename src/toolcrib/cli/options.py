@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..toolbox.opening import Opening
 
 OK, FAILED, USAGE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
+HELP = {"help_option_names": ["-h", "--help"]}
 
 Workspace = Annotated[
     str | None,
@@ -172,6 +173,17 @@ def _guarded(work: Callable[[], int | None]) -> int:
 
 def single(name: str, fn: Callable[..., int | None], *, without: tuple[str, ...] = ()) -> typer.Typer:
     """An app of one command."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(name, context_settings={"help_option_names": ["-h", "--help"]})(command(fn, without=without))
+    app = _typer()
+    app.command(name, context_settings=HELP)(command(fn, without=without))
     return app
+
+
+def group(alone: Callable[..., int | None], text: str, **more: Any) -> typer.Typer:
+    """An app of several commands; `alone` runs when none is named, `text` is its help, `more` is typer's own."""
+    app = _typer(context_settings=HELP, help=text, invoke_without_command=True, **more)
+    app.callback()(command(alone, group=True))
+    return app
+
+
+def _typer(**more: Any) -> typer.Typer:
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **more)

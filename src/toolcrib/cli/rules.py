@@ -10,7 +10,7 @@ import typer
 
 from . import show
 from .arguments import read_arguments
-from .options import FAILED, OK, REFUSED, Options, Usage, command
+from .options import FAILED, HELP, OK, REFUSED, Options, Usage, command, group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..core.verdict import Verdict
     from ..policy.rules.grammar import Rule
 
-HELP = {"help_option_names": ["-h", "--help"]}
 Written = Annotated[str, typer.Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
 User = Annotated[bool, typer.Option("--user", help="For all workspaces, not for this one alone.")]
 
@@ -204,15 +203,7 @@ def _verdict(text: str) -> Verdict:
     raise Usage(f"{json.dumps(text)}: a rule can allow, ask or deny")
 
 
-app = typer.Typer(
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings=HELP,
-    help="Which calls are allowed, asked about or denied. Alone: list the rules.",
-    invoke_without_command=True,
-)
-app.callback()(command(listed, group=True))
+app = group(listed, "Which calls are allowed, asked about or denied. Alone: list the rules.")
 app.command("list", context_settings=HELP)(command(listed))
 app.command("test", context_settings=HELP)(command(tried))
 app.command("add", context_settings=HELP)(command(added, without=("json", "yes", "mode")))

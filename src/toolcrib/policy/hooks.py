@@ -14,7 +14,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -111,7 +111,6 @@ class Hooks:
         self._events = events
         self._lock = threading.Lock()
         self._names: dict[str, frozenset[str]] = {}  # of the tools that were asked about: events have one name
-        self.on_notice: Callable[[Notice], None] | None = None
 
     def touches(self, tool: Tool) -> bool:
         """Whether a call of this tool could be refused or asked about."""
@@ -166,8 +165,6 @@ class Hooks:
             notice = Notice(event.call_id, event.tool, message, event.session_id, event.channel, time.time())
             if self._events is not None:
                 self._events.emit(notice)
-            if self.on_notice is not None:
-                self.on_notice(notice)
         elif rule.file is None and not rule.command:
             log.info("%s: %s %s", message, event.tool, event.arguments[:MAX_TOLD])
 

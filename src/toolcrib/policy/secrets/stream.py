@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
+from ...boundary.capture import SpillWriter
 from .redact import Redactor, replaced
 
 PIECE = 64 * 1024  # bytes looked at together
 HELD = 36 * 1024  # bytes kept back until more has come: as long as the longest secret that is known for certain
 
 
-class Writer(Protocol):
-    """What `boundary.capture` and `record.spill` call a spill writer."""
-
-    @property
-    def path(self) -> Any: ...
-    @property
-    def truncated(self) -> bool: ...
-    def write(self, data: memoryview, /) -> object: ...
-    def close(self) -> None: ...
-
-
 class RedactingWriter:
     """A writer that passes on what it gets without the secrets in it, up to HELD bytes late."""
 
-    def __init__(self, writer: Writer, redactor: Redactor) -> None:
+    def __init__(self, writer: SpillWriter, redactor: Redactor) -> None:
         self._writer, self._redactor = writer, redactor
         self._waiting = bytearray()
         self._closed = False
