@@ -30,7 +30,7 @@ SYSTEM_FOLDERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Effect:
     """One thing that a command does.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Word:
     """One argument after quote removal and those expansions that can be known.
 
@@ -31,12 +31,12 @@ class Word:
     @property
     def text(self) -> str | None:
         """The exact argument, or None where it cannot be known (a pattern is not known either)."""
-        parts = self.parts
-        if self.glob or self.many or None in parts:
+        if self.glob or self.many:
             return None
+        parts = self.parts
         if len(parts) == 1:
             return parts[0]
-        return "".join(part for part in parts if part is not None)
+        return None if None in parts else "".join(part for part in parts if part is not None)
 
     @property
     def start(self) -> str:
@@ -46,7 +46,7 @@ class Word:
         return self.parts[0] or ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Redirect:
     """One redirection. `target` is a file name, or a descriptor for `>&`/`<&`; `text` a here-document or string."""
 
@@ -56,7 +56,7 @@ class Redirect:
     text: Word | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Stdin:
     """Where a command's input comes from when that is not the outer one: a pipe, here-document or substitution.
 
@@ -67,7 +67,7 @@ class Stdin:
     feeders: tuple[Command, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Command:
     """A simple command that may run, wherever in the script it stands.
 

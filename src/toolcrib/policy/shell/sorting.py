@@ -9,7 +9,7 @@ from .parts import Command, Word
 from .table.spec import Option, Program, is_harmful, parse_options
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Given:
     """One option as it was given: its name in the table, what it does, and its value."""
 
@@ -18,7 +18,7 @@ class Given:
     value: Word | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Call:
     """A program's words, sorted. `unsure` says that a word known only at run time could be an option."""
 

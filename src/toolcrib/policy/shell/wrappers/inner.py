@@ -20,7 +20,7 @@ MANY = Word((None,), many=True)
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Inner:
     """What a wrapper runs: `words`, or the shell text `script` with its arguments; `reads` standard input's script.
 
