@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.builtin import files, images
+from toolcrib.builtin import files
 from toolcrib.builtin.encoding import detect
 from toolcrib.builtin.reading import PastEnd, read_window
 from toolcrib.core.output import ImageBlock
@@ -156,9 +156,7 @@ async def test_binary_documents_and_special_files(room):
     room.put("z", zlib.compress(os.urandom(20_000)))
     await room.fails("read_file", path="z")
     room.put("a.pdf", b"%PDF-1.7\n...")
-    assert "toolcrib[docs]" in await room.fails("read_file", path="a.pdf")
-    room.put("a.docx", b"PK\x03\x04....")
-    assert "Word" in await room.fails("read_file", path="a.docx")
+    assert "damaged" in await room.fails("read_file", path="a.pdf")
     os.mkfifo(room.root / "fifo")
     began = time.perf_counter()
     assert "FIFO" in await room.fails("read_file", path="fifo")
@@ -176,27 +174,6 @@ async def test_images_are_blocks(room):
     room.put("p.png", PNG)
     out = await room("read_file", path="p.png")
     assert not out.is_error and out.content == (ImageBlock(PNG, "image/png"),)
-
-
-async def test_without_pillow_large_images_are_refused_with_a_word(room, monkeypatch):
-    monkeypatch.setattr(images, "_pillow", lambda: None)
-    room.put("p.png", PNG + bytes(images.MAX_BYTES))
-    room.put("p.bmp", b"BM\x10\0\0\0\0\0\0\0" + bytes(50))
-    assert "toolcrib[docs]" in await room.fails("read_file", path="p.png")
-    assert "toolcrib[docs]" in await room.fails("read_file", path="p.bmp")
-
-
-async def test_with_pillow_large_images_shrink(room):
-    image = pytest.importorskip("PIL.Image")
-    image.new("RGB", (4000, 2000), "red").save(room.root / "big.jpg")
-    out = await room("read_file", path="big.jpg")
-    block = out.content[0]
-    assert isinstance(block, ImageBlock) and block.mime_type == "image/jpeg"
-    import io
-
-    assert image.open(io.BytesIO(block.data)).size == (1568, 784)
-    room.put("broken.png", PNG[:30] + bytes(20))
-    assert "cannot be read as an image" in await room.fails("read_file", path="broken.png")
 
 
 async def test_the_spill_folder_can_be_read(room):

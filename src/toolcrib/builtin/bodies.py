@@ -57,6 +57,8 @@ def describe(content_type: str | None, data: bytes) -> Body:
     kind = _declared(mime)
     if kind is None:
         kind = _sniffed(head)
+    elif kind == "binary" and b"\0" not in head and _looks_like_html(head):  # a page that says why there is no file
+        kind = "html"
     elif kind != "binary" and b"\0" in head and not head.startswith(_MARKS) and not _is_wide(charset):
         kind = "binary"
     if kind == "text" and mime in ("", "text/plain") and _looks_like_html(head) and mime == "":

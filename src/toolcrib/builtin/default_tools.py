@@ -14,6 +14,7 @@ from ..core.tool import Tool
 from ..record.journal import Journal
 from ..record.state import StateFolder
 from .browser_tools import browser_tools
+from .documents.reader import Documents, DocumentSettings
 from .search import SearchTools
 from .shell import ShellTools
 from .web_tools import web_tools
@@ -51,6 +52,7 @@ def default_tools(
     browser: BrowserSettings | None = None,
     gate: Gate | None = None,
     missing: list[tuple[str, str]] | None = None,
+    documents: DocumentSettings | None = None,
 ) -> list[Tool]:
     """The built-in tools over a workspace: files, search, shell, web and browser, for a registry of one's own.
 
@@ -77,16 +79,18 @@ def default_tools(
         move_to_trash=journal.move_to_trash,
         rules=rules,
     )  # fmt: skip
+    reader = Documents(documents)
     if closers is not None:
-        closers += [*made, shell.close]
+        closers += [*made, shell.close, reader.close]
     network = network or functools.cache(_public_only)
     web_made = web_tools(
         network, web, gate=gate, secrets=secrets, redactor=redactor,
         keep=None if spill is None else spill.keep, missing=missing, closers=closers,
+        documents=reader,
     )  # fmt: skip
     lost_by = None if redactor is None else functools.partial(_lost_by, redactor)
     tools = [
-        *file_tools(workspace, journal, hider=hider, lost_by=lost_by),
+        *file_tools(workspace, journal, hider=hider, lost_by=lost_by, documents=reader),
         *SearchTools(workspace, ripgrep=ripgrep, hider=hider).tools(),
         *shell.tools(),
     ]  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..boundary.sensitive import sensitive_by
+from ..boundary.worker import FileBytes
 from ..boundary.workspace import Workspace, identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
@@ -20,9 +21,11 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
 from .diffs import bounded_diff
+from .documents.answer import answer
+from .documents.kinds import container, described
+from .documents.reader import Documents, Wanted
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .explain import call_id_of, explained
-from .images import image_block, image_type
 from .listing import STYLES, Hider, Listing, ListStyle
 from .masked import LostBy, may_be_masked, refuse_masks
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
@@ -30,11 +33,8 @@ from .seen import Seen
 
 DEFAULT_LINES = 2000
 MAX_BYTES = 45_000  # of text a page, line numbers included: below the pipeline's bound of 50,000 characters
-MAX_IMAGE = 50 * 2**20  # read in whole before it is scaled down
 MAX_WEIGHED = 20_000  # names counted for the preview of a deletion
 MAX_EDIT = 100 * 2**20  # larger files are not taken into memory for editing or previews
-
-_DOCUMENTS = {".docx": "a Word document", ".xlsx": "an Excel workbook", ".pptx": "a PowerPoint presentation"}
 
 
 class FileTools:
@@ -49,6 +49,7 @@ class FileTools:
         list_style: ListStyle = "plain",
         lost_by: LostBy | None = None,
         hider: Hider | None = None,
+        documents: Documents | None = None,
     ) -> None:
         self.ws = workspace
         self.journal = journal
@@ -56,6 +57,7 @@ class FileTools:
         self._style = STYLES[list_style]
         self._lost_by = lost_by
         self._hider = hider
+        self._documents = documents or Documents()
         self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()
         self._harmless: OrderedDict[str, None] = OrderedDict()
 
@@ -69,6 +71,7 @@ class FileTools:
                 aliases={**names, "start_line": "offset", "startLine": "offset", "endLine": "end_line"},
                 judge=self._judge_read,
                 paths={"path": "read"},
+                timeout=max(60.0, 2 * self._documents.settings.seconds),
             ),
             tool(
                 self.write_file,
@@ -107,10 +110,13 @@ class FileTools:
         byte_offset: Annotated[int, Field(ge=0)] = 0,
         encoding: str | None = None,
         line_numbers: bool = True,
+        pages: str | None = None,
         *,
         ctx: ToolContext,
     ) -> ToolOutput:
-        """Read a text file, or look at an image. Any lines of a file of any size; the footer says how to go on.
+        """Read a text file or a document, or look at an image. The footer says how to go on.
+
+        Any lines of a text of any size. PDF, Word, PowerPoint and spreadsheets come as Markdown.
 
         Args:
             path: File to read, relative to the workspace.
@@ -120,6 +126,7 @@ class FileTools:
             byte_offset: Where to begin inside line `offset`, for lines too long for one page.
             encoding: Text encoding; detected if not given.
             line_numbers: Whether each line begins with its number, as in `12| text`.
+            pages: Pages of a PDF, slides or sheets, such as "1-3,7" or "5-"; then `offset` counts lines of the first.
         """
         if end_line is not None:
             if limit is not None:
@@ -130,9 +137,28 @@ class FileTools:
         with explained(self.ws, path):
             fd = self.ws.open_read(path)
             try:
+                if encoding is None:
+                    found = self._document(fd, path, Wanted(pages or None, offset, limit, MAX_BYTES), ctx)
+                    if found is not None:
+                        return found
+                if pages:
+                    raise ToolError(f"{path} is read as text, which has no pages; use offset and limit")
                 return self._read(fd, path, offset, limit or DEFAULT_LINES, byte_offset, encoding, line_numbers, ctx)
             finally:
                 os.close(fd)
+
+    def _document(self, fd: int, path: str, wanted: Wanted, ctx: ToolContext) -> ToolOutput | None:
+        """A document or an image; None for anything else."""
+        head = os.pread(fd, SAMPLE, 0)
+        kind = container(head, text=detect(head) is not None)
+        if kind is None:
+            return None
+        shown = self.ws.relative(path)
+        self._still_harmless(fd, shown)
+        st = os.fstat(fd)
+        self.seen.note(ctx.session_id, shown, identity(st))
+        file = FileBytes(fd, st.st_size)
+        return answer(self._documents.read(file, kind, shown, wanted, lambda: ctx.cancelled), shown)
 
     def _read(
         self,
@@ -150,9 +176,7 @@ class FileTools:
         st = os.fstat(fd)
         self.seen.note(ctx.session_id, shown, identity(st))
         sample = os.pread(fd, SAMPLE, 0)
-        found = self._encoding(fd, st, sample, encoding, shown)
-        if isinstance(found, ToolOutput):
-            return found
+        found = _encoding(st, sample, encoding, shown)
         if not sample:
             return ToolOutput(f"({shown} is empty)")
         try:
@@ -166,32 +190,6 @@ class FileTools:
         text, note = _render(window, found, is_utf8(sample), line_numbers)
         footer = _footer(window)
         return ToolOutput("\n".join(part for part in (text, note, footer) if part))
-
-    def _encoding(
-        self, fd: int, st: os.stat_result, sample: bytes, asked: str | None, shown: str
-    ) -> Encoding | ToolOutput:
-        if asked is not None:
-            return named_encoding(asked, sample)
-        mime = image_type(sample)
-        if mime is not None:
-            if st.st_size > MAX_IMAGE:
-                raise ToolError(f"{shown} is an image of {st.st_size:,} bytes; at most {MAX_IMAGE:,} are read")
-            with open(fd, "rb", closefd=False) as f:
-                block = image_block(f.read(), mime, shown)
-            return ToolOutput(f"[image {shown}, {block.mime_type}, {len(block.data):,} bytes]", content=(block,))
-        kind = _document(sample, shown)
-        if kind is not None:
-            raise ToolError(
-                f"{shown} is {kind}. Reading documents needs the documents feature (pip install 'toolcrib[docs]'), "
-                "which this version does not have yet"
-            )
-        found = detect(sample)
-        if found is None:
-            raise ToolError(
-                f"{shown} is a binary file ({st.st_size:,} bytes), not text. "
-                "Pass encoding='latin-1' to see its bytes as characters all the same"
-            )
-        return found
 
     def _window(
         self, fd: int, st: os.stat_result, found: Encoding, offset: int, limit: int, byte_offset: int
@@ -442,11 +440,14 @@ def _footer(window: Window) -> str:
     return f"(Showing lines {window.first}-{last}. Use offset={line} to continue.)"
 
 
-def _document(sample: bytes, shown: str) -> str | None:
-    if sample.startswith(b"%PDF-"):
-        return "a PDF document"
-    if sample.startswith(b"PK\x03\x04"):
-        return _DOCUMENTS.get(os.path.splitext(shown)[1].lower())
-    if sample.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
-        return "an old Office document"
-    return None
+def _encoding(st: os.stat_result, sample: bytes, asked: str | None, shown: str) -> Encoding:
+    if asked is not None:
+        return named_encoding(asked, sample)
+    found = detect(sample)
+    if found is None:
+        kind = described(sample)
+        raise ToolError(
+            f"{shown} is a binary file ({st.st_size:,} bytes{f', {kind}' if kind else ''}), not text. "
+            "Pass encoding='latin-1' to see its bytes as characters all the same"
+        )
+    return found

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..boundary.network.guard import Guard
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
+    from .documents.reader import Documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ def web_tools(
     keep: Keep | None = None,
     missing: list[tuple[str, str]] | None = None,
     closers: list[Callable[[], object]] | None = None,
+    documents: Documents | None = None,
 ) -> list[Tool]:
     """web_fetch, http_request and web_search. What cannot be there is named in `missing`.
 
@@ -49,7 +51,7 @@ def web_tools(
     resolve = None if secrets is None else secrets.resolve
     learn = None if redactor is None else redactor.grant
     found: list[Tool] = []
-    fetch = WebFetch(outgoing, settings.fetch, keep)
+    fetch = WebFetch(outgoing, settings.fetch, keep, documents)
     http = HttpRequest(outgoing, settings.http, resolve)
     search = WebSearch(outgoing, settings.search, resolve=resolve, learn=learn)
     for made in (fetch, http, search):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..boundary.workspace import Workspace
 from ..core.tool import Tool
 from ..record.journal import Journal
+from .documents.reader import Documents
 from .edit import EditTools
 from .files import FileTools
 from .listing import Hider, ListStyle
@@ -20,11 +21,14 @@ def file_tools(
     list_style: ListStyle = "plain",
     lost_by: LostBy | None = None,
     hider: Hider | None = None,
+    documents: Documents | None = None,
 ) -> list[Tool]:
     """read_file, write_file, edit_file, apply_patch, list_dir and delete_file."""
     seen = Seen()
     return [
-        *FileTools(workspace, journal, seen, list_style=list_style, lost_by=lost_by, hider=hider).tools(),
+        *FileTools(
+            workspace, journal, seen, list_style=list_style, lost_by=lost_by, hider=hider, documents=documents
+        ).tools(),
         *EditTools(workspace, journal, seen, lost_by=lost_by).tools(),
         *PatchTools(workspace, journal, seen, lost_by=lost_by).tools(),
     ]

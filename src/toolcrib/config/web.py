@@ -1,4 +1,4 @@
-"""The `web` section and `tools.http_request` as the web tools take them."""
+"""The `web` section, `tools.http_request` and `tools.documents` as the tools take them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ..builtin.outgoing import USER_AGENT
 from ..core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ..builtin.documents.reader import DocumentSettings
     from ..builtin.http import HttpSettings
     from ..builtin.web import FetchSettings
     from ..builtin.web_tools import WebSettings
@@ -39,6 +40,14 @@ def fetch_settings(settings: Settings) -> FetchSettings:
     fetch = settings.web.fetch
     given = {"max_chars": fetch.max_chars, "max_bytes": fetch.max_bytes, "seconds": fetch.timeout}
     return FetchSettings(robots=fetch.robots, **_said(given))
+
+
+def document_settings(settings: Settings) -> DocumentSettings:
+    """The limits of reading one document."""
+    from ..builtin.documents.reader import DocumentSettings
+
+    given = settings.tools.documents
+    return DocumentSettings(**_said({"max_bytes": given.max_bytes, "seconds": given.timeout, "memory": given.memory}))
 
 
 def http_settings(settings: Settings) -> HttpSettings:

@@ -16,7 +16,7 @@ from ..builtin.default_tools import default_tools
 from ..config import command_rules, load_settings
 from ..config.browser import browser_settings
 from ..config.own_folders import keep_out
-from ..config.web import web_settings
+from ..config.web import document_settings, web_settings
 from ..core.context import ToolContext
 from ..core.exposure import Exposure
 from ..core.registry import ToolRegistry
@@ -203,6 +203,7 @@ def _builtin(box: Toolbox) -> list[Tool]:
         closers=closers, rules=command_rules(settings), hider=_hider(box),
         network=lambda: box.network, web=web_settings(settings),
         browser=browser_settings(settings), gate=_gate(box), missing=box.missing,
+        documents=document_settings(settings),
     )  # fmt: skip
     for close in closers:
         box.when_closed(close)

@@ -93,4 +93,5 @@ class Tools(Section):
     """Of more tools than this, only our own are listed; `search_tools` stands for the rest. 0 lists all, always."""
     exec: Exec = Exec()
     http_request: HttpRequest = HttpRequest()
+    documents: Documents = Documents()
     browser: Browser = Browser()

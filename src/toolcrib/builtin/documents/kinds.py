@@ -1,0 +1,55 @@
+"""What is a file by its first bytes? Not by its name: names lie."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Literal
+
+Container = Literal["pdf", "zip", "ole", "image"]
+"""What could hold a document: a PDF, a ZIP (Office since 2007, OpenDocument), OLE (Office before that), an image."""
+
+_PDF_WITHIN = 1024  # PDF viewers look for the header in so many bytes
+_IMAGES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"), (b"II*\0", "image/tiff"), (b"MM\0*", "image/tiff"),
+)  # fmt: skip
+_HEIF = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1")
+
+
+def container(head: bytes, *, text: bool = False) -> Container | None:
+    """What a file may be by its first bytes (4 KiB are enough). `text`: it could be read as text, too."""
+    if head.startswith(b"%PDF-") or (not text and b"%PDF-" in head[:_PDF_WITHIN]):
+        return "pdf"
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
+        return "zip"
+    if head.startswith(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+        return "ole"
+    return "image" if image_type(head) else None
+
+
+def image_type(head: bytes) -> str | None:
+    """The MIME type of an image by its first bytes."""
+    for magic, mime in _IMAGES:
+        if head.startswith(magic):
+            return mime
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    if head[:2] == b"BM" and head[6:10] == b"\0\0\0\0":
+        return "image/bmp"
+    if head[4:8] == b"ftyp":
+        return "image/avif" if head[8:12] in (b"avif", b"avis") else "image/heic" if head[8:12] in _HEIF else None
+    return None
+
+
+def described(head: bytes) -> str:
+    """What puremagic takes a binary file for, in words; "" if it is not there or does not know."""
+    try:
+        puremagic: Any = importlib.import_module("puremagic")
+    except ImportError:
+        return ""
+    try:
+        found = puremagic.magic_string(head)
+    except (puremagic.PureError, ValueError):
+        return ""
+    best = next(iter(found), None)
+    return str(best.name) if best is not None and best.confidence >= 0.5 else ""

@@ -1,0 +1,171 @@
+"""Our side of the document process: what it is asked, how long it may take, what its answer means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from ...boundary.worker import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
+from ...core.errors import ToolError
+from ...core.output import ImageBlock
+from .kinds import image_type
+
+MAX_BYTES = 50 << 20
+SECONDS = 30.0
+MEMORY = 1 << 30
+_WORKER = "toolcrib.builtin.documents.work"
+_FEATURES = "pip install 'toolcrib[docs]'"
+_SHOWN_WITHOUT = ("image/png", "image/jpeg", "image/gif", "image/webp")  # what models take as it is
+_SHOWN_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
+_LIBRARY = {"pdf": "pypdfium2", "image": "PIL", "ole": "python_calamine"}
+_PACKAGE = {"PIL": "Pillow", "pptx": "python-pptx", "python_calamine": "python-calamine", "lxml": "python-pptx"}
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSettings:
+    """Limits of one parse: bytes of the file, seconds, bytes of memory (address space) of its process."""
+
+    max_bytes: int = MAX_BYTES
+    seconds: float = SECONDS
+    memory: int = MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`pages` as in "1-3,7"; from line `offset` of the first of them; at most `limit` lines and `budget` bytes."""
+
+    pages: str | None = None
+    offset: int = 1
+    limit: int | None = None
+    budget: int = 45_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read. `shown` are the numbers of its pages, `next` the pages and the line to go on with.
+
+    `lines` is how many lines the last page has, None where its end was not reached.
+    """
+
+    kind: str
+    reader: str
+    unit: str
+    count: int
+    title: str
+    notes: tuple[str, ...]
+    shown: str
+    next: tuple[str | None, int] | None
+    lines: int | None
+    text: str
+    images: tuple[ImageBlock, ...] = field(repr=False)
+
+
+class Documents:
+    """Reads documents and images, each in a process of its own that is killed when it is over its limits."""
+
+    def __init__(self, settings: DocumentSettings | None = None) -> None:
+        self.settings = settings or DocumentSettings()
+        self._workers: Workers | None = None
+
+    def read(self, file: FileBytes, container: str, name: str, wanted: Wanted, cancelled: Callable[[], bool]) -> Found:
+        """A document out of an open file, waiting in this thread. Raises ToolError."""
+        self._judge(file.size, container, name)
+        if container == "image" and find_spec("PIL") is None:
+            return _as_it_is(os.pread(file.fd, _SHOWN_BYTES, 0), file.size, name)
+        with _explained(self.settings, name):
+            head, data = self._started().run_here(self._job(wanted), file, self.settings.seconds, cancelled)
+        return _found(head, data, name)
+
+    async def read_bytes(self, data: bytes, container: str, name: str, wanted: Wanted) -> Found:
+        """The same of bytes that are here already, without holding up the loop."""
+        self._judge(len(data), container, name)
+        if container == "image" and find_spec("PIL") is None:
+            return _as_it_is(data, len(data), name)
+        with _explained(self.settings, name):
+            head, answer = await self._started().run(self._job(wanted), data, self.settings.seconds)
+        return _found(head, answer, name)
+
+    def close(self) -> None:
+        """End what is being read."""
+        if self._workers is not None:
+            self._workers.close()
+
+    def _started(self) -> Workers:
+        if self._workers is None:
+            self._workers = Workers(_WORKER, self.settings.memory, reuse=False)
+        return self._workers
+
+    def _job(self, wanted: Wanted) -> dict[str, Any]:
+        return {
+            "pages": wanted.pages, "offset": wanted.offset, "limit": wanted.limit, "budget": wanted.budget,
+            "seconds": self.settings.seconds,
+        }  # fmt: skip
+
+    def _judge(self, size: int, container: str, name: str) -> None:
+        most = self.settings.max_bytes
+        if size > most:
+            raise ToolError(
+                f"{name} has {size:,} bytes; documents and images are read up to {most:,} "
+                "(a person can raise tools.documents.max_bytes)"
+            )
+        library = _LIBRARY.get(container)
+        if library is not None and container != "image" and find_spec(library) is None:
+            raise ToolError(_needs(name, library))
+
+
+class _explained:  # noqa: N801
+    """Turns what a worker dies of into words for the model."""
+
+    def __init__(self, settings: DocumentSettings, name: str) -> None:
+        self._settings, self._name = settings, name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, WorkerCancelled) or not isinstance(error, WorkerFailed):
+            return
+        if isinstance(error, WorkerTimeout):
+            raise ToolError(
+                f"{self._name} could not be read: {error}. Ask for fewer pages with pages=, if it has pages "
+                "(a person can raise tools.documents.timeout)"
+            ) from None
+        said = str(error)
+        if "signal" in said:  # libraries in C and Rust end so where they get no memory
+            said = f"{said}; it is damaged, or needs more than {self._settings.memory >> 20} MiB of memory"
+        raise ToolError(f"{self._name} could not be read: {said}") from None
+
+
+def _found(head: dict[str, Any], data: bytes, name: str) -> Found:
+    if "refused" in head:
+        raise ToolError(f"{name} cannot be read: {head['refused']}")
+    if "missing" in head:
+        raise ToolError(_needs(name, head["missing"]))
+    at = head["text"]
+    images: list[ImageBlock] = []
+    for mime, size in head["pictures"]:
+        images.append(ImageBlock(data[at : at + size], mime))
+        at += size
+    onwards = head["next"]
+    return Found(
+        head["kind"], head["reader"], head["unit"], head["count"], head["title"], tuple(head["notes"]), head["shown"],
+        None if onwards is None else (onwards["pages"], onwards["offset"]),
+        head["lines"], data[: head["text"]].decode("utf-8"), tuple(images),
+    )  # fmt: skip
+
+
+def _needs(name: str, module: str) -> str:
+    package = _PACKAGE.get(module.partition(".")[0], module)
+    return f"{name} is a document, and {package} is not installed, which would read it: {_FEATURES}"
+
+
+def _as_it_is(data: bytes, size: int, name: str) -> Found:
+    """An image without Pillow: as it stands in the file, notes of the camera included."""
+    mime = image_type(data[:64]) or "an image"
+    if mime not in _SHOWN_WITHOUT or size > _SHOWN_BYTES:
+        problem = f"is {mime}" if size <= _SHOWN_BYTES else f"has {size:,} bytes"
+        raise ToolError(f"{name} {problem}; showing it needs Pillow: {_FEATURES}")
+    return Found("image", "none", "", 1, "", (), "1", None, 1, mime, (ImageBlock(data, mime),))

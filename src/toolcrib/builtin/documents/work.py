@@ -1,0 +1,189 @@
+"""The work of the document process: bytes that nobody vouches for to Markdown and images, a page's worth at a time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...core.bound import safe
+from .document import Document, Part, Picture, Refused
+from .kinds import container
+from .pages import in_words, parse_pages
+
+MAX_PICTURES = 10  # in one answer
+MAX_PICTURE_BYTES = 15 << 20  # of one answer; the pipeline's bound is 20 MiB
+LINE_CHARS = 4000  # longer lines are divided, so that one can be read on at any
+# Characters that nobody sees and models read: Unicode tags and the second block of variation selectors.
+_SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
+_SHARE = 0.5  # of its time after which no further page is begun
+
+
+def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+    """One job: `pages`, `offset` (a line of the first of them), `limit` (lines), `budget` (bytes of text), `seconds`.
+
+    Answers with `refused` or `missing` (a library), or with kind, reader, unit, count, title, notes, `shown` (the
+    numbers of the pages), `next` (pages and offset to go on with, or None), `text` (bytes of it) and `pictures` (type
+    and bytes of each): the bytes follow in that order.
+    """
+    started = time.monotonic()
+    try:
+        document = open_document(data)
+        if job.get("pages") and not document.unit:
+            raise Refused(f"a {document.kind} has no pages; offset and limit choose its lines")
+        numbers = parse_pages(job.get("pages"), document.count, document.unit)
+        taken = _Taken(job, started + _SHARE * job["seconds"])
+        for place, number in enumerate(numbers):
+            if not taken.part(document, number, numbers[place:]):
+                break
+    except Refused as error:
+        return {"refused": str(error)}, b""
+    except ModuleNotFoundError as error:
+        return {"missing": error.name or str(error)}, b""
+    return taken.answer(document)
+
+
+def open_document(data: bytes) -> Document:
+    """The document that bytes are, whatever their name was. Raises Refused."""
+    kind = container(data[:4096])
+    if kind == "pdf":
+        from .pdf import open_pdf
+
+        return open_pdf(data)
+    if kind == "image":
+        from .picture import open_image
+
+        return open_image(data)
+    if kind == "ole":
+        return _open_ole(data)
+    if kind == "zip":
+        return _open_office(data)
+    raise Refused("it is no document of a kind that is read here" if data else "it is empty")
+
+
+def _open_office(data: bytes) -> Document:
+    from .archive import inspect
+
+    office = inspect(data)
+    notes = ("it has macros; they were not run and are not shown",) if office.macros else ()
+    if office.kind == "docx":
+        from .docx import open_docx
+
+        return open_docx(data, notes)
+    if office.kind == "pptx":
+        from .pptx import open_pptx
+
+        return open_pptx(data, notes)
+    from .spreadsheet import open_spreadsheet
+
+    return open_spreadsheet(data, notes)
+
+
+def _open_ole(data: bytes) -> Document:
+    """A document of Office 97 to 2003, or a newer one that is encrypted. Streams are named in UTF-16."""
+    if _named(data, "EncryptedPackage"):
+        raise Refused("it is protected by a password; save a copy without one")
+    if _named(data, "WordDocument"):
+        raise Refused("it is a Word document of the old kind (.doc), which is not read; save it as .docx")
+    if _named(data, "PowerPoint Document"):
+        raise Refused("it is a PowerPoint presentation of the old kind (.ppt), which is not read; save it as .pptx")
+    if _named(data, "Workbook") or _named(data, "Book"):
+        from .spreadsheet import open_spreadsheet
+
+        return open_spreadsheet(data)
+    raise Refused("it is an OLE file (such as a mail or an installer), not a document that is read here")
+
+
+def _named(data: bytes, stream: str) -> bool:
+    return stream.encode("utf-16-le") + b"\0\0" in data
+
+
+class _Taken:
+    """What was taken of a document so far, up to what one answer may hold."""
+
+    def __init__(self, job: Mapping[str, Any], until: float) -> None:
+        self._budget: int = job["budget"]
+        self._left: int = job.get("limit") or 1 << 62
+        self._offset: int = job.get("offset") or 1
+        self._until = until
+        self._text: list[bytes] = []
+        self._pictures: list[Picture] = []
+        self._shown: list[int] = []
+        self._next: dict[str, Any] | None = None
+        self._end: int | None = None  # lines of the last part, where its end was reached
+
+    def part(self, document: Document, number: int, rest: list[int]) -> bool:
+        """Take a part. False if the answer is full, or it took long enough."""
+        if self._shown and time.monotonic() > self._until:
+            return self._stop(document, rest, 1)
+        part = document.part(number)
+        if not self._room(part):
+            return self._stop(document, rest, 1)
+        first = self._offset if not self._shown else 1
+        if document.unit and not self._add(_marker(document, number, part, first)):
+            return self._stop(document, rest, 1)
+        self._shown.append(number)
+        for picture in part.pictures if first == 1 else ():
+            self._pictures.append(picture)
+            if document.unit:
+                self._add(f"[image {len(self._pictures)}: this {document.unit}]")
+        line = 0
+        for line, text in enumerate(_divided(part), 1):
+            if line < first:
+                continue
+            if self._left <= 0 or not self._add(text):
+                return self._stop(document, rest, line)
+            self._left -= 1
+        if first > 1 and line < first:
+            raise Refused(f"{_what(document, number)} has {line:,} lines; offset {first} is past its end")
+        self._end = line
+        return True
+
+    def _stop(self, document: Document, rest: list[int], line: int) -> bool:
+        self._next = {"pages": in_words(rest) if document.unit else None, "offset": line}
+        self._end = None
+        return False
+
+    def _room(self, part: Part) -> bool:
+        size = sum(len(each.data) for each in (*self._pictures, *part.pictures))
+        many = len(self._pictures) + len(part.pictures)
+        return not self._pictures or not part.pictures or (many <= MAX_PICTURES and size <= MAX_PICTURE_BYTES)
+
+    def _add(self, text: str) -> bool:
+        line = text.encode("utf-8", "replace")
+        if len(line) + 1 > self._budget and self._text:
+            return False
+        self._budget -= len(line) + 1
+        self._text.append(line)
+        return True
+
+    def answer(self, document: Document) -> tuple[dict[str, Any], bytes]:
+        text = safe(_SMUGGLED.sub("", b"\n".join(self._text).decode())).encode()
+        head: dict[str, Any] = {
+            "kind": document.kind, "reader": document.reader, "unit": document.unit, "count": document.count,
+            "title": document.title, "notes": document.notes, "shown": in_words(self._shown), "next": self._next,
+            "lines": self._end, "text": len(text),
+            "pictures": [[each.mime, len(each.data)] for each in self._pictures],
+        }  # fmt: skip
+        return head, b"".join([text, *(each.data for each in self._pictures)])
+
+
+def _marker(document: Document, number: int, part: Part, first: int) -> str:
+    name = f": {part.name}" if part.name else ""
+    since = f", from line {first}" if first > 1 else ""
+    return f"--- {document.unit} {number} of {document.count}{name}{since} ---"
+
+
+def _what(document: Document, number: int) -> str:
+    return f"{document.unit} {number}" if document.unit else "it"
+
+
+def _divided(part: Part) -> Iterator[str]:
+    """The lines, long ones divided at a blank."""
+    for line in part.lines:
+        while len(line) > LINE_CHARS:
+            end = line.rfind(" ", LINE_CHARS // 2, LINE_CHARS) + 1 or LINE_CHARS
+            yield line[:end]
+            line = line[end:]
+        yield line
