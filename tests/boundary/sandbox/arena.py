@@ -2,8 +2,9 @@
 
     python arena.py FOLDER BACKEND [UID]
 
-BACKEND is a path of bubblewrap, `landlock`, `landlock-N` (as on a kernel with version N of it), or `none`. With UID it
-becomes that user first (needs root). Prints the attacks' JSON, and under "host" what the host noticed.
+BACKEND is a path of bubblewrap, `proxied:` and such a path (with a domain allowed), `landlock`, `landlock-N` (as on a
+kernel with version N of it), or `none`. With UID it becomes that user first (needs root). Prints the attacks' JSON,
+and under "host" what the host noticed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,16 @@ from pathlib import Path
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, cgroup, landlock, seccomp, uncovered
+from toolcrib.boundary.sandbox import (
+    NoSandbox,
+    Sandbox,
+    SandboxSettings,
+    cgroup,
+    landlock,
+    listeners,
+    seccomp,
+    uncovered,
+)
 from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
 from toolcrib.boundary.sandbox.landlock import Landlock
 
@@ -63,7 +73,9 @@ def make(backend: str, workspace: Path) -> Sandbox:
     if backend.startswith("landlock"):
         version = backend.partition("-")[2]
         return Landlock(SandboxSettings(), workspace, int(version) if version else None)
-    return Bubblewrap(backend, SandboxSettings(), workspace)
+    program = backend.removeprefix("proxied:")
+    domains = ("allowed.test",) if program != backend else ()
+    return Bubblewrap(program, SandboxSettings(domains=domains), workspace)
 
 
 def shared_memory() -> int:
@@ -177,13 +189,14 @@ def main() -> None:
         raise SystemExit("without walls, root would do all of this to this machine")
     build(base, uid)
     if uid is not None:
-        landlock.own_python = lambda _: "/usr/bin/python3"  # another user may not reach this interpreter
+        landlock.own_python = listeners.own_python = lambda _: "/usr/bin/python3"  # which another user reaches, too
         cgroup.places = cgroup.Places  # the other user could not remove what root has made
     # Everything that is imported late is imported now: another user may not reach this interpreter's files.
     environment = command_environment()
     spawn = make(backend, base / "workspace").wrap(["/bin/true"], cwd=base / "workspace", env=environment, timeout=9)
     asyncio.run(run(spawn, timeout=9))
     spawn.appeared()
+    listeners.listeners().close()  # another user may have none of ours
     if uid is not None:
         become(uid)
     started = time.monotonic()

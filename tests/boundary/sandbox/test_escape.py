@@ -107,6 +107,19 @@ def test_no_attack_gets_through_bubblewrap(program: str, uid: int | None, base: 
     assert host == unharmed(uid)
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+@USERS
+def test_no_attack_gets_through_where_a_domain_is_allowed(program: str, uid: int | None, base: Path) -> None:
+    within = _within_reach(Path(program), base) if uid is not None else program
+    report, host = fight(base, f"proxied:{within}", uid)
+    assert reached(report) <= OWN | {"family_with_high_bits"}  # a TCP socket, from which only the proxy is reached
+    for name in ("tcp6", "udp", "abstract_socket", "path_socket", "datagram_pair", "netlink"):
+        assert report[name] in ("EAFNOSUPPORT", "EPROTONOSUPPORT")
+    assert report["tcp_loopback"] == "ECONNREFUSED"
+    host.pop("appeared")
+    assert host == unharmed(uid)
+
+
 @pytest.mark.parametrize("version", [None, 4, 2])
 @USERS
 def test_what_gets_through_landlock_is_what_the_documentation_says(

@@ -157,3 +157,27 @@ def test_what_landlock_leaves_open_is_asked_about_or_refused(name: str, abi: int
         for pair in seccomp.DENIED.values():
             if pair[m.column] is not None:
                 assert of(program, pair) == error(errno.EPERM)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_tcp_only_is_tcp_only(name: str) -> None:
+    m = MACHINES[name]
+    program = seccomp.build(m, (seccomp.AF_INET,), seccomp.tcp_only(m))
+    stream, datagram, raw, packets, cloexec = 1, 2, 3, 5, 0o2000000
+
+    def of(number: int, *arguments: int) -> int:
+        return verdict(program, m.audit, number, *arguments)
+
+    for kind in (stream, stream | cloexec):
+        assert of(m.socket, 2, kind, 0) == of(m.socket, 2, kind, 6) == ALLOW
+        assert of(m.socketpair, 1, kind, 0) == ALLOW
+        for protocol in (17, 132, 262):  # UDP, SCTP, MPTCP
+            assert of(m.socket, 2, kind, protocol) == error(errno.EPROTONOSUPPORT)
+        for family in (1, 10, 16, 17, 40):
+            assert of(m.socket, family, kind, 0) == error(errno.EAFNOSUPPORT)
+        assert of(m.socketpair, 2, kind, 0) == error(errno.EAFNOSUPPORT)
+    for kind in (datagram, raw, packets, datagram | cloexec):
+        assert of(m.socket, 2, kind, 0) == error(errno.EPROTONOSUPPORT)
+    assert of(m.socketpair, 1, datagram, 0) == error(errno.EPROTONOSUPPORT)
+    assert of(0) == ALLOW
+    assert of(m.clone, 0x10000000) == error(errno.EPERM)

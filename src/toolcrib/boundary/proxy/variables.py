@@ -6,10 +6,10 @@ on, if it is told to. NO_PROXY keeps what a command serves to itself off the pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 _SCHEMES = ("http_proxy", "https_proxy", "all_proxy")
-_OWN_HOSTS = "localhost,127.0.0.1,::1"
+_OWN_HOSTS = ("localhost", "127.0.0.1", "::1")
 # Beside every name that ends in _PROXY: where pip, npm, yarn and git would look, too.
 _OTHERS = frozenset(
     {"npm_config_proxy", "npm_config_https_proxy", "npm_config_noproxy", "pip_proxy", "git_proxy_command",
@@ -26,7 +26,9 @@ def _speaks_of_proxies(name: str) -> bool:
     return name.endswith("_proxy") or name in _OTHERS
 
 
-def proxy_variables(url: str) -> dict[str, str]:
-    """The variables that send programs to the proxy at `url`."""
+def proxy_variables(url: str, domains: Sequence[str] = ()) -> dict[str, str]:
+    """The variables that send programs to the proxy at `url`. `domains` are those that it admits: where one is a name
+    of this machine, the machine outside is meant, and not the command's own loopback."""
     found = {spelling: url for name in _SCHEMES for spelling in (name, name.upper())}
-    return {**found, "no_proxy": _OWN_HOSTS, "NO_PROXY": _OWN_HOSTS, "NODE_USE_ENV_PROXY": "1"}
+    own = ",".join(host for host in _OWN_HOSTS if host not in domains)
+    return {**found, "no_proxy": own, "NO_PROXY": own, "NODE_USE_ENV_PROXY": "1"}

@@ -30,7 +30,7 @@ class Outlet:
         """The command's environment, with our proxy in it and no other."""
         from ..proxy.variables import proxy_variables, without_proxies
 
-        return {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}")}
+        return {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}", self._domains)}
 
     def open(self, pid: int) -> None:
         """Serve inside the network namespace of this process. Raises SandboxUnavailable."""

@@ -17,7 +17,13 @@ _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
 _ASK = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
 _KILL = 0x80000000
-_DATA_NR, _DATA_ARCH, _DATA_ARG0, _DATA_ARG1 = 0, 4, 16, 24  # low halves; both machines are little-endian
+_DATA_NR, _DATA_ARCH, _DATA_ARG0, _DATA_ARG1, _DATA_ARG2 = (
+    0,
+    4,
+    16,
+    24,
+    32,
+)  # low halves; both machines are little-endian
 _X32_BIT = 0x40000000
 
 # linux/bpf_common.h
@@ -27,6 +33,7 @@ _LD, _JEQ, _JGE, _JSET, _RET, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # asm-generic/ioctls.h: both type into the terminal
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+_SOCK_STREAM, _SOCK_DGRAM, _SOCK_TYPE_MASK, _IPPROTO_TCP = 1, 2, 0xF, 6  # linux/net.h
 
 # name: (x86-64, aarch64); None where the machine does not have it
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -147,6 +154,20 @@ def refuse_unless_zero(call: int, argument: int, error: int) -> bytes:
     """Code that refuses a call where the low half of an argument is not 0."""
     test = [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_JEQ, 0, 1, 0), _deny(error)]
     return b"".join([_op(_JEQ, call, 0, len(test) + 1), *test, _op(_LD, _DATA_NR)])
+
+
+def tcp_only(machine: Machine) -> Further:
+    """For `build` with the families of the internet: TCP, and nothing that has the name of another socket.
+
+    Of sockets that know no network, pairs stay, streams only: a datagram of a pair could go to any name.
+    """
+    tests = [
+        _op(_LD, _DATA_ARG1), _op(_AND, _SOCK_TYPE_MASK), _op(_JEQ, _SOCK_STREAM, 1, 0), _deny(errno.EPROTONOSUPPORT),
+        _op(_LD, _DATA_ARG2), _op(_JEQ, 0, 2, 0), _op(_JEQ, _IPPROTO_TCP, 1, 0), _deny(errno.EPROTONOSUPPORT),
+    ]  # fmt: skip
+    sockets = b"".join([_op(_JEQ, machine.socket, 0, len(tests) + 1), *tests, _op(_LD, _DATA_NR)])
+    pairs = refuse_bits(machine.socketpair, 1, _SOCK_TYPE_MASK, _SOCK_DGRAM, errno.EPROTONOSUPPORT)
+    return Further(blocks=(sockets, pairs), pairs=(AF_UNIX,))
 
 
 def _unless(value: int, error: int) -> list[bytes]:
