@@ -1,0 +1,37 @@
+"""A linter for tools: what models, providers or people should not have to put up with (`toolcrib lint`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from .finding import LEVELS, Finding, Level
+from .injection import check_injection
+from .overlap import check_overlap
+from .schemas import check_schema
+from .wording import check_wording
+
+if TYPE_CHECKING:
+    from ...core.tool import Tool
+
+__all__ = ["LEVELS", "Finding", "Level", "lint"]
+
+
+def lint(tools: Sequence[Tool], among: Sequence[Tool] | None = None, ignore: Collection[str] = ()) -> list[Finding]:
+    """What is to be said of tools, the worst first.
+
+    `among`: all that are offered together; `ignore`: rules that do not count.
+    """
+    offered = tools if among is None else among
+    names: dict[str, list[str]] = {}
+    for tool in offered:
+        names.setdefault(tool.source, []).append(tool.name)
+    found: list[Finding] = []
+    for tool in tools:
+        others = (
+            [] if tool.source == "own" else [n for source, ns in names.items() if source != tool.source for n in ns]
+        )
+        found += [*check_wording(tool), *check_schema(tool), *check_injection(tool, others)]
+    found += check_overlap(tools, offered)
+    order = {level: n for n, level in enumerate(LEVELS)}
+    return sorted((f for f in found if f.rule not in ignore), key=lambda f: (order[f.level], f.tool, f.rule))

@@ -1,0 +1,136 @@
+"""Schemas: what a provider would refuse, or take in another form than the tool gives it.
+
+Sources: OpenAI, "Structured outputs: supported schemas" (names, arrays, nesting of 10 and 5,000 properties in strict
+mode); Anthropic, Messages API (`tools.N.custom.input_schema`: object at the top, no union there, property names);
+Google, Gemini function declarations (a subset of OpenAPI 3.0). Toolcrib rewrites for each what it can (core/dialects,
+core/gemini); what is found here is what is left, or what a client of the MCP server gets as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from .finding import Finding
+
+if TYPE_CHECKING:
+    from ...core.tool import Tool
+
+Json = dict[str, Any]
+
+_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+MAX_DEPTH, MAX_PROPERTIES, MAX_SIZE = 10, 5_000, 40_000
+"""Levels, properties, and characters of JSON; a schema of 40,000 characters is about 10,000 tokens in every turn."""
+_UNIONS = ("anyOf", "oneOf", "allOf", "not", "enum", "$ref")
+
+
+def check_schema(tool: Tool) -> Iterator[Finding]:
+    """The parameters of a tool, as JSON Schema."""
+    import json
+
+    schema = tool.schema
+    met = [key for key in _UNIONS if key in schema]
+    if met:
+        yield Finding(
+            tool.name, "warning", "top-level-union", f"has {', '.join(met)} at the top of its schema: OpenAI and "
+            "Anthropic refuse that", "make it one object, with optional properties",
+        )  # fmt: skip
+    size = len(json.dumps(schema, default=str))
+    if size > MAX_SIZE:
+        text = f"has a schema of {size:,} characters, which every turn pays for"
+        yield Finding(tool.name, "warning", "big-schema", text, "split the tool, or take fewer parameters")
+    count = 0
+    for path, node, depth in _nodes(schema):
+        count += len(_mapping(node.get("properties")))
+        yield from _node(tool.name, path, node)
+        if depth == MAX_DEPTH + 1:
+            text = f"nests deeper than {MAX_DEPTH} levels at {path}: OpenAI's strict mode refuses that"
+            yield Finding(tool.name, "info", "deep-schema", text, "flatten it")
+            break
+    if count > MAX_PROPERTIES:
+        text = f"has {count:,} properties: OpenAI's strict mode takes {MAX_PROPERTIES:,}"
+        yield Finding(tool.name, "info", "many-properties", text)
+    yield from _not_strict(tool)
+
+
+def _nodes(schema: Json) -> Iterator[tuple[str, Json, int]]:
+    """Every sub-schema once, with its path and its depth in properties and items; references are not followed."""
+    waiting: list[tuple[str, Any, int]] = [("", schema, 0)]
+    while waiting:
+        path, node, depth = waiting.pop()
+        if not isinstance(node, dict):
+            continue
+        found = cast("Json", node)
+        yield path or "the top", found, depth
+        if depth > MAX_DEPTH + 1:
+            continue
+        for name, child in _mapping(found.get("properties")).items():
+            waiting.append((f"{path}.{name}".lstrip("."), child, depth + 1))
+        for name, child in {**_mapping(found.get("$defs")), **_mapping(found.get("definitions"))}.items():
+            waiting.append((f"{path}<{name}>", child, depth))
+        waiting.append((f"{path}[]", found.get("items"), depth + 1))
+        waiting.append((f"{path}.*", found.get("additionalProperties"), depth + 1))
+        for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+            branches = found.get(key)
+            if isinstance(branches, list):
+                waiting.extend((path, branch, depth) for branch in cast("list[Any]", branches))
+
+
+def _mapping(value: Any) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+def _node(tool: str, path: str, node: Json) -> Iterator[Finding]:
+    kind = node.get("type")
+    properties = _mapping(node.get("properties"))
+    bad = [name for name in properties if not _PROPERTY.fullmatch(name)]
+    if bad:
+        yield Finding(
+            tool, "warning", "property-name", f"has properties at {path} that Anthropic refuses: {bad[:5]}",
+            "use letters, digits, _, . and -, at most 64 of them",
+        )  # fmt: skip
+    required: Any = node.get("required")
+    if isinstance(required, list) and properties:
+        unknown = [name for name in cast("list[Any]", required) if name not in properties]
+        if unknown:
+            text = f"requires at {path} what it does not describe: {unknown[:5]}"
+            yield Finding(tool, "warning", "required-unknown", text, "describe it, or take it off `required`")
+    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and not (
+        "items" in node or "prefixItems" in node
+    ):
+        text = f"does not say what the array at {path} holds: OpenAI and Gemini refuse that"
+        yield Finding(tool, "warning", "array-items", text, "give it `items`")
+    reference = node.get("$ref")
+    if isinstance(reference, str) and not reference.startswith("#"):
+        text = f"refers at {path} to a schema elsewhere, {reference[:80]!r}, which nobody fetches"
+        yield Finding(tool, "error", "remote-reference", text, "put the schema in, under $defs")
+    yield from _default(tool, path, node)
+
+
+def _default(tool: str, path: str, node: Json) -> Iterator[Finding]:
+    if node.get("default") is None or "$ref" in node:
+        return
+    from ...core.errors import ToolDefinitionError
+    from ...core.schema import compile_schema
+
+    bare = {key: value for key, value in node.items() if key not in ("default", "$defs", "definitions")}
+    if "$ref" in str(bare):
+        return
+    try:
+        fits = compile_schema(bare, tool).is_valid(node["default"])
+    except (ToolDefinitionError, ValueError):
+        return
+    if not fits:
+        text = f"has a default at {path} that does not fit: {node['default']!r}"[:300]
+        yield Finding(tool, "warning", "default", text, "mend the default or the type")
+
+
+def _not_strict(tool: Tool) -> Iterator[Finding]:
+    if not tool.strict:
+        return
+    from ...core.dialects import strict_schema
+
+    if strict_schema(tool.schema) is None:
+        text = "is marked strict, but its schema cannot be: it is sent without"
+        yield Finding(tool.name, "warning", "not-strict", text, "close its objects and leave out rare keywords")
