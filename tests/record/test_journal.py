@@ -191,7 +191,7 @@ def test_across_file_systems_it_is_copied(room, monkeypatch):
 
 CRASH = """
 import os, sys
-from toolcrib.boundary import workspace
+from toolcrib.boundary.staging import Staged
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.record.journal import Journal
 from toolcrib.record.state import StateFolder
@@ -199,12 +199,12 @@ from pathlib import Path
 root, home, when = sys.argv[1:]
 ws = Workspace(root)
 journal = Journal(StateFolder.for_workspace(root, Path(home)), ws, sync=False)
-commit = workspace.Staged.commit
+commit = Staged.commit
 def crash(self):
     if when == "after":
         commit(self)
     os._exit(9)
-workspace.Staged.commit = crash
+Staged.commit = crash
 journal.write("f", b"new", call_id="crashed")
 """
 

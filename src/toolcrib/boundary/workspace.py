@@ -12,307 +12,24 @@ import errno
 import os
 import secrets
 import stat
-import weakref
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
-from ..core.errors import ConfigError, OutsideWorkspace, ToolError
+from ..core.errors import ToolError
 from ..core.verdict import Judgement
-from .openat2 import (
-    RESOLVE_BENEATH,
-    RESOLVE_NO_MAGICLINKS,
-    RESOLVE_NO_SYMLINKS,
-    has_openat2,
-    kernel_filesystem,
-    openat2,
-    rename_new,
-)
-from .protected import REPOSITORY, REPOSITORY_NAMES, ProtectedName, protected_below, protected_by
-from .sensitive import SensitiveName, sensitive_by
-from .walk import Escape, LinkMet, walk_open
-
-PathLike = str | os.PathLike[str]
-Method = Literal["openat2", "walk"]
+from . import judging
+from .openat2 import kernel_filesystem, rename_new
+from .places import ChangedMeanwhile, Identity, NotRegularFile, Place, ReadOnlyRoot, identity, kind_of
+from .protected import ProtectedName
+from .roots import LOOK, PathLike, Roots
+from .sensitive import SensitiveName
+from .staging import Staged, entry, write_new
+from .walk import LinkMet
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_LOOK = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
-
-_LONGEST = 4096  # characters of a path: what Linux takes (PATH_MAX); longer ones only cost time
-
-# What `Judgement.rule` says of a path; `check --bare` and the policy tell the cases apart by these.
-RULE_OUTSIDE = "path:outside"
-RULE_READ_ONLY = "path:read-only"
-RULE_SECRET = "path:secret"  # noqa: S105
-RULE_PROTECTED = "path:protected"
-RULE_LINKED = "path:hard-link"
 
 
-class NotRegularFile(ToolError):
-    """The path is a directory, FIFO, device or socket where a regular file is needed."""
-
-
-class LinkRefused(ToolError):
-    """The path to be changed is a link or leads through one. The text names where it points."""
-
-
-class ReadOnlyRoot(ToolError, PermissionError):
-    """The path lies in a root that was granted for reading only."""
-
-    def __str__(self) -> str:  # OSError would format (errno, strerror)
-        return str(self.args[0]) if self.args else ""
-
-
-class ChangedMeanwhile(ToolError):
-    """The file is not the one that was looked at: somebody changed it in between."""
-
-
-Identity = tuple[int, int, int, int]
-"""Device, inode, modification time in ns and size: equal for an untouched file, whatever is renamed around it."""
-
-
-def identity(st: os.stat_result) -> Identity:
-    """The identity of a file from its stat."""
-    return (st.st_dev, st.st_ino, st.st_mtime_ns, st.st_size)
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """One granted directory: its real path, and whether it may be changed."""
-
-    path: Path
-    writable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a path lies by its letters: the root and the parts below it. `shown` is its canonical spelling."""
-
-    root: Root
-    parts: tuple[str, ...]
-    shown: str
-
-    @property
-    def path(self) -> Path:
-        """The absolute path, for messages and for other programs; never to be opened by ourselves."""
-        return self.root.path.joinpath(*self.parts)
-
-
-class Staged:
-    """New content beside the file it will replace: written, not yet seen by anybody.
-
-    `identity` is what the file will have after `commit()`. `before` is the file it replaces, None for a new one.
-    """
-
-    def __init__(self, dir_fd: int, name: str, temp: str, place: Place, before: os.stat_result | None) -> None:
-        self._dir_fd = dir_fd
-        self._name = name
-        self._temp: str | None = temp
-        self.place = place
-        self.before = before
-        self.identity: Identity = (0, 0, 0, 0)
-
-    def commit(self) -> None:
-        """Put the content in place in one step; ChangedMeanwhile if the old file is no longer the one seen."""
-        assert self._temp is not None
-        try:
-            if self.before is None:
-                rename_new(self._temp, self._name, self._dir_fd, self._dir_fd)
-            else:
-                now = os.lstat(self._name, dir_fd=self._dir_fd)
-                if identity(now) != identity(self.before):
-                    raise ChangedMeanwhile(f"{self.place.shown} was changed by somebody else; read it again")
-                os.rename(self._temp, self._name, src_dir_fd=self._dir_fd, dst_dir_fd=self._dir_fd)
-            self._temp = None
-        except FileExistsError:
-            raise ChangedMeanwhile(f"{self.place.shown} was created by somebody else meanwhile") from None
-        except FileNotFoundError:
-            raise ChangedMeanwhile(f"{self.place.shown} was removed by somebody else meanwhile") from None
-        finally:
-            self.abort()
-
-    def abort(self) -> None:
-        """Drop what was not committed. Safe to call at any time."""
-        if self._dir_fd < 0:
-            return
-        try:
-            if self._temp is not None:
-                os.unlink(self._temp, dir_fd=self._dir_fd)
-        except OSError:
-            pass  # somebody removed it: nothing is left to drop
-        finally:
-            os.close(self._dir_fd)
-            self._dir_fd = -1
-
-
-class Workspace:
-    """The granted roots. Relative paths belong to `root`; absolute ones to the innermost root above them."""
-
-    def __init__(
-        self,
-        root: PathLike,
-        read_roots: Iterable[PathLike] = (),
-        write_roots: Iterable[PathLike] = (),
-        *,
-        method: Method | None = None,
-    ) -> None:
-        self._method: Method = method or ("openat2" if has_openat2() else "walk")
-        self._fds: dict[Root, int] = {}
-        self._spellings: dict[str, Root] = {}  # every known spelling of a root
-        weakref.finalize(self, _close_all, self._fds)
-        self.root = self._grant(root, writable=True).path
-        for extra in write_roots:
-            self._grant(extra, writable=True)
-        for extra in read_roots:
-            self._grant(extra, writable=False)
-
-    def _grant(self, given: PathLike, *, writable: bool) -> Root:
-        spelled = os.path.abspath(os.path.expanduser(given))
-        real = os.path.realpath(spelled)
-        root = Root(Path(real), writable)
-        if real in self._spellings:  # granted twice: the first grant stands
-            self._spellings.setdefault(spelled, self._spellings[real])
-            return self._spellings[real]
-        try:
-            self._fds[root] = os.open(real, _LOOK | os.O_DIRECTORY)
-        except OSError as error:
-            raise ConfigError(f"workspace directory {spelled}: {error.strerror}") from None
-        self._spellings[real] = root
-        self._spellings.setdefault(spelled, root)
-        return root
-
-    def close(self) -> None:
-        """Let go of the roots; the workspace is of no use afterwards."""
-        _close_all(self._fds)
-
-    def roots(self) -> tuple[Root, ...]:
-        """All granted roots, the workspace itself first."""
-        return tuple(self._fds)
-
-    # Where a path lies, by its letters
-
-    def locate(self, path: PathLike) -> Place:
-        """The root and parts of a path. `..` is folded by its letters; OutsideWorkspace if no root holds it."""
-        text = os.fspath(path)
-        if "\0" in text:
-            raise ToolError("a path cannot contain a NUL character")
-        if text == "~" or text.startswith("~/"):
-            text = os.path.expanduser(text)
-        if len(text) > _LONGEST:
-            raise ToolError(f"a path of {len(text):,} characters is too long; {_LONGEST:,} are possible")
-        absolute = os.path.normpath(os.path.join(self.root, text) if text else self.root)
-        if absolute.startswith("//"):  # POSIX keeps two leading slashes
-            absolute = absolute[1:]
-        holder = absolute
-        while True:
-            root = self._spellings.get(holder)
-            if root is not None:
-                break
-            above = os.path.dirname(holder)
-            if above == holder:
-                raise self._outside(text)
-            holder = above
-        rest = absolute[len(holder) :].strip("/")
-        parts = tuple(rest.split("/")) if rest else ()
-        return Place(root, parts, self._shown(root.path, parts))
-
-    def relative(self, path: PathLike) -> str:
-        """The canonical spelling: relative to the workspace root, or absolute in another root."""
-        return self.locate(path).shown
-
-    def _shown(self, root: Path | str, parts: Sequence[str]) -> str:
-        if str(root) == str(self.root):
-            return "/".join(parts) or "."
-        return os.path.join(root, *parts)
-
-    def _outside(self, shown: str, via: str = "") -> OutsideWorkspace:
-        more = [f"{r.path} ({'read and write' if r.writable else 'read only'})" for r in self.roots()[1:]]
-        also = f"; also granted: {', '.join(more)}" if more else ""
-        return OutsideWorkspace(
-            f"{shown!r} is outside the workspace{via}. The workspace is {self.root}{also}. "
-            "Use a path relative to the workspace."
-        )
-
-    # Opening
-
-    def _root_fd(self, root: Root) -> int:
-        fd = self._fds.get(root)
-        if fd is None:
-            raise ConfigError(f"the workspace {root.path} is closed")
-        return fd
-
-    def _revive(self, root: Root) -> bool:
-        """Open a root again that was deleted and made anew behind our back; whether that helped."""
-        fd = self._root_fd(root)
-        if os.fstat(fd).st_nlink:
-            return False
-        try:  # its path was a real one: a link in it now was put there to lead somewhere else
-            top = os.open("/", _LOOK | os.O_DIRECTORY)
-            try:
-                fresh = walk_open(top, root.path.parts[1:], _LOOK | os.O_DIRECTORY, follow=False)[0]
-            finally:
-                os.close(top)
-        except OSError:
-            return False
-        os.dup2(fresh, fd, inheritable=False)
-        os.close(fresh)
-        return True
-
-    def _reroot(self, target: str) -> tuple[int, tuple[str, ...], str] | None:
-        try:
-            place = self.locate(target)
-        except ToolError:
-            return None
-        return self._root_fd(place.root), place.parts, str(place.root.path)
-
-    def _walk(self, place: Place, flags: int, *, follow: bool) -> tuple[int, str, tuple[str, ...]]:
-        try:
-            return walk_open(
-                self._root_fd(place.root),
-                place.parts,
-                flags,
-                root_path=str(place.root.path),
-                follow=follow,
-                reroot=self._reroot,
-            )
-        except LinkMet as met:
-            raise self._link_refused(place, met) from None
-        except Escape as out:
-            raise self._outside(place.shown, f": {out.at} is a link to {out.target}") from None
-
-    def _link_refused(self, place: Place, met: LinkMet) -> LinkRefused:
-        whole = os.path.relpath(os.path.join(self.root, place.shown), place.root.path)
-        rest = whole[len(met.at) :]
-        real = os.path.normpath(os.path.join(place.root.path, os.path.dirname(met.at), met.target)) + rest
-        try:
-            hint = f"Use {self.relative(real)!r} itself if that is what you mean."
-        except ToolError:
-            hint = "It points outside the workspace."
-        return LinkRefused(f"{place.shown} is or leads through a link ({met.at} -> {met.target}). {hint}")
-
-    def _open(self, place: Place, flags: int, *, follow: bool = True) -> int:
-        if self._method == "openat2":
-            resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow else RESOLVE_NO_SYMLINKS)
-            for _ in range(2):
-                try:
-                    return openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, 0, resolve)
-                except FileNotFoundError:
-                    if not self._revive(place.root):
-                        raise
-                except OSError as error:
-                    # EXDEV: an absolute link, which may point back inside; ELOOP: links, or a magic one; EAGAIN:
-                    # somebody renames without pause. The walk finds a way or the right words.
-                    if error.errno not in (errno.EXDEV, errno.ELOOP, errno.EAGAIN):
-                        raise
-                    break
-        try:
-            return self._walk(place, flags, follow=follow)[0]
-        except FileNotFoundError:
-            if not self._revive(place.root):
-                raise
-            return self._walk(place, flags, follow=follow)[0]
+class Workspace(Roots):
+    """The files below the granted roots: reading, changing, and what is to be said of either beforehand."""
 
     def open_read(self, path: PathLike, *, follow: bool = True) -> int:
         """A descriptor of a regular file, for reading. Anything else is refused without waiting or reading.
@@ -347,7 +64,7 @@ class Workspace:
 
     def stat(self, path: PathLike) -> os.stat_result:
         """Stat of what the path leads to, links inside followed."""
-        fd = self._open(self.locate(path), _LOOK)
+        fd = self._open(self.locate(path), LOOK)
         try:
             return os.fstat(fd)
         finally:
@@ -358,7 +75,7 @@ class Workspace:
         place = self.locate(path)
         if not place.parts:
             return self.stat(path)
-        parent = self._open(Place(place.root, place.parts[:-1], place.shown), _LOOK | os.O_DIRECTORY)
+        parent = self._open(Place(place.root, place.parts[:-1], place.shown), LOOK | os.O_DIRECTORY)
         try:
             return os.lstat(place.parts[-1], dir_fd=parent)
         finally:
@@ -374,7 +91,7 @@ class Workspace:
 
     def real(self, path: PathLike) -> str:
         """The canonical spelling of the file that the path leads to, links inside followed."""
-        fd, root, parts = self._walk(self.locate(path), _LOOK, follow=True)
+        fd, root, parts = self._walk(self.locate(path), LOOK, follow=True)
         os.close(fd)
         return self._shown(root, parts)
 
@@ -395,7 +112,7 @@ class Workspace:
         if not place.parts:
             raise ToolError(f"{place.shown} is the root of a granted directory; it cannot be changed as a file")
         above = Place(place.root, place.parts[:-1], place.shown)
-        return self._open(above, _LOOK | os.O_DIRECTORY, follow=False), place.parts[-1], place
+        return self._open(above, LOOK | os.O_DIRECTORY, follow=False), place.parts[-1], place
 
     def missing_parents(self, path: PathLike) -> list[str]:
         """The directories above a path that do not exist yet, outermost first, in canonical spelling."""
@@ -404,7 +121,7 @@ class Workspace:
         for n in range(len(place.parts) - 1, 0, -1):
             above = Place(place.root, place.parts[:n], self._shown(place.root.path, place.parts[:n]))
             try:
-                fd = self._open(above, _LOOK | os.O_DIRECTORY, follow=False)
+                fd = self._open(above, LOOK | os.O_DIRECTORY, follow=False)
             except FileNotFoundError:
                 missing.append(above.shown)
             else:
@@ -457,7 +174,7 @@ class Workspace:
         """
         parent, name, place = self.open_parent(path)
         try:
-            before = _entry(parent, name)
+            before = entry(parent, name)
             self._must_be_replaceable(before, parent, name, place, override)
             if expect is not None and (before is None or identity(before) != expect):
                 raise ChangedMeanwhile(f"{place.shown} was changed by somebody else; read it again")
@@ -467,7 +184,7 @@ class Workspace:
             os.close(parent)
             raise
         try:
-            staged.identity = _write_new(parent, temp, data, mode, before, sync)
+            staged.identity = write_new(parent, temp, data, mode, before, sync)
         except BaseException:
             staged.abort()
             raise
@@ -550,123 +267,16 @@ class Workspace:
 
     def sensitive(self, path: PathLike) -> bool:
         """Whether the path, or the file it leads to, probably holds secrets."""
-        return self.why_sensitive(path) is not None
+        return judging.why_sensitive(self, path) is not None
 
     def why_sensitive(self, path: PathLike) -> SensitiveName | None:
         """The table's entry for the path or for the file it leads to."""
-        found = sensitive_by(self.relative(path))
-        if found is not None:
-            return found
-        try:
-            return sensitive_by(self.real(path))
-        except OutsideWorkspace:  # is an OSError too
-            raise
-        except OSError:
-            return None
+        return judging.why_sensitive(self, path)
 
     def why_protected(self, path: PathLike) -> ProtectedName | None:
         """The entry of the protected names that a change of this path would touch."""
-        place = self.locate(path)
-        inside = "/".join(place.parts)
-        found = protected_by(inside) or (protected_below(inside) if place.parts else None)
-        return found or (REPOSITORY if self._in_repository(place) else None)
-
-    def _in_repository(self, place: Place) -> bool:
-        """Whether a path is one of the settings of a repository that is not called .git."""
-        for n, part in enumerate(place.parts):
-            if part.casefold() in REPOSITORY_NAMES:
-                beside = [self._shown(place.root.path, (*place.parts[:n], name)) for name in ("HEAD", "objects")]
-                if all(map(self.exists, beside)):
-                    return True
-        return False
+        return judging.why_protected(self, path)
 
     def judge_path(self, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
         """What is to be said of reading or changing a path; None if nothing. Never changes or opens content."""
-        try:
-            place = self.locate(path)
-            if write:
-                verdict = self._judge_write(place)
-                if verdict is not None:
-                    return verdict
-            if read:
-                secret = self.why_sensitive(path)
-                if secret is not None:
-                    return Judgement("ask", f"{place.shown} may hold secrets: {secret.reason}", RULE_SECRET)
-        except OutsideWorkspace as error:
-            return Judgement("deny", str(error), RULE_OUTSIDE)
-        except ToolError as error:
-            return Judgement("deny", str(error))
-        return None
-
-    def _judge_write(self, place: Place) -> Judgement | None:
-        if not place.root.writable:
-            reason = f"{place.shown} is in {place.root.path}, which is granted for reading only"
-            return Judgement("deny", reason, RULE_READ_ONLY)
-        protected = self.why_protected(place.path)
-        if protected is not None:
-            return Judgement("ask", f"{place.shown} touches {protected.name}: {protected.reason}", RULE_PROTECTED)
-        try:
-            st = self.lstat(place.path)
-        except OutsideWorkspace:
-            raise
-        except OSError:
-            return None
-        if stat.S_ISREG(st.st_mode) and st.st_nlink > 1:
-            reason = f"{place.shown} has {st.st_nlink} names (hard links); changing it here parts it from the others"
-            return Judgement("ask", reason, RULE_LINKED)
-        return None
-
-
-def kind_of(mode: int) -> str:
-    """What a stat mode is, in words."""
-    for test, words in (
-        (stat.S_ISDIR, "a directory"),
-        (stat.S_ISLNK, "a symbolic link"),
-        (stat.S_ISFIFO, "a FIFO"),
-        (stat.S_ISSOCK, "a socket"),
-        (stat.S_ISCHR, "a character device"),
-        (stat.S_ISBLK, "a block device"),
-    ):
-        if test(mode):
-            return words
-    return "a regular file" if stat.S_ISREG(mode) else "something unknown"
-
-
-def _entry(dir_fd: int, name: str) -> os.stat_result | None:
-    try:
-        return os.lstat(name, dir_fd=dir_fd)
-    except FileNotFoundError:
-        return None
-
-
-def _write_new(
-    dir_fd: int, temp: str, data: bytes, mode: int | None, before: os.stat_result | None, sync: bool
-) -> Identity:
-    # A new file gets its mode from the umask, one that replaces another starts private and takes over its mode.
-    start = 0o666 if before is None and mode is None else 0o600
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temp, flags, start, dir_fd=dir_fd)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        if before is not None:
-            now = os.fstat(fd)
-            if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
-                try:
-                    os.fchown(fd, before.st_uid, before.st_gid)
-                except PermissionError:
-                    pass  # only root may give files away; the content matters more
-        keep = mode if mode is not None else stat.S_IMODE(before.st_mode) if before is not None else None
-        if keep is not None:
-            os.fchmod(fd, keep & 0o7777)
-        if sync:
-            os.fsync(fd)
-        return identity(os.fstat(fd))
-    finally:
-        os.close(fd)
-
-
-def _close_all(fds: dict[Root, int]) -> None:
-    while fds:
-        os.close(fds.popitem()[1])
+        return judging.judge_path(self, path, read=read, write=write)

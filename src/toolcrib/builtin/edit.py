@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..boundary.workspace import Identity, Workspace, identity
+from ..boundary.places import Identity, identity
+from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Tool, tool

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..boundary.workspace import Identity, Workspace, identity
+from ..boundary.places import Identity, identity
+from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool

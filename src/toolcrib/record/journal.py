@@ -26,7 +26,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..boundary.layers.removing import remove_all
-from ..boundary.workspace import ChangedMeanwhile, Identity, Place, Staged, Workspace, identity
+from ..boundary.places import ChangedMeanwhile, Identity, Place, identity
+from ..boundary.staging import Staged
+from ..boundary.workspace import Workspace
 from ..core.errors import ToolcribError, ToolError
 from . import layer_undo
 from .layers import Held, Layers
