@@ -23,6 +23,7 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .command_rules import CommandJudge, CommandRules, runs_a_shell
+from .effects import Effects, Settled
 from .runner import CommandRunner, GrantedSecrets, MoveToTrash, OpenSpill
 from .sessions import Session, Sessions
 from .transcript import MOST_CHARACTERS, NO_UNDO, ending, exit_code, streams
@@ -57,12 +58,14 @@ class ShellTools:
         secrets: GrantedSecrets | None = None,
         redact: Callable[[str], str] | None = None,
         rules: CommandRules | None = None,
+        effects: Effects | None = None,
     ) -> None:
         self.workspace = workspace
         self.sessions = Sessions() if most_sessions is None else Sessions(most_sessions)
         self._runner = CommandRunner(
-            workspace, sandbox, env=env, open_spill=open_spill, move_to_trash=move_to_trash, secrets=secrets
-        )
+            workspace, sandbox, env=env, open_spill=open_spill, move_to_trash=move_to_trash, secrets=secrets,
+            effects=effects,
+        )  # fmt: skip
         self._secrets = secrets
         self._redact = redact
         self._rules = rules or CommandRules()
@@ -115,7 +118,8 @@ class ShellTools:
     ) -> ToolOutput:
         """Run a shell command in the workspace and return its output and exit code.
 
-        Usually it runs in a sandbox: no network, an empty home directory, and only the workspace can be changed.
+        Usually it runs in a sandbox: no network but for domains the user allowed, an empty home directory, and only
+        the workspace can be changed.
         stdin is closed. Everything the command started ends with it; use background=true for servers and long work.
 
         Args:
@@ -125,6 +129,10 @@ class ShellTools:
             background: Return at once with a session id for exec_session; timeout does not apply.
         """
         argv = _shell_command(command)
+        name = command if working_dir is None else f"{command}\n(in {working_dir})"
+        answered = await self._answered(name, ctx)
+        if answered is not None:
+            return answered
         limit = None if background else timeout
         reserved = background
         if background:
@@ -140,16 +148,11 @@ class ShellTools:
                 interactive=background,
             )
             if background:
-                session = self._keep(process, spawn, command, ctx)
+                session = self._keep(process, sandbox, spawn, command, name, ctx)
                 self.sessions.release(ctx.session_id)
                 reserved = False
                 return await self._in_background(session, sandbox)
-            try:
-                result = await process.finished()
-            except asyncio.CancelledError:
-                self._runner.settle(spawn, ctx.call_id)
-                raise
-            notes = await self._runner.settled(sandbox, spawn, ctx.call_id)
+            result, settled = await self._runner.finished(process, sandbox, spawn, ctx, name)
         except ToolError:  # some are OSErrors, too
             raise
         except OSError as error:
@@ -159,22 +162,40 @@ class ShellTools:
         finally:
             if reserved:
                 self.sessions.release(ctx.session_id)
-        return _answer(result, timeout, [*failed, *notes], sandbox, self._redact)
+        settled.notes[:0] = failed
+        return _answer(result, timeout, settled, sandbox, self._redact)
+
+    async def _answered(self, command: str, ctx: ToolContext) -> ToolOutput | None:
+        """What became of the effects of exactly this command, where a person was asked about them: it ran already."""
+        effects = self._runner.effects
+        held = effects.earlier(ctx.session_id, command) if effects is not None else None
+        if held is None:
+            return None
+        settled = await self._runner.concluded(Settled(["(the command ran before)"], undo="", held=held), ctx)
+        text = "\n".join([*settled.notes, *([settled.undo] if settled.undo else [])])
+        return _with_kind(text, settled, {})
 
     # --- sessions -----------------------------------------------------------------------------------------
 
-    def _keep(self, process: Process, spawn: Spawn, command: str, ctx: ToolContext) -> Session:
-        return self.sessions.add(ctx.session_id, command, process, lambda: self._runner.settle(spawn, ctx.call_id))
+    def _keep(
+        self, process: Process, sandbox: Sandbox, spawn: Spawn, command: str, name: str, ctx: ToolContext
+    ) -> Session:
+        def settle() -> Settled:
+            return self._runner.settle(spawn, sandbox, ctx, name)
+
+        return self.sessions.add(ctx.session_id, command, process, settle, layered=spawn.layer is not None)
 
     async def _in_background(self, session: Session, sandbox: Sandbox) -> ToolOutput:
         if await session.process.settled(_EARLY_SECONDS):
-            return await self._report(session)
+            return await self._report(session, ctx)
         text = (
             f"Started session {session.id} in the background.\n"
             f'exec_session(action="read", session_id="{session.id}") shows what it prints; "write" sends it input, '
             '"kill" ends it.'
         )
-        if sandbox.profile != "read-only":
+        if session.layered:
+            text += "\n(what it changes is kept apart from the workspace until it ends)"
+        elif sandbox.profile != "read-only":
             text += f"\n{NO_UNDO}"
         return ToolOutput(text, meta={"session_id": session.id, "sandbox": sandbox.name})
 
@@ -212,9 +233,9 @@ class ShellTools:
             session.process.kill()
             wait = 30.0
         await _output_or_end(session.process, wait, until_end=action == "kill")
-        return await self._report(session)
+        return await self._report(session, ctx)
 
-    async def _report(self, session: Session) -> ToolOutput:
+    async def _report(self, session: Session, ctx: ToolContext) -> ToolOutput:
         """What a session printed since the last time and, once, how it ended."""
         done = session.process.done
         meta: dict[str, Any] = {"session_id": session.id, "running": not done}
@@ -241,7 +262,9 @@ class ShellTools:
             text.append(f"[session {session.id} was ended: nobody had touched it for too long]")
         else:
             text.append(f"[session {session.id} was ended, and everything it had started]")
-        return ToolOutput("\n".join([*text, *session.notes]), meta=meta)
+        settled = await self._runner.concluded(session.outcome, ctx)
+        text += [*settled.notes, *([settled.undo] if session.layered and settled.undo else [])]
+        return _with_kind("\n".join(text), settled, meta)
 
     # --- before it runs -------------------------------------------------------------------------------------
 
@@ -269,7 +292,9 @@ class ShellTools:
         return Judgement("ask", "what a command does with its input cannot be known", "shell:unknown", unknown=True)
 
     def _time_limit(self, args: Mapping[str, Any]) -> float:
-        return float(args.get("timeout", self._timeout)) + GRACE_SECONDS
+        effects = self._runner.effects
+        asking = effects.patience if effects is not None else 0.0
+        return float(args.get("timeout", self._timeout)) + GRACE_SECONDS + asking
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         where = f"\n(in {args['working_dir']})" if args.get("working_dir") else ""
@@ -350,7 +375,7 @@ def _shell_command(command: str) -> list[str]:
 
 
 def _answer(
-    result: ProcessResult, timeout: int, notes: list[str], sandbox: Sandbox, redact: Callable[[str], str] | None
+    result: ProcessResult, timeout: int, settled: Settled, sandbox: Sandbox, redact: Callable[[str], str] | None
 ) -> ToolOutput:
     text = streams(result.stdout, result.stderr, redact)
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": sandbox.name}
@@ -366,13 +391,21 @@ def _answer(
         text.append("The command was ended before it was done.")
     if not result.reaped:
         text.append("[it did not end when it was killed; something may still be running]")
-    text += notes
-    if sandbox.profile != "read-only":
-        text.append(NO_UNDO)
+    text += settled.notes
+    if sandbox.profile != "read-only" and settled.undo:
+        text.append(settled.undo)
     answer = "\n".join(text)
-    if result.ended_by == "exit":
-        return ToolOutput(answer, meta=meta)
+    if result.ended_by == "exit" or settled.kind is not None:
+        return _with_kind(answer, settled, meta)
     return ToolOutput.error(answer, "timeout" if result.timed_out else "tool", meta=meta)
+
+
+def _with_kind(text: str, settled: Settled, meta: dict[str, Any]) -> ToolOutput:
+    """The output, an error where a person said no to the effects or has not answered yet."""
+    if settled.kind is None:
+        return ToolOutput(text, meta=meta)
+    waits = settled.kind == "pending"
+    return ToolOutput.error(text, settled.kind, pause_for_input=waits, meta={**meta, **settled.meta})
 
 
 def _not_started(error: OSError) -> ToolOutput:

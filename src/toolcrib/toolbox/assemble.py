@@ -52,6 +52,10 @@ def assemble(box: Toolbox, given: Given) -> None:
     box.settings = _settings(given)
     if box.settings.web != type(box.settings.web)():  # a wrong entry is said now, not at the first request
         _ = box.network
+    if box.settings.sandbox.allowed_domains:
+        from ..config import sandbox_settings
+
+        _ = sandbox_settings(box.settings)
     _open_workspace(box)
     _protect_secrets(box)
     _open_record(box)

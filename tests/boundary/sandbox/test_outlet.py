@@ -71,7 +71,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
         def __init__(self, *args: Any) -> None:
             super().__init__(*args, directory=str(folder))
 
-        def log_message(self, *_: Any) -> None:
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
             found.asked.append(f"{self.command} {self.path} {self.headers['Host']}")
 
     listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

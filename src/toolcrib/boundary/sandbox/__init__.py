@@ -50,7 +50,13 @@ def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
 def probe(settings: SandboxSettings | None = None) -> list[Finding]:
     """What `toolcrib doctor` shows about the sandbox that settings ask for, and about what could stand in for it."""
     settings = settings or SandboxSettings()
+    from .detect_network import findings as network_findings
+
     backend = _backend(settings)
+    return [*_findings(settings, backend), *network_findings(settings, backend)]
+
+
+def _findings(settings: SandboxSettings, backend: str) -> list[Finding]:
     if backend in _NO_WALLS:
         return []
     if backend == "docker":
