@@ -80,11 +80,12 @@ def main() -> None:
         fresh, repository = Path(name, "fresh"), Path(name, "repository")
         fresh.mkdir()
         subprocess.run(["git", "init", "-q", str(repository)], check=True)
-        for backend in ("none", "bubblewrap", "landlock"):
+        for backend, domains in (("none", ()), ("bubblewrap", ()), ("bubblewrap", ("example.com",)), ("landlock", ())):
             for workspace in (fresh, repository):
                 try:
-                    sandbox = select_sandbox(SandboxSettings(backend=backend), workspace)
-                    rows[f"{backend}, {workspace.name}"] = through(sandbox, workspace)
+                    sandbox = select_sandbox(SandboxSettings(backend=backend, domains=domains), workspace)
+                    label = f"{backend}{' + proxy' if domains else ''}"
+                    rows[f"{label}, {workspace.name}"] = through(sandbox, workspace)
                 except SandboxUnavailable as error:
                     print(f"{backend}: {error}")
         if subprocess.run([*BWRAP, "/bin/true"], check=False).returncode == 0:
