@@ -1,0 +1,70 @@
+"""Every relative link in README and docs leads to a file that is there, and every #anchor to one of its headings."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
+
+_FENCE = re.compile(r"^(```+|~~~+).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_LINK = re.compile(r"\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+\"[^\"]*\")?\s*\)")
+_DEFINED = re.compile(r"^ {0,3}\[[^\]]+\]:\s*<?(\S+?)>?(?:\s|$)", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t]*#*[ \t]*$", re.MULTILINE)
+
+
+def links(text: str) -> list[str]:
+    """The targets of a page's links that lead into the repository; those in code are none."""
+    text = _CODE.sub("code", _FENCE.sub("", text))
+    found = _LINK.findall(text) + _DEFINED.findall(text)
+    return [link for link in found if not re.match(r"[a-z][a-z0-9+.-]*:|//", link, re.IGNORECASE)]
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives a page's headings: lower case, `-` for spaces, numbered where they repeat."""
+    return set(_anchors(text)) | set(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", text))
+
+
+def _anchors(text: str) -> Iterator[str]:
+    seen: dict[str, int] = {}
+    for heading in _HEADING.findall(_FENCE.sub("", text)):
+        words = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+        slug = re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+        count = seen.get(slug, 0)
+        seen[slug] = count + 1
+        yield f"{slug}-{count}" if count else slug
+
+
+def broken(page: Path, text: str) -> list[str]:
+    """The links of a page that lead nowhere."""
+    wrong: list[str] = []
+    for link in links(text):
+        path, _, anchor = unquote(link).partition("#")
+        target = page.parent / path if path else page
+        if not target.exists():
+            wrong.append(f"{link}: there is no such file")
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target.read_text()):
+            wrong.append(f"{link}: there is no such heading")
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken(page, page.read_text()) == []
+
+
+def test_the_check_sees_broken_links(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    (tmp_path / "other.md").write_text("# A `code` title: *this* & that\n## Twice\n## Twice\n```\n# no heading\n```\n")
+    good = (
+        "[a](other.md) [b](other.md#a-code-title-this--that) [c](other.md#twice-1) [d](#here) `[e](none.md)`\n# Here\n"
+    )
+    page.write_text(good)
+    assert broken(page, good + "```\n[x](none.md)\n```\n[f](https://example.com/#x)\n[g]: other.md\n") == []
+    assert broken(page, "[a](none.md)") == ["none.md: there is no such file"]
+    assert broken(page, "[a](other.md#no-heading)") == ["other.md#no-heading: there is no such heading"]
+    assert broken(page, "[a]: other.md#twice-2\n") == ["other.md#twice-2: there is no such heading"]
