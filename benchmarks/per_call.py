@@ -235,13 +235,17 @@ async def many_tools(raw: dict) -> list[Row]:
         ),
         Row("10,000 tools: list again", again, 1.0, "ms"),
     ]
-    search = getattr(lots.reg, "search", None)
-    if search is None:
-        return [*rows, Row("10,000 tools: search", None, 5.0, "ms")]
-    search("list entries below a path tool_00042", 10)
-    start = time.perf_counter()
-    search("directory listing tool_00043", 10)
-    return [*rows, Row("10,000 tools: search", (time.perf_counter() - start) * 1e3, 5.0, "ms")]
+    start = time.process_time()
+    lots.reg.search("list entries below a path tool_00042", 10)
+    index = (time.process_time() - start) * 1e3
+    each = []
+    for number in range(200):
+        start = time.process_time()
+        found = lots.reg.search(f"list the entries below a path {number}", 10)
+        each.append((time.process_time() - start) * 1e3)
+        assert len(found) == 10
+    rows.append(Row("10,000 tools: index, at the first search", index, 150.0, "ms"))
+    return [*rows, Row("10,000 tools: search", statistics.median(each), 5.0, "ms", f"slowest {max(each):.1f} ms")]
 
 
 def imports(raw: dict) -> list[Row]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from math import log, sqrt
 from typing import TYPE_CHECKING, Any, cast
 
-from .tool_words import WORD, asked, kin, spoken, stem
+from .tool_words import asked, kin, split, spoken, stem
 
 if TYPE_CHECKING:
     from .tool import Tool
@@ -25,7 +25,7 @@ MAX_CANDIDATES = 2_000
 """Tools that are ranked at most: those of the rarest words of the question."""
 MAX_WORDS = 16
 """Words of a question that count, the rarest ones."""
-MAX_TEXT = 600
+MAX_TEXT = 300
 """Characters of a description that are indexed; what a tool does stands at its start."""
 KIN = 0.5
 """What a word counts that stands for another one."""
@@ -59,7 +59,7 @@ class ToolIndex:
         stems = _Stems()
         for n, tool in enumerate(self._tools):
             for field, text in zip(self._fields, _texts(tool), strict=True):
-                found = set(map(stems.__getitem__, WORD.findall(text)))
+                found = set(map(stems.__getitem__, split(text)))
                 field.lengths.append(sqrt(len(found) + 2))
                 for word in found:
                     field.places[word].append(n)
@@ -124,9 +124,9 @@ class ToolIndex:
 def _texts(tool: Tool) -> tuple[str, str, str, str]:
     properties: Any = tool.schema.get("properties")
     names = " ".join(map(str, cast("dict[str, Any]", properties))) if isinstance(properties, dict) else ""
-    described = tool.description[:MAX_TEXT].lower()
+    described = tool.description[:MAX_TEXT]
     end = _SENTENCE.search(described)
     summary, rest = (described, "") if end is None else (described[: end.start()], described[end.end() :])
     if tool.title:
-        summary = f"{tool.title.lower()} {summary}"
-    return spoken(tool.name).lower(), summary, rest, spoken(names).lower()
+        summary = f"{tool.title} {summary}"
+    return spoken(tool.name), summary, rest, spoken(names)

