@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,19 +11,19 @@ from typing import Protocol, TypeVar, cast
 
 from ..boundary.capture import SpillWriter
 from ..boundary.environment import command_environment
-from ..boundary.process import ProcessResult, start
+from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
+from ..boundary.sandbox.spec import Layering
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
+from ..core.context import ToolContext, current_context
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.threads import shared_threads
+from .effects import Effects, OpenSpill, Settled
 from .transcript import MOST_CHARACTERS, appeared
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-
-OpenSpill = Callable[[str, str], SpillWriter]
-"""`open_spill(call_id, name)` opens a file for what an output has no room for."""
 
 MoveToTrash = Callable[[str, str, str], object]
 """`move_to_trash(workspace_path, call_id, reason)` takes a file or folder away so that undo can restore it."""
@@ -67,14 +66,21 @@ class CommandRunner:
         open_spill: OpenSpill | None = None,
         move_to_trash: MoveToTrash | None = None,
         secrets: GrantedSecrets | None = None,
+        effects: Effects | None = None,
     ) -> None:
         self.workspace = workspace
+        self.effects = effects
         self._choose = sandbox
         self._known: Sandbox | None = None
         self._env = tuple(env)
         self._open_spill = open_spill
         self._move_to_trash = move_to_trash
         self._secrets = secrets
+
+    @property
+    def known(self) -> Sandbox | None:
+        """The sandbox, if it was chosen already."""
+        return self._known
 
     def sandbox(self) -> Sandbox:
         """The sandbox, chosen at the first use. Raises SandboxUnavailable."""
@@ -94,9 +100,11 @@ class CommandRunner:
         limit: int = MOST_CHARACTERS,
         input: bytes | None = None,  # noqa: A002
         fds: Sequence[int] = (),
+        spill: bool = True,
     ) -> Ran:
         """Run a command to its end. `asker` is whose secrets it gets, `env` what is set beside; `input` is all that
-        its stdin has, None for nothing at all. `fds` stay open in it, and are closed here.
+        its stdin has, None for nothing at all. `fds` stay open in it, and are closed here. `spill` keeps what it prints
+        beyond `limit` characters a stream.
 
         Raises ToolError, SandboxUnavailable, or OSError where it cannot be started.
         """
@@ -109,19 +117,31 @@ class CommandRunner:
         finally:
             for fd in passed:
                 os.close(fd)
-        process = start(
-            spawn, timeout=timeout, limit=limit, open_spill=self.spill_of(call_id), interactive=input is not None
-        )
+        kept = self.spill_of(call_id) if spill else None
+        process = start(spawn, timeout=timeout, limit=limit, open_spill=kept, interactive=input is not None)
         if input is not None and not process.write(input, end=True):
             process.kill()
             await process.finished()
             raise ToolError(f"the arguments have {len(input):,} bytes, more than a program is given at once")
+        ctx = current_context()
+        result, settled = await self.finished(process, sandbox, spawn, ctx, " ".join(argv))
+        return Ran(result, sandbox, [*failed, *settled.notes])
+
+    async def finished(
+        self, process: Process, sandbox: Sandbox, spawn: Spawn, ctx: ToolContext, command: str
+    ) -> tuple[ProcessResult, Settled]:
+        """Wait for a command's end, and for what becomes of its effects. `command` is how they are remembered."""
         try:
             result = await process.finished()
-        except asyncio.CancelledError:
-            self.settle(spawn, call_id)
+        except BaseException:  # ended before its time, or never begun: what it left is looked at all the same
+            self.settle(spawn, sandbox, ctx, command)
             raise
-        return Ran(result, sandbox, [*failed, *await self.settled(sandbox, spawn, call_id)])
+        settled = await _beside_the_loop(sandbox, lambda: self.settle(spawn, sandbox, ctx, command))
+        return result, await self.concluded(settled, ctx)
+
+    async def concluded(self, settled: Settled, ctx: ToolContext) -> Settled:
+        """Ask about effects that wait for a person."""
+        return settled if self.effects is None else await self.effects.conclude(settled, ctx)
 
     async def granted(self, asker: str) -> tuple[dict[str, str], list[str]]:
         """The secrets for a command, read in a thread: they may come from a program."""
@@ -148,7 +168,15 @@ class CommandRunner:
         env: Mapping[str, str],
     ) -> Spawn:
         cwd = self._folder(working_dir)
-        return sandbox.wrap(argv, cwd=cwd, env={**command_environment(self._env), **env}, timeout=timeout)
+        full = {**command_environment(self._env), **env}
+        layer = self.effects.begin(sandbox) if self.effects is not None else None
+        if layer is None:
+            return sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)
+        try:
+            return cast("Layering", sandbox).wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer)
+        except BaseException:
+            layer.remove()
+            raise
 
     def _folder(self, working_dir: str | None) -> Path:
         if working_dir is None:
@@ -175,15 +203,21 @@ class CommandRunner:
         open_spill = self._open_spill
         return None if open_spill is None else lambda name: open_spill(call_id or "call", f"{name}.txt")
 
-    async def settled(self, sandbox: Sandbox, spawn: Spawn, call_id: str | None) -> list[str]:
-        """`settle`, without keeping the loop waiting."""
-        return await _beside_the_loop(sandbox, lambda: self.settle(spawn, call_id))
+    def settle(self, spawn: Spawn, sandbox: Sandbox, ctx: ToolContext, command: str) -> Settled:
+        """Take over or keep what a command changed, and move away what it must not make. Blocks; called once."""
+        settled = Settled()
+        if self.effects is not None:
+            settled = self.effects.settle(spawn, sandbox, call_id=ctx.call_id, ctx=ctx, command=command)
+        found = spawn.appeared()
+        if spawn.layer is not None:  # what is new beside the layer is not the command's
+            found = [path for path in found if settled.touches(path)]
+        settled.notes += [*self._moved_away(found, ctx.call_id), *spawn.notes]
+        return settled
 
-    def settle(self, spawn: Spawn, call_id: str | None) -> list[str]:
-        """Move away what a command must not make. What it says about that."""
+    def _moved_away(self, paths: Iterable[str], call_id: str | None) -> list[str]:
         moved: list[str] = []
         failed: list[str] = []
-        for path in spawn.appeared():
+        for path in paths:
             try:
                 if self._move_to_trash is None:
                     failed.append(path)
@@ -193,7 +227,7 @@ class CommandRunner:
             except Exception:  # whatever is wrong with the journal, the person must hear of the file
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 failed.append(path)
-        return [*appeared(moved, failed), *spawn.notes]
+        return appeared(moved, failed)
 
 
 async def _beside_the_loop(sandbox: Sandbox, fn: Callable[[], T]) -> T:

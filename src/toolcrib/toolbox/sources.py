@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..builtin.runner import CommandRunner
     from ..core.tool import Tool
     from ..core.verdict import Judgement
+    from ..sources.plugins.plugins import Plugins
     from ..sources.running import Around
     from .toolbox import Toolbox
 
@@ -27,6 +28,9 @@ def add_sources(box: Toolbox, *, builtin: bool = True) -> None:
     settings = box.settings
     if settings.custom_tools:
         _command_tools(box, around_of(box))
+    if settings.plugins.enabled:
+        box.missing += box.plugins.problems
+        box.missing += _python_plugins(box)
     if settings.mcp_servers:
         _ = box.mcp  # registers what its servers listed last time
     if builtin:
@@ -49,7 +53,7 @@ def around_of(box: Toolbox) -> Around:
         return CommandRunner(
             box.workspace, functools.partial(box.walls.reading, read), env=box.settings.sandbox.env,
             open_spill=open_spill(box.spill, box.redactor), move_to_trash=box.journal.move_to_trash,
-            secrets=box.secrets,
+            secrets=box.secrets, effects=box.effects,
         )  # fmt: skip
 
     @functools.cache
@@ -72,6 +76,29 @@ def _command_tools(box: Toolbox, around: Around) -> None:
             entry.env, entry.category, tuple(entry.read),
         )  # fmt: skip
         _add(box, "custom_tools", functools.partial(command_tool, spec, around, box.workspace.root))
+
+
+def open_plugins(box: Toolbox) -> Plugins:
+    """The plugin folders of the configuration, loaded."""
+    from ..config.plugins import plugin_settings
+    from ..sources.plugins.plugins import Plugins
+
+    plugins = Plugins(plugin_settings(box.settings), box.registry, around_of(box), _judged_in_thread(box))
+    box.when_closed(plugins.close)
+    plugins.load()
+    return plugins
+
+
+def _judged_in_thread(box: Toolbox) -> Callable[[Tool], None]:
+    return lambda tool: box.walls.judged_in_thread([tool] if tool.judge is not None else [])
+
+
+def _python_plugins(box: Toolbox) -> list[tuple[str, str]]:
+    from ..sources.entrypoints import load_entry_points
+
+    given = box.settings.plugins
+    found = load_entry_points(box.registry, given.allowed_plugins, given.blocked_plugins)
+    return [(f"plugin {each.name}", each.problem) for each in found if each.problem]
 
 
 def _composed_tools(box: Toolbox) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ..record.spill import Spill
     from ..record.state import StateFolder
     from ..sources.mcp import McpServers
+    from ..sources.plugins.plugins import Plugins
     from .walls import Walls
 
     PathLike = str | os.PathLike[str]
@@ -205,6 +206,13 @@ class Toolbox:
 
         return open_servers(self)
 
+    @functools.cached_property
+    def plugins(self) -> Plugins:
+        """The plugin folders: what became of each, and the channels."""
+        from .sources import open_plugins
+
+        return open_plugins(self)
+
     @property
     def has_new_servers(self) -> bool:
         """Whether there are MCP servers whose tools are not known from the last time."""
@@ -288,7 +296,7 @@ class Toolbox:
             self._background = None
 
     def watch(self) -> None:
-        """Report coroutines that block the running loop (spec 2.6)."""
+        """Report coroutines that block the running loop (spec 2.6), and look for changes of plugins."""
         import asyncio
 
         from ..core.watchdog import Watchdog
@@ -297,3 +305,5 @@ class Toolbox:
             self._watchdog = Watchdog(self.registry.pipeline, asyncio.get_running_loop())
             self._watchdog.start()
             self.when_closed(self._watchdog.stop)
+            if self.settings.plugins.enabled:
+                self.plugins.watch(asyncio.get_running_loop())

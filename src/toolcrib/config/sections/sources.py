@@ -99,26 +99,35 @@ class McpServer(Section):
 
 
 class CustomTool(Section):
-    """A tool that is a command: `{{name}}` in it is replaced by the argument of that name."""
+    """A tool that is a command: `{{name}}` in it stands for the argument of that name."""
 
     spellings = {"timeout_secs": "timeout"}
 
     name: str
     description: str
     command: str
+    """A command line. Each `{{name}}` is one argument, whatever its value holds; it cannot stand inside quotes."""
     parameters: Json = {}
+    """`{file = "string"}` (string, integer, number, boolean), or a JSON Schema."""
     working_dir: str | None = None
+    """A folder inside the workspace. Unset: the workspace."""
     timeout: Seconds | None = None
+    """Seconds that it may run. Unset: 30."""
     env: dict[str, str] = {}
+    """Variables for it, beside a few harmless ones (PATH, HOME, LANG …)."""
     category: str | None = None
+    """Unset: shell. The command with its values is judged as those of exec, whatever stands here."""
     read: list[str] = []
+    """Further files and folders that it may read."""
 
 
 class Plugins(Section):
-    """Folders with a `plugin.json`."""
+    """Plugins: folders with a `plugin.json`, and packages with entry points in the group `toolcrib.tools`."""
 
     enabled: Annotated[bool, Only(False)] = False
     plugin_dirs: list[AnyPath] = []
+    """Folders of plugin folders. Empty: `~/.local/share/toolcrib/plugins`."""
     allowed_plugins: list[str] = []
-    """Empty: all that are not blocked."""
+    """Names of plugins, entry points or packages. Empty: all that are not blocked."""
     blocked_plugins: Annotated[list[str], More()] = []
+    """These are never loaded, whatever else is said."""

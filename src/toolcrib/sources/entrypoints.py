@@ -1,0 +1,101 @@
+"""Python plugins: packages that name tools in the entry-point group `toolcrib.tools`.
+
+They run in this process, as any package does that is imported; so they count only where plugins are enabled, under the
+same allow and block lists. An entry point names a `Tool`, a `Tool` class, a list of them, or a function without
+parameters that returns such a thing. One that fails is named, and the others are there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from ..core.errors import ToolcribError, ToolDefinitionError
+from ..core.registry import ToolRegistry
+from ..core.tool import Tool
+from .registering import register_all
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "toolcrib.tools"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonPlugin:
+    """One entry point and what became of it. `package` is the distribution that it came with."""
+
+    name: str
+    package: str
+    target: str
+    tools: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def load_entry_points(
+    registry: ToolRegistry, allowed: Collection[str] = (), blocked: Collection[str] = ()
+) -> list[PythonPlugin]:
+    """Import and register them. The lists hold names of entry points or of packages; an empty `allowed` allows all."""
+    return [_load(registry, point) for point in _permitted(allowed, blocked)]
+
+
+def _permitted(allowed: Collection[str], blocked: Collection[str]) -> Iterator[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+        names = {point.name, _package(point)}
+        if not names.intersection(blocked) and (not allowed or names.intersection(allowed)):
+            yield point
+
+
+def _load(registry: ToolRegistry, point: EntryPoint) -> PythonPlugin:
+    found = PythonPlugin(point.name, _package(point), point.value)
+    try:
+        tools = list(_tools(point.load()))
+        if not tools:
+            raise ToolDefinitionError("it names no tools")
+        for tool in tools:
+            tool.source = f"entry-point:{point.name}"
+        register_all(registry, tools)
+    except KeyboardInterrupt:
+        raise
+    except ToolcribError as error:
+        return _failed(found, str(error))
+    except BaseException as error:  # whatever a package does when it is imported, sys.exit included
+        return _failed(found, f"{type(error).__name__}: {error}")
+    return PythonPlugin(found.name, found.package, found.target, tuple(tool.name for tool in tools))
+
+
+def _failed(plugin: PythonPlugin, why: str) -> PythonPlugin:
+    text = f"{plugin.target} of {plugin.package}: {' '.join(why.split())[:1000]}"
+    return PythonPlugin(plugin.name, plugin.package, plugin.target, (), text)
+
+
+def _tools(named: Any, *, called: bool = False) -> Iterator[Tool]:
+    if isinstance(named, Tool):
+        yield named
+    elif isinstance(named, type) and issubclass(named, Tool):
+        yield named()
+    elif isinstance(named, (list, tuple, set, frozenset)):
+        for each in cast("Iterable[Any]", named):
+            yield from _tools(each, called=True)
+    elif inspect.isroutine(named) and not called:
+        yield from _tools(_called(named), called=True)
+    else:
+        raise ToolDefinitionError(f"it names {type(named).__name__} {str(named)[:100]!r}, which is no Tool")
+
+
+def _called(function: Any) -> Any:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.default is parameter.empty and parameter.kind not in (
+            parameter.VAR_POSITIONAL,
+            parameter.VAR_KEYWORD,
+        ):
+            raise ToolDefinitionError("it names a function with parameters: decorate it with @tool, which makes a Tool")
+    return function()
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "an unknown package"

@@ -1,0 +1,1 @@
+"""Plugins: folders with a manifest whose programs are tools, or carry messages."""

@@ -1,0 +1,180 @@
+"""Binary plugins: one program run a call, one JSON-RPC line in, its last line the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ...boundary.capture import Capture
+from ...builtin.runner import Ran
+from ...builtin.transcript import exit_code
+from ...core.context import ToolContext
+from ...core.errors import SandboxUnavailable, ToolError
+from ...core.output import ToolOutput
+from ...core.threads import shared_threads
+from ...core.tool import Tool
+from ...core.verdict import Judgement
+from ..parameters import parameter_schema
+from ..running import GRACE_SECONDS, Around
+from .manifest import Manifest, PluginTool
+from .program import Program
+
+MOST_ANSWER = 4_000_000  # characters of stdout that are looked at; what a model reads of it is bounded later
+MOST_SAID = 4_000  # characters of an error's text
+MOST_RAW = 200  # characters of an answer that is none
+_BUSY_PAUSES = (0.025, 0.05)  # while somebody still writes the program (ETXTBSY)
+_FORM = '{"result": {"output": "…"}} or {"error": {"code": 1, "message": "…"}}'
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryWork:
+    """One tool of a binary plugin."""
+
+    plugin: str
+    tool: PluginTool
+    program: Program
+    around: Around
+    read: tuple[Path, ...]
+    seconds: float
+    env: Mapping[str, str]
+
+    async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+        """Run the program for one call."""
+        try:
+            ran = await self._run(request(self.tool.name, args), ctx)
+        except ToolError:  # some are OSErrors, too
+            raise
+        except SandboxUnavailable as error:
+            return ToolOutput.error(str(error), "unavailable")
+        except OSError as error:
+            return ToolOutput.error(f"{self.program.place} could not be started: {error.strerror or error}")
+        output = reply(ran, self.tool.name, self.seconds, self.around.redact)
+        if not ran.notes:
+            return output
+        text = "\n".join([output.for_llm, *ran.notes])
+        return ToolOutput(text, is_error=output.is_error, error_kind=output.error_kind, meta=output.meta)
+
+    async def _run(self, line: bytes, ctx: ToolContext) -> Ran:
+        runner = self.around.runner(self.read)
+        sandbox = runner.known or await shared_threads.run(runner.sandbox, {})
+        for pause in (*_BUSY_PAUSES, None):
+            fd = self.program.open()
+            program, fds = f"/proc/self/fd/{fd}", [fd]
+            if sandbox.name == "docker" or not os.path.isdir("/proc/self/fd"):
+                os.close(fd)
+                program, fds = str(self.program.place), []
+                if self.program.sha256 is not None:
+                    raise ToolError(f"{self.plugin}: a pinned program cannot be handed to the sandbox {sandbox.name!r}")
+            try:
+                return await runner.run(
+                    [program], asker=self.tool.name, working_dir=self.tool.working_dir, timeout=self.seconds,
+                    env=self.env, call_id=ctx.call_id, limit=MOST_ANSWER, input=line, fds=fds, spill=False,
+                )  # fmt: skip
+            except OSError as error:
+                if error.errno != errno.ETXTBSY or pause is None:
+                    raise
+                await asyncio.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """A program says nothing of what it will do. Where its category is another than shell, that counts."""
+        reason = f"it runs {self.program.place}, whose effects cannot be known"
+        return Judgement("ask", reason, "plugin:program", unknown=True)
+
+    def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        """What runs, and what it is told."""
+        from ...policy.preview import fit, visible
+
+        pinned = f"\n(sha256 {self.program.sha256})" if self.program.sha256 else ""
+        told = json.dumps(args, ensure_ascii=False, indent=1)
+        return fit(visible(f"{self.program.place}{pinned}\n{told}"), 2_500, "`toolcrib approvals show` has it whole")
+
+
+def binary_tool(
+    manifest: Manifest, tool: PluginTool, program: Program, around: Around, env: Mapping[str, str], category: str
+) -> Tool:
+    """One tool of a binary plugin. Raises ToolDefinitionError for its parameters."""
+    assert manifest.binary is not None
+    work = BinaryWork(
+        manifest.name, tool, program, around, (manifest.folder,), tool.seconds or manifest.binary.seconds,
+        {**env, **tool.env},
+    )  # fmt: skip
+    return Tool.from_schema(
+        tool.name, tool.description, parameter_schema(tool.parameters), work.execute,
+        category=category, source=f"plugin:{manifest.name}", timeout=work.seconds + GRACE_SECONDS,
+        judge=work.judge if category == "shell" else None, preview=work.preview,
+    )  # fmt: skip
+
+
+def request(tool: str, args: Mapping[str, Any]) -> bytes:
+    """The one line that a program reads. Everything but ASCII is escaped, so no value ends it."""
+    params = {"tool": tool, "args": dict(args)}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "execute", "params": params}).encode() + b"\n"
+
+
+def reply(ran: Ran, tool: str, seconds: float, redact: Callable[[str], str] | None) -> ToolOutput:
+    """What the program's end and its last line come to."""
+    result = ran.result
+    meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": ran.sandbox.name}
+    if result.timed_out:
+        text = f"Plugin tool {tool!r} timed out after {seconds:g} s; its program was ended."
+        return ToolOutput.error(text + _said(result.stderr, redact), "timeout", meta=meta)
+    if result.ended_by != "exit":
+        return ToolOutput.error(f"Plugin tool {tool!r} was ended before it was done.", meta=meta)
+    code = exit_code(result)
+    if code:
+        said = _said(result.stderr, redact) or _said(result.stdout, redact)
+        return ToolOutput.error(f"Plugin tool {tool!r} failed (exit {code}){said or ': it said nothing'}", meta=meta)
+    line = _last_line(result.stdout)
+    if line is None:
+        return ToolOutput.error(f"Plugin tool {tool!r} answered with a line that is too long.", meta=meta)
+    if not line:
+        text = f"Plugin tool {tool!r} answered nothing; its last line should be {_FORM}."
+        return ToolOutput.error(text + _said(result.stderr, redact), meta=meta)
+    return _answer(line, tool, meta)
+
+
+def _answer(line: str, tool: str, meta: dict[str, Any]) -> ToolOutput:
+    try:
+        found: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raw = line if len(line) <= MOST_RAW else f"{line[:MOST_RAW]}…"
+        return ToolOutput.error(f"Plugin tool {tool!r} answered with what is no JSON-RPC: {raw}", meta=meta)
+    answer = cast("dict[str, Any]", found)
+    result, error = answer.get("result"), answer.get("error")
+    if isinstance(error, dict):
+        said = cast("dict[str, Any]", error)
+        text = f"{said.get('message') or 'an error without a message'} (code {said.get('code')})"
+        if said.get("data") is not None:
+            text += f"\n{json.dumps(said['data'], ensure_ascii=False)}"
+        return ToolOutput.error(f"Plugin tool {tool!r}: {text[:MOST_SAID]}", meta=meta)
+    if isinstance(result, dict):
+        output = cast("dict[str, Any]", result).get("output")
+        if isinstance(output, str):
+            return ToolOutput(output or "(no output)", meta=meta)
+    return ToolOutput.error(
+        f"Plugin tool {tool!r} answered neither a result nor an error; expected {_FORM}.", meta=meta
+    )
+
+
+def _last_line(stdout: Capture) -> str | None:
+    """The last line that is not empty; "" if there is none, None if its beginning was lost."""
+    kept = stdout.excerpt(MOST_ANSWER)
+    text = (kept.tail if kept.omitted else kept.head).rstrip()
+    _, newline, line = text.rpartition("\n")
+    if kept.omitted and not newline:
+        return None
+    return line.strip()
+
+
+def _said(stream: Capture, redact: Callable[[str], str] | None) -> str:
+    text = stream.excerpt(MOST_SAID, redact).text.strip()
+    return f": {text}" if text else ""

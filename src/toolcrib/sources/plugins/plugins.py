@@ -1,0 +1,214 @@
+"""Which plugins are there? Folders are looked through, loaded under the allow and block lists, and again on change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from ...core.errors import ToolcribError
+from ...core.registry import ToolRegistry
+from ...core.tool import Tool
+from ..registering import register_all
+from ..running import Around
+from .channel import Channel, Inbound
+from .loading import parts_of
+from .manifest import Manifest, ManifestError, manifest_file, read_manifest
+from .program import Program
+
+log = logging.getLogger("toolcrib.plugins")
+
+LOOK_SECONDS = 2.0  # between two looks for changes
+State = Literal["loaded", "blocked", "not allowed", "error"]
+_Stamp = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSettings:
+    """Where plugins are and which may be. `writable` are folders that tools may change. A blocked one is never loaded;
+    an empty `allowed` allows the others."""
+
+    folders: tuple[Path, ...]
+    allowed: frozenset[str] = frozenset()
+    blocked: frozenset[str] = frozenset()
+    writable: tuple[Path, ...] = ()
+
+
+@dataclass(slots=True)
+class Plugin:
+    """One plugin folder: what became of it, and why."""
+
+    folder: Path
+    state: State
+    reason: str = ""
+    manifest: Manifest | None = None
+    tools: tuple[str, ...] = ()
+    program: Program | None = None
+    may_change: bool = False
+    stamp: _Stamp = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        """Its name, or its folder's where the manifest cannot be read."""
+        return self.manifest.name if self.manifest is not None else self.folder.name
+
+
+class Plugins:
+    """The plugins of one registry. `on_new` is told of each tool that is registered."""
+
+    def __init__(
+        self,
+        settings: PluginSettings,
+        registry: ToolRegistry,
+        around: Around,
+        on_new: Callable[[Tool], object] | None = None,
+    ) -> None:
+        self._settings, self._registry, self._around = settings, registry, around
+        self._on_new = on_new
+        self._found: dict[Path, Plugin] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Plugin]:
+        """Every plugin folder, loaded or not."""
+        return iter(self._found.values())
+
+    @property
+    def problems(self) -> list[tuple[str, str]]:
+        """The plugins that are not there because something is wrong: (name, why)."""
+        return [(f"plugin {each.name}", each.reason) for each in self if each.state == "error"]
+
+    def load(self) -> bool:
+        """Look through the folders; load what is new or has changed, unload what is gone. Whether anything was."""
+        there = {folder: stamp for folder in self._folders() if (stamp := self._stamp_of(folder))}
+        gone = [each for folder, each in self._found.items() if there.get(folder) != each.stamp]
+        for plugin in gone:
+            self._unload(plugin)
+        new = [folder for folder in there if folder not in self._found]
+        for folder in new:
+            self._found[folder] = plugin = self._load(folder, there[folder])
+            if plugin.state == "error":
+                log.warning("plugin %s: %s", plugin.name, plugin.reason)
+        return bool(gone or new)
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look for changes every LOOK_SECONDS, on this loop."""
+        if self._closed:
+            return
+        self._timer = loop.call_later(LOOK_SECONDS, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            self.load()
+        except Exception:
+            log.exception("plugins could not be looked through")
+        self.watch(loop)
+
+    def close(self) -> None:
+        """Look no more, and let go of the programs."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for plugin in self:
+            if plugin.program is not None:
+                plugin.program.close()
+
+    # --- channels
+
+    @property
+    def channels(self) -> Mapping[str, Plugin]:
+        """The channel plugins that are loaded, by name."""
+        return {
+            each.name: each
+            for each in self
+            if each.state == "loaded" and each.manifest is not None and each.manifest.execution == "channel"
+        }
+
+    def channel(
+        self, name: str, on_message: Callable[[Inbound], object] | None = None, env: Mapping[str, str] | None = None
+    ) -> Channel:
+        """The channel of that name, for the caller to start and stop. Raises KeyError."""
+        plugin = self.channels[name]
+        assert plugin.manifest is not None
+        assert plugin.program is not None
+        return Channel(plugin.manifest, plugin.program, on_message=on_message, env=env, redact=self._around.redact)
+
+    # --- one folder
+
+    def _folders(self) -> Iterator[Path]:
+        for base in self._settings.folders:
+            try:
+                entries = sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
+            except OSError:  # not made yet; `toolcrib plugin list` says so
+                continue
+            for name in entries:
+                if not name.startswith("."):
+                    yield Path(os.path.realpath(base / name))
+
+    def _load(self, folder: Path, stamp: _Stamp) -> Plugin:
+        plugin = Plugin(folder, "error", stamp=stamp)
+        path = manifest_file(folder)
+        try:
+            if path is None:
+                raise ManifestError(f"{folder}: its manifest is gone")
+            plugin.manifest = manifest = read_manifest(path)
+            plugin.state, plugin.reason = self._verdict(manifest)
+            if plugin.state != "loaded":
+                return plugin
+            plugin.may_change = any(folder.is_relative_to(root) for root in self._settings.writable)
+            parts = parts_of(manifest, self._around, may_change=plugin.may_change)
+            plugin.program = parts.program
+            made = register_all(self._registry, parts.tools)
+            plugin.tools = tuple(tool.name for tool in made)
+            if self._on_new is not None:
+                for tool in made:
+                    self._on_new(tool)
+        except ToolcribError as error:
+            plugin.state, plugin.reason = "error", str(error)
+        except OSError as error:
+            plugin.state, plugin.reason = "error", f"{folder}: {error.strerror or error}"
+        if plugin.state == "error" and plugin.manifest is not None and plugin.manifest.binary is not None:
+            plugin.stamp = (*stamp, *_status(folder / plugin.manifest.binary.path))
+        return plugin
+
+    def _verdict(self, manifest: Manifest) -> tuple[State, str]:
+        settings = self._settings
+        if manifest.name in settings.blocked:
+            return "blocked", "plugins.blocked_plugins names it"
+        if settings.allowed and manifest.name not in settings.allowed:
+            return "not allowed", "plugins.allowed_plugins does not name it"
+        for other in self:
+            if other.state == "loaded" and other.name == manifest.name:
+                return "error", f"there is a plugin {manifest.name!r} already, in {other.folder}"
+        return "loaded", ""
+
+    def _unload(self, plugin: Plugin) -> None:
+        del self._found[plugin.folder]
+        for name in plugin.tools:
+            self._registry.unregister(name)
+        if plugin.program is not None:
+            plugin.program.close()
+
+    def _stamp_of(self, folder: Path) -> _Stamp:
+        """What changes when a manifest does, or the program of a plugin that could not be loaded; empty for none.
+
+        The program of one that is loaded is looked at when it is called.
+        """
+        path = manifest_file(folder)
+        known = self._found.get(folder)
+        if known is not None and known.state == "error" and known.manifest is not None and known.manifest.binary:
+            return (*_status(path), *_status(folder / known.manifest.binary.path))
+        return _status(path)
+
+
+def _status(path: Path | None) -> _Stamp:
+    with contextlib.suppress(OSError):
+        if path is not None:
+            st = path.stat()
+            return (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+    return ()
