@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 import mcp_types
 from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
@@ -17,6 +19,7 @@ from ...core.errors import ToolError
 
 if TYPE_CHECKING:
     from mcp.client import Client
+    from mcp.shared.dispatcher import ProgressFnT
 
     from ...core.context import ToolContext
     from .connection import Link
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 10
 """How often a server may ask for more before it answers."""
+T = TypeVar("T")
 _RESULT: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
     mcp_types.CallToolResult | mcp_types.InputRequiredResult
 )
@@ -65,35 +69,41 @@ class Calls:
 _current: ContextVar[InFlight | None] = ContextVar("toolcrib_mcp_call", default=None)
 
 
-async def call_tool(
-    link: Link, calls: Calls, name: str, arguments: dict[str, Any], ctx: ToolContext, patience: Patience
-) -> mcp_types.CallToolResult:
-    """The server's result. Raises LinkLost, ToolError for what the server refused, and OutOfPatience."""
+async def call(
+    link: Link, calls: Calls, what: str, work: Callable[[Client, ProgressFnT], Awaitable[T]], ctx: ToolContext,
+    patience: Patience,
+) -> T:  # fmt: skip
+    """Do one thing with the server. Raises LinkLost, ToolError for what the server refused, and OutOfPatience."""
     mine = InFlight(ctx, patience)
     calls.running.add(mine)
     token = _current.set(mine)
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         patience.news()
-        await ctx.progress(done, total, message)
+        await ctx.progress(progress, total, message)
 
     try:
-        return await _rounds(link.client, name, arguments, progress)
+        return await work(link.client, report)
     except MCPError as error:
         if link.lost:
             raise LinkLost(error.code == CONNECTION_CLOSED) from error
         raise ToolError(f"MCP server {link.name}: {error.message} ({error.code})") from error
     except ValidationError as error:
         raise ToolError(
-            f"MCP server {link.name} answered with something that is no result: {_first(error)}. Its tool has run."
+            f"MCP server {link.name} answered {what} with something that is no result: {_first(error)}. It may have "
+            "had its effect."
         ) from error
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:  # it closed before this was written
+        raise LinkLost(False) from error
     finally:
         _current.reset(token)
         calls.running.discard(mine)
 
 
-async def _rounds(client: Client, name: str, arguments: dict[str, Any], progress: Any) -> mcp_types.CallToolResult:
-    """Ask, answer what the server needs to know first (2026-07-28), ask again."""
+async def call_tool(
+    client: Client, progress: ProgressFnT, name: str, arguments: dict[str, Any]
+) -> mcp_types.CallToolResult:
+    """Call a tool, answer what the server needs to know first (2026-07-28), call again."""
     answers: Any = None
     state: str | None = None
     listed = False

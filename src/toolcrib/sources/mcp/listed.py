@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from ...core.empty import EMPTY
 
 Json = dict[str, Any]
+Kind = Literal["tool", "resources", "prompts"]
+"""A tool of the server's own, or one of ours that reaches its resources or prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class ListedTool:
     title: str | None = None
     output_schema: Mapping[str, Any] | None = None
     hints: Mapping[str, Any] = EMPTY
+    kind: Kind = "tool"
 
     @property
     def digest(self) -> str:
@@ -50,10 +53,8 @@ class ListedTool:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Everything that is known of a server without asking it. `protocol` is the revision that was negotiated.
-
-    `templates` are URI templates of resources; `faults` are words on tools that were left out.
-    """
+    """Everything that is known of a server without asking it. `protocol` is the revision that was negotiated, `faults`
+    are words on tools that were left out."""
 
     tools: tuple[ListedTool, ...] = ()
     protocol: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -62,7 +63,7 @@ async def list_server(client: Client) -> Listing:
         tools = []  # it never said that it had any
     info = client.server_info
     return Listing(
-        tuple(_usable([_listed(tool) for tool in tools], faults)),
+        tuple(await asyncio.to_thread(_usable, tools, faults)),
         client.protocol_version,
         f"{info.name} {info.version}".strip()[:200] if info else None,
         client.instructions,
@@ -90,10 +91,10 @@ def _closed(schema: Mapping[str, Any]) -> Json:
     return {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}
 
 
-def _usable(tools: list[ListedTool], faults: list[str]) -> list[ListedTool]:
+def _usable(tools: list[mcp_types.Tool], faults: list[str]) -> list[ListedTool]:
     """Without those that nobody could call: no name, the name of another, a schema that is none."""
     found: dict[str, ListedTool] = {}
-    for tool in tools:
+    for tool in map(_listed, tools):
         if not tool.name:
             faults.append("a tool without a name was left out")
         elif tool.name in found:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConfigError, ToolConflictError, ToolcribError
 from .config import ServerConfig
+from .extras import extra_tools
 from .host import Host
 from .listed import ListedTool, Listing
 from .names import free_name, tool_name
@@ -155,9 +156,10 @@ class McpServers:
         wanted = {tool.name: tool for tool in self._wanted(server.config, listing)}
         for name in [name for name, tool in shown.items() if getattr(tool, "listed", None) != wanted.get(name)]:
             self._registry.unregister(shown.pop(name).name)
-        for name, listed in wanted.items():
-            if name not in shown:
-                self._show(server, listed)
+        new = [listed for name, listed in wanted.items() if name not in shown]
+        taken = {tool.name for tool in self._registry} if new else set[str]()
+        for listed in new:
+            self._show(server, listed, taken)
 
     def _wanted(self, config: ServerConfig, listing: Listing) -> list[ListedTool]:
         def chosen(name: str) -> bool:
@@ -167,29 +169,31 @@ class McpServers:
                 return False
             return not _any(config.disabled_tools, spelled) and not config.of_tool(name).disabled
 
-        return [tool for tool in listing.tools if chosen(tool.name)]
+        return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool.name)]
 
-    def _show(self, server: Server, listed: ListedTool) -> None:
+    def _show(self, server: Server, listed: ListedTool, taken: set[str]) -> None:
+        """Register one tool under a name that no other has; it keeps that name for the life of the toolbox."""
         config = server.config
         key = (config.name, listed.name)
-        name = self._names.get(key)
-        if name is None or self._registry.has(name):
-            plain = tool_name(config.name, listed.name, config.prefix)
-            name = self._names[key] = free_name(plain, self._registry.has)
-            if name != plain:
-                log.warning(
-                    "MCP server %s: its tool %r is %s here, because %s is taken",
-                    config.name,
-                    listed.name[:80],
-                    name,
-                    plain,
-                )
-        tool = McpTool(name, listed, config, server.call)
-        try:
-            self._registry.register(tool)
-        except (ToolConflictError, ToolcribError) as error:
-            log.warning("MCP server %s: its tool %r is left out: %s", config.name, listed.name[:80], error)
-            return
+        plain = tool_name(config.name, listed.name, config.prefix)
+        while True:
+            name = self._names.get(key)
+            if name is None or name in taken:
+                name = free_name(plain, taken.__contains__)
+            taken.add(name)
+            tool = McpTool(name, listed, config, server.call)
+            try:
+                self._registry.register(tool)
+            except ToolConflictError:  # another tool answers to this name, too
+                continue
+            except ToolcribError as error:
+                log.warning("MCP server %s: its tool %r is left out: %s", config.name, listed.name[:80], error)
+                return
+            break
+        if name != plain and self._names.get(key) != name:
+            text = "MCP server %s: its tool %r is %s here, because %s is taken"
+            log.warning(text, config.name, listed.name[:80], name, plain)
+        self._names[key] = name
         self._shown[config.name][listed.name] = tool
 
 

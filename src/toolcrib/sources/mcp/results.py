@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import mcp_types
@@ -18,17 +19,18 @@ def output_of(result: mcp_types.CallToolResult, *, trusted: bool) -> ToolOutput:
     """The output. Labels in `_meta.ifc` count only where the server is trusted."""
     blocks = [block for part in result.content for block in blocks_of(part)]
     data: Any = result.structured_content
-    text = "\n".join(describe(block) for block in blocks)
-    if not text and data is not None:
-        text = as_text(data)
-    if not text:
-        text = "(no output)"
-    plain = all(isinstance(block, TextBlock) for block in blocks)
-    content = tuple(blocks) if not plain or len(blocks) > 1 else ()
     labels = labels_of(result.meta) if trusted else None
+    output = of_blocks(blocks, "" if data is None else as_text(data))
     if result.is_error:
-        return ToolOutput.error(text, "tool", content=content, data=data, labels=labels)
-    return ToolOutput(text, content=content, data=data, labels=labels)
+        return ToolOutput.error(output.for_llm, "tool", content=output.content, data=data, labels=labels)
+    return replace(output, data=data, labels=labels)
+
+
+def of_blocks(blocks: Sequence[ContentBlock], otherwise: str = "") -> ToolOutput:
+    """An output of these blocks; `otherwise` is its text where they have none."""
+    text = "\n".join(describe(block) for block in blocks) or otherwise or "(no output)"
+    plain = all(isinstance(block, TextBlock) for block in blocks)
+    return ToolOutput(text, content=tuple(blocks) if not plain or len(blocks) > 1 else ())
 
 
 def labels_of(meta: Any) -> Labels | None:

@@ -244,10 +244,10 @@ class Server:
         """The call that a question of this server belongs to, if that is known."""
         return self._calls.asked() if self._calls is not None else None
 
-    def lost(self) -> str:
-        """Why the connection ended, as far as is known."""
-        link = self._link
-        return link.transport.account() if link is not None else ""
+    async def _lost(self, link: Link) -> str:
+        """Clear a connection away that was lost, and say why it was, as far as is known."""
+        await link.close()
+        return link.transport.account()
 
     async def _refresh(self) -> Listing:
         link = await self._link_up()
@@ -296,7 +296,9 @@ class Server:
             return await work(link.client)
         except MCPError as error:
             if link.lost:
-                raise McpFailure(f"MCP server {self.name} went away: {self.lost() or error.message}") from error
+                raise McpFailure(
+                    f"MCP server {self.name} went away: {await self._lost(link) or error.message}"
+                ) from error
             raise ToolError(f"MCP server {self.name}: {error.message} ({error.code})") from error
 
     async def _call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
@@ -308,7 +310,7 @@ class Server:
             try:
                 return await self._once(link, tool, arguments, ctx)
             except LinkLost as error:
-                why = self.lost()
+                why = await self._lost(link)
                 log.info("MCP server %s went away in a call of %s: %s", self.name, tool.name, why)
                 if last or not (tool.repeatable or not error.delivered):
                     done = "It may have had part of its effect: look before you repeat it."
@@ -324,16 +326,17 @@ class Server:
             self.heard_change()
 
     async def _once(self, link: Link, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-        from .calling import call_tool
+        from .calling import call
+        from .operations import operation
         from .patience import OutOfPatience, Patience
-        from .results import output_of
 
         own, config = self.config.of_tool(tool.name), self.config
         idle, most = own.timeout or config.timeout, own.max_timeout or config.max_timeout
         assert self._calls is not None
         try:
             async with Patience(idle, most) as patience:
-                result = await call_tool(link, self._calls, tool.name, arguments, ctx, patience)
+                work = operation(tool, arguments, trusted=config.trust == "hints")
+                return await call(link, self._calls, tool.name, work, ctx, patience)
         except OutOfPatience as over:
             waited = f"within {over.seconds:g} s" + (
                 " of its last report" if over.news and over.seconds == idle else ""
@@ -341,7 +344,6 @@ class Server:
             text = f"{tool.name} of MCP server {self.name} did not answer {waited}; the server was told to stop."
             hint = f"mcp_servers.{self.name}.timeout can give it more"
             return ToolOutput.error(f"{text} It may have had part of its effect. ({hint})", "timeout")
-        return output_of(result, trusted=config.trust == "hints")
 
     async def _close(self) -> None:
         for task in (self._connecting, self._refreshing):

@@ -35,6 +35,8 @@ TAIL_LINES, TAIL_CHARACTERS = 8, 1_000
 RUBBISH_LINES, RUBBISH_CHARACTERS = 5, 200
 CLOSE_SECONDS, TERMINATE_SECONDS = 2.0, 2.0
 """How long a server gets to end once its stdin is closed, and then once it was told to (the specification's order)."""
+SILENT_SECONDS = 0.2
+"""How long after the first of these one gets that has never sent a message."""
 
 
 class StdioTransport:
@@ -45,6 +47,7 @@ class StdioTransport:
         self._process: Process | None = None
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
         self._tasks: list[asyncio.Task[None]] = []
+        self.answered = False
         self.fault: str | None = None
         """Why reading from it stopped, where it was not the end of its output."""
 
@@ -158,7 +161,7 @@ class StdioTransport:
             stream.close()
         await asyncio.wait({self._tasks[1]}, timeout=0.5)  # what was accepted is still written
         self._outgoing.close()
-        if not await process.settled(CLOSE_SECONDS):
+        if not await process.settled(CLOSE_SECONDS if self.answered else SILENT_SECONDS):
             process.terminate()
             if not await process.settled(TERMINATE_SECONDS):
                 process.kill()
@@ -194,6 +197,7 @@ class StdioTransport:
         except ValueError:
             self._note(line)
             return
+        self.answered = True
         await self._to_session.send(SessionMessage(message))
 
     def _note(self, line: bytes) -> None:

@@ -1,0 +1,39 @@
+"""A server's resources and prompts as tools: one for each, which lists what there is and gives one by its name."""
+
+from __future__ import annotations
+
+from .config import ServerConfig
+from .listed import Json, ListedTool, Listing
+
+READ_ONLY: Json = {"readOnlyHint": True}
+RESOURCES, PROMPTS = "resources", "prompts"
+
+
+def extra_tools(config: ServerConfig, listing: Listing) -> list[ListedTool]:
+    """The tools for what a server has beside tools."""
+    taken = {tool.name for tool in listing.tools}
+    found: list[ListedTool] = []
+    if listing.has_resources and config.resources:
+        text = (
+            f"Resources of MCP server {config.name}: without a uri, lists them and the templates of their addresses; "
+            "with one, reads it."
+        )
+        uri: Json = {"type": "string", "description": "The address of the resource to read."}
+        found.append(_tool(RESOURCES, taken, text, {"uri": uri}))
+    if listing.has_prompts and config.prompts:
+        text = (
+            f"Prompts of MCP server {config.name}: without a name, lists them with their arguments; with one, fills "
+            "it in."
+        )
+        name: Json = {"type": "string", "description": "The prompt to fill in."}
+        arguments: Json = {
+            "type": "object", "additionalProperties": {"type": "string"}, "description": "Its arguments, each a text.",
+        }  # fmt: skip
+        found.append(_tool(PROMPTS, taken, text, {"name": name, "arguments": arguments}))
+    return found
+
+
+def _tool(kind: str, taken: set[str], description: str, properties: Json) -> ListedTool:
+    name = kind if kind not in taken else f"server_{kind}"
+    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return ListedTool(name, description, schema, hints=READ_ONLY, kind=RESOURCES if kind == RESOURCES else PROMPTS)

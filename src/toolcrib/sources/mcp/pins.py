@@ -1,0 +1,85 @@
+"""What servers said of their tools when they were trusted. Who says something else later is asked about.
+
+A server that is trusted for what it lists can change that list the day after ("rug pull"): another description is another
+order to the model. So the digests of all its tools are kept when it is first listed; a tool that is new or reads
+differently afterwards asks before each call, until a person has looked and accepts what it says now.
+
+One file a server in `$XDG_STATE_HOME/toolcrib/mcp/pins`. A file that cannot be read counts as no trust at all: every
+tool of that server asks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from ...record.state import private_folder
+from .listed import ListedTool
+
+VERSION = 1
+
+
+class Pins:
+    """The accepted digests of the tools of servers, by the server's identity (`ServerConfig.identity`)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, dict[str, str]] = {}
+
+    def trust_first(self, identity: str, tools: Iterable[ListedTool]) -> None:
+        """Accept what a server lists, if nothing was accepted of it before."""
+        path = self._path(identity)
+        if not path.exists():
+            self.accept(identity, tools)
+
+    def accept(self, identity: str, tools: Iterable[ListedTool]) -> None:
+        """Accept what a server says now. Raises OSError where that cannot be kept: then it is not accepted."""
+        digests = {tool.name: tool.digest for tool in tools}
+        private_folder(self._folder.parent)
+        private_folder(self._folder)
+        fd, temp = tempfile.mkstemp(dir=self._folder, prefix=".pins-")
+        try:
+            with os.fdopen(fd, "w", encoding="utf-8") as out:
+                json.dump({"version": VERSION, "tools": digests}, out)
+            os.replace(temp, self._path(identity))
+        except BaseException:
+            os.unlink(temp)
+            raise
+        self._known[identity] = digests
+
+    def doubt(self, identity: str, server: str, tool: ListedTool) -> str | None:
+        """Why calls of a tool should ask, or None where it says what it said when it was accepted."""
+        accepted = self._accepted(identity).get(tool.name)
+        if accepted == tool.digest:
+            return None
+        changed = "has changed what it says of" if accepted is not None else "has added"
+        return (
+            f"MCP server {server} {changed} its tool {tool.name[:80]} since it was accepted; read it with "
+            f"`toolcrib mcp list {server}`, then `toolcrib mcp accept {server}`"
+        )
+
+    def forget(self, identity: str) -> None:
+        """Drop what was accepted of a server."""
+        self._known.pop(identity, None)
+        self._path(identity).unlink(missing_ok=True)
+
+    def _accepted(self, identity: str) -> dict[str, str]:
+        known = self._known.get(identity)
+        if known is None:
+            known = self._known[identity] = self._read(identity)
+        return known
+
+    def _read(self, identity: str) -> dict[str, str]:
+        try:
+            value: Any = json.loads(self._path(identity).read_bytes())
+            tools: Any = value["tools"] if value["version"] == VERSION else {}
+            return {str(name): str(digest) for name, digest in cast("dict[Any, Any]", tools).items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+
+    def _path(self, identity: str) -> Path:
+        return self._folder / f"{identity[:32]}.json"

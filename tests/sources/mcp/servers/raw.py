@@ -1,0 +1,136 @@
+"""A server of the handshake era in plain Python, so that it starts quickly and can misbehave. Run as a program.
+
+Its one argument is JSON: `tools` (names, or whole definitions), `pages`, `loop`, `many`, `rubbish`, `hang`, `exit`,
+`start` (seconds), `children`; every key is optional. Tools do what their names say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+config = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+lock = threading.Lock()
+cancelled: set[object] = set()
+OPEN = {"type": "object", "additionalProperties": True}
+
+
+def send(message: object) -> None:
+    with lock:
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def answer(id_: object, result: object) -> None:
+    send({"jsonrpc": "2.0", "id": id_, "result": result})
+
+
+def described(tool: object) -> dict[str, object]:
+    return tool if isinstance(tool, dict) else {"name": tool, "description": f"Tool {tool}.", "inputSchema": OPEN}
+
+
+def listed(params: dict) -> dict[str, object]:
+    cursor = params.get("cursor")
+    if config.get("loop"):
+        return {"tools": [described(f"t{cursor}")], "nextCursor": "b" if cursor == "a" else "a"}
+    if "many" in config:
+        return {"tools": [described(f"t{n}") for n in range(config["many"])]}
+    if "pages" in config:
+        page = int(cursor or 0)
+        more = {"nextCursor": str(page + 1)} if page + 1 < config["pages"] else {}
+        return {"tools": [described(f"t{page}")], **more}
+    return {"tools": [described(tool) for tool in config.get("tools", ["echo"])]}
+
+
+def call(id_: object, params: dict) -> None:
+    name, arguments = params["name"], params.get("arguments") or {}
+    text = "done"
+    if name == "echo":
+        text = json.dumps(arguments)
+    elif name == "environment":
+        text = json.dumps({"env": dict(os.environ), "cwd": os.getcwd(), "args": sys.argv[1:], "prefix": sys.prefix})
+    elif name == "pid":
+        text = str(os.getpid())
+    elif name == "die" or name == "die_once":
+        path = arguments["path"]
+        with open(path, "a") as file:
+            file.write("x")
+        if name == "die" or os.path.getsize(path) == 1:
+            print("about to die", file=sys.stderr, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+    elif name == "big":
+        text = "x" * arguments["size"]
+    elif name == "silence":
+        path = arguments.get("path")
+        while id_ not in cancelled:
+            time.sleep(0.01)
+        if path:
+            with open(path, "w") as file:
+                file.write("cancelled")
+        return
+    elif name == "steps":
+        token = params.get("_meta", {}).get("progressToken")
+        for step in range(arguments["number"]):
+            time.sleep(arguments["pause"])
+            if id_ in cancelled:
+                return
+            if token is not None:
+                note = {"progressToken": token, "progress": step + 1, "message": f"step {step + 1}"}
+                send({"jsonrpc": "2.0", "method": "notifications/progress", "params": note})
+    elif name == "grow":
+        config.setdefault("tools", []).append(arguments["name"])
+        send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    elif name == "labelled":
+        meta = {"ifc": {"integrity": "trusted", "confidentiality": "public"}}
+        answer(id_, {"content": [{"type": "text", "text": "so it says"}], "_meta": meta})
+        return
+    elif name == "odd":
+        answer(id_, {"content": "no list"})
+        return
+    elif name == "refuse":
+        send({"jsonrpc": "2.0", "id": id_, "error": {"code": -32602, "message": "not like this"}})
+        return
+    answer(id_, {"content": [{"type": "text", "text": text}]})
+
+
+def main() -> None:
+    if config.get("exit") is not None:
+        print("cannot find my settings file", file=sys.stderr, flush=True)
+        sys.exit(config["exit"])
+    for _ in range(config.get("children", 0)):
+        subprocess.Popen(["sleep", "600"])
+    if config.get("deaf"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if config.get("hang"):
+        time.sleep(600)
+    time.sleep(config.get("start", 0))
+    if config.get("rubbish"):
+        print("Welcome to my server!\n{not json}\n[1, 2]\n", flush=True)
+    for line in sys.stdin:
+        message = json.loads(line)
+        method, id_, params = message.get("method"), message.get("id"), message.get("params") or {}
+        if config.get("rubbish"):
+            print(f"DEBUG got {method}", flush=True)
+        if method == "initialize":
+            answer(id_, {
+                "protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}},
+                "serverInfo": {"name": "raw", "version": "1"},
+            })  # fmt: skip
+        elif method == "tools/list":
+            answer(id_, listed(params))
+        elif method == "tools/call":
+            threading.Thread(target=call, args=(id_, params), daemon=True).start()
+        elif method == "notifications/cancelled":
+            cancelled.add(params.get("requestId"))
+        elif id_ is not None:
+            send({"jsonrpc": "2.0", "id": id_, "error": {"code": -32601, "message": "no such method"}})
+    if config.get("deaf"):
+        time.sleep(600)
+
+
+main()
