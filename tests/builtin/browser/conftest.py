@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.server
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -228,6 +228,16 @@ def room(tmp_path: Path) -> Iterator[Room]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def room_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """One browser for all tests of a module; each takes a session of its own, or closes what it opened."""
+    if LACKING:
+        pytest.skip(f"no browser here: {LACKING}")
+    made = Room(tmp_path_factory.mktemp("browser"))
+    with made.stack:
+        yield made
+
+
 @pytest.fixture
 def room_with(tmp_path: Path) -> Iterator[Callable[..., Room]]:
     if LACKING:
@@ -240,6 +250,3 @@ def room_with(tmp_path: Path) -> Iterator[Callable[..., Room]]:
             return made
 
         yield make
-
-
-__all__ = ["AsyncIterator"]

@@ -35,6 +35,7 @@ NOWHERE = "http://127.0.0.1:1"  # tcpmux: a privileged port that nothing has lis
 # https://peter.sh/experiments/chromium-command-line-switches/; Playwright adds about forty of its own for automation:
 # no component updates, no sync, no first run, no background networking, no extensions.
 SWITCHES = (
+    # Chromium 150 obeys the second alone; older ones, and other users of the engine, know the first
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",

@@ -14,6 +14,7 @@ from ...core.tool import Tool, tool
 from ...policy.addresses import UrlJudge
 from .answers import heading, told
 from .engine import Engine
+from .session import plain_ref
 
 if TYPE_CHECKING:
     from .session import Session
@@ -109,12 +110,9 @@ class LookingTools:
         """
 
         async def work(session: Session) -> ToolOutput:
-            tab, within = session.tab(), None
-            if ref is not None:
-                found, within = await session.element(ref)
-                tab = found.tab
+            tab = session.tab() if ref is None else (await session.element(ref))[0].tab
             await session.settle(tab, 1.0)
-            page = await session.snapshot(tab, start, within=within)
+            page = await session.snapshot(tab, start, None if ref is None else plain_ref(ref))
             return await told(session, tab, f"Tab {tab.number}:", page)
 
         return await self._engine.run(ctx, work)

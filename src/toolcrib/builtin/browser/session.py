@@ -15,7 +15,7 @@ from ...core.context import ToolContext
 from ...core.errors import ToolError
 from .downloads import Downloads
 from .notes import Notes, quoted
-from .snapshot import Element, paged, renumbered
+from .snapshot import Element, paged, renumbered, subtree
 from .snapshot import Page as Lines
 from .visits import RULE_OWN, Visits
 
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 MOST_TABS = 20
 QUIET_SECONDS = 0.25  # without a request a page counts as settled
 SETTLE_SECONDS = 4.0
+FRAME_SECONDS = 3.0
 _LOOK_SECONDS = 0.05
+# The switches of the browser keep these to the proxy; they have changed names before, so pages do not get them at all.
+_NO_DATAGRAMS = (
+    "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete window[name]"
+)
 _ENDLESS = frozenset({"eventsource", "websocket", "ping", "media"})  # requests that a page never has done with
 
 
@@ -101,6 +106,7 @@ class Session:
         self._context = context
         context.set_default_timeout(settings.seconds * 1000)
         await context.grant_permissions([])  # no location, no clipboard, no notifications, no camera
+        await context.add_init_script(_NO_DATAGRAMS)
         await context.route("**/*", self._route)
         context.on("page", self._appeared)
 
@@ -217,7 +223,8 @@ class Session:
             if why is None:
                 await route.continue_()
             else:
-                self.notes.add(f"refused {quoted(request.url)}: {why}")
+                where = request.url if self._is_page(request) else urlsplit(request.url).netloc or request.url
+                self.notes.add(f"refused {quoted(where)}: {why}")
                 await route.abort("blockedbyclient")
 
     @staticmethod
@@ -292,12 +299,18 @@ class Session:
 
     # --- snapshots and refs
 
-    async def snapshot(self, tab: Tab, start: int = 1, most_chars: int = 0, within: Locator | None = None) -> Lines:
-        """The accessibility tree as lines with our refs. Those of earlier snapshots of this tab fit no more, but an
-        element that is still there keeps its ref."""
-        target = tab.page if within is None else within
-        # always mode="ai": a snapshot in any other mode makes Playwright forget its refs
-        tree = await target.aria_snapshot(mode="ai")
+    async def snapshot(self, tab: Tab, start: int = 1, within: str | None = None) -> Lines:
+        """The accessibility tree as lines with our refs, or what is in the element `within`.
+
+        Refs of earlier snapshots of this tab fit no more, but an element that is still there keeps its own. It is
+        always the whole tree, with mode="ai": Playwright forgets the refs of all that its last snapshot does not have.
+        """
+        try:  # frames that never load are waited for as long as this, then left out
+            tree = await tab.page.aria_snapshot(mode="ai", timeout=FRAME_SECONDS * 1000)
+        except Exception as error:
+            if "Timeout" not in str(error):
+                raise
+            tree = await tab.page.aria_snapshot(mode="ai")
         url = tab.page.url
         shown: dict[str, Ref] = {}
 
@@ -310,16 +323,15 @@ class Session:
             return ours
 
         lines = renumbered(tree, name)
-        if within is None:
-            tab.ours = {ref.element.handle: ours for ours, ref in shown.items()}
-            tab.shown = shown
-        else:
-            tab.shown = {**tab.shown, **shown}
-        return paged(lines, start, most_chars or self.settings.most_chars)
+        tab.ours = {ref.element.handle: ours for ours, ref in shown.items()}
+        tab.shown = shown
+        if within is not None:
+            lines = subtree(lines, within)
+        return paged(lines, start, self.settings.most_chars)
 
     def find(self, ref: str) -> Ref | None:
         """What a ref means, if a tab's last snapshot had it. May be called from other threads."""
-        wanted = ref.strip().removeprefix("[").removeprefix("ref=").removesuffix("]")
+        wanted = plain_ref(ref)
         for tab in list(self.tabs.values()):
             found = tab.shown.get(wanted)
             if found is not None:
@@ -340,6 +352,11 @@ class Session:
             raise ToolError(f"{ref} ({role}) is no longer there; take a new browser_snapshot")
         self.current = found.tab.number
         return found, locator
+
+
+def plain_ref(ref: str) -> str:
+    """A ref as models write it: `e12`, `ref=e12`, `[ref=e12]`."""
+    return ref.strip().removeprefix("[").removeprefix("ref=").removesuffix("]")
 
 
 def same_page(first: str, second: str) -> bool:

@@ -57,6 +57,18 @@ def renumbered(tree: str, name: Callable[[Element], str]) -> list[str]:
     return lines
 
 
+def subtree(lines: list[str], ref: str) -> list[str]:
+    """The line of an element, by our ref, and those of what is in it; no line where it is not there."""
+    for number, line in enumerate(lines):
+        if f" [ref={ref}]" in line:
+            indent = len(line) - len(line.lstrip(" "))
+            end = number + 1
+            while end < len(lines) and len(lines[end]) - len(lines[end].lstrip(" ")) > indent:
+                end += 1
+            return [each[indent:] for each in lines[number:end]]
+    return []
+
+
 def paged(lines: list[str], start: int, most_chars: int) -> Page:
     """Whole lines from number `start` (from 1) on, as many as `most_chars` has room for, one at least."""
     first = max(1, min(start, len(lines)))
