@@ -49,7 +49,7 @@ class Effect:
 
 def effects_of(command: Command) -> tuple[Effect, ...]:
     """Everything one command does, as far as the table knows; what is unknown is an effect, too."""
-    found: list[Effect] = list(_of_redirects(command.redirects))
+    found: list[Effect] = list(_of_redirects(command.redirects)) if command.redirects else []
     if command.assigns:
         from .table.environment import assignment
 
@@ -61,10 +61,12 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
             if value.glob and not command.words:
                 found.append(Effect("list", value))
     if command.words:
-        if command.via and command.name in _RUNS_OTHERS and command.via[-1] not in _IN_THE_SHELL:
+        name = command.words[0].text
+        if command.via and name in _RUNS_OTHERS and command.via[-1] not in _IN_THE_SHELL:
             found.append(Effect("execute"))  # not the builtin: a program of that name, which may run the rest
         found += _of_program(command)
-        found += _of_variables(command)
+        if name in _PRINTERS:
+            found += _of_variables(command)
         for word in command.words:
             if word.glob and (
                 _PATHISH.match(word.start) or word.source[:1] == "~"
@@ -81,8 +83,6 @@ _SECRET_NAME = re.compile(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\
 
 def _of_variables(command: Command) -> Iterator[Effect]:
     """A variable of the environment that is printed, and by its name may hold a secret."""
-    if command.words[0].text not in _PRINTERS:
-        return
     for word in (*command.args, *(r.text for r in command.redirects if r.text is not None)):
         if None in word.parts and _SECRET_NAME.search(word.source):
             yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
@@ -184,7 +184,8 @@ def plain(call: Call, operands: str | None = None) -> list[Effect]:
         found.append(
             Effect("unknown", None, "has words that could be options, known only when it runs", "shell:unknown-option")
         )
-    found += [Effect(kind) for kind in program.does]
+    if program.does:
+        found += [Effect(kind) for kind in program.does]
     found += of_operands(call.operands, operands or _operand_roles(call))
     return found
 

@@ -54,10 +54,12 @@ def may_be_endless(script: Script, programs: set[str | None]) -> bool:
     if programs & _NAMES:
         return True
     for command in script.commands:
-        if any("/dev/" in (word.parts[0] or "") for word in command.words if word.parts):
-            return True
-        if any(r.target is not None and r.target.start.startswith("/dev/") for r in command.redirects):
-            return True
+        for word in command.words:
+            if word.parts and word.parts[0] and "/dev/" in word.parts[0]:
+                return True
+        for redirect in command.redirects:
+            if redirect.target is not None and redirect.target.start.startswith("/dev/"):
+                return True
     return False
 
 

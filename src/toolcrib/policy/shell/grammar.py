@@ -92,7 +92,7 @@ class Parser(CommandLexer):
             if stops and self.reserved() in stops:
                 return
             node = self.and_or()
-            char = self.skip()
+            char = self.s[self.i : self.i + 1]
             background = False
             if char == "&":
                 background = True
@@ -117,23 +117,21 @@ class Parser(CommandLexer):
         self.i += len(word)
 
     def and_or(self) -> Node:
-        """Pipelines joined by `&&` and `||`."""
+        """Pipelines joined by `&&` and `||`. Begins, like all below it, at a word, and ends behind blanks."""
         first = self.pipeline()
         rest: list[tuple[str, Node]] = []
-        while self.skip() in ("&", "|"):
-            match = _CONTROL.match(self.s, self.i)
-            if match is None:
-                break
-            self.i = match.end()
+        while self.s.startswith(("&&", "||"), self.i):
+            op = self.s[self.i : self.i + 2]
+            self.i += 2
             self.newlines()
-            rest.append((match.group(), self.pipeline()))
+            rest.append((op, self.pipeline()))
         return AndOr(first, tuple(rest)) if rest else first
 
     def pipeline(self) -> Node:
         """Commands joined by `|` and `|&`, after any `!` and `time`."""
-        negated = self.skip() in ("!", "t") and self.prefixes()
+        negated = self.s.startswith(("!", "t"), self.i) and self.prefixes()
         commands = [self.command()]
-        while self.skip() == "|" and not self.s.startswith("||", self.i):
+        while self.s.startswith("|", self.i) and not self.s.startswith("||", self.i):
             self.i += 2 if self.s.startswith("|&", self.i) else 1
             self.newlines()
             commands.append(self.command())
@@ -161,8 +159,7 @@ class Parser(CommandLexer):
 
     def command(self) -> Node:
         """One command, simple or compound, with its redirections."""
-        char = self.skip()
-        if char == "(":
+        if self.s.startswith("(", self.i):
             return self.redirected(self.parenthesis())
         word = self.reserved()
         if not word or word == "time":  # behind a bar `time` is a program

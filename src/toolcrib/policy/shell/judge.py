@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 MOST_DEEP = 5  # command lines inside command lines
 _SHOWN = 80
 _FINDERS = (("find",), ("gfind",), ("fd",), ("fdfind",))
+# What a command changes in the workspace: where that is held back, it is no reason to ask beforehand.
+_HELD = frozenset(f"shell:{kind}" for kind in PATH_KINDS if kind not in ("read", "list", "send", "link"))
 _RANK = {"allow": 0, "ask": 1, "deny": 2}
 
 # Positional parameters: a command line has none, unless a shell is told some, and then they vanish (`r$@m -rf /`).
@@ -66,6 +68,8 @@ def _judge_script(script: Script, place: Place, depth: int) -> Judgement:
     for found in _judgements(script, place, depth):
         if found.verdict == "deny":
             return found
+        if place.held and found.rule in _HELD and not found.unknown:  # a person will see what it does
+            found = replace(found, unknown=True)
         unknown = unknown and found.unknown
         if best is None or (best.unknown and not found.unknown):
             best = found

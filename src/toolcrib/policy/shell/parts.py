@@ -124,7 +124,8 @@ class Place:
     """Where a command would run, and what the sandbox's profile lets it do there. Absolute, normalised paths.
 
     `readable` and `writable` are granted directories beside the workspace; `scratch` those that are private to the
-    sandbox and gone with the command (its own /tmp). `contained` says that an active sandbox stands around it.
+    sandbox and gone with the command (its own /tmp). `contained` says that an active sandbox stands around it, `held`
+    that what it changes is shown to a person before it is done.
     """
 
     workspace: str
@@ -135,3 +136,4 @@ class Place:
     writable: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
     contained: bool = False
+    held: bool = False

@@ -148,7 +148,7 @@ def _place_of(path: str, place: Place) -> Spot:
     plain = os.path.normpath(path)
     if plain.startswith("//"):
         plain = plain[1:]
-    if plain in places.STREAMS or _FD.fullmatch(plain):
+    if plain in places.STREAMS or (plain.startswith(("/dev/", "/proc/")) and _FD.fullmatch(plain)):
         return Spot("stream", plain)
     for root in (place.workspace, *place.writable, *place.readable):
         if is_below(plain, root):

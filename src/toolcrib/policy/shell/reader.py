@@ -432,9 +432,8 @@ class Reader:
     ) -> tuple[str | None, ...]:
         """Note a command and read what it runs or changes. `shell` tells that builtins apply."""
         name = words[0].text
-        stdin = (
-            stdin if stdin is not None else (None if any(r.op == "<" and not r.fd for r in redirects) else self.stdin)
-        )
+        if stdin is None and not any(r.op == "<" and not r.fd for r in redirects):
+            stdin = self.stdin
         if functions and name is not None and name in self.state.functions:
             bodies, sure = self.state.functions[name]
             self.emit((), assigns, redirects, stdin, source)

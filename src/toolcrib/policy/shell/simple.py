@@ -12,6 +12,8 @@ REDIRECT = re.compile(
     r"(?:([0-9]{1,9})|(\{[A-Za-z_][A-Za-z0-9_]*\}))?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\())|(&>>|&>)"
 )
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)")
+# Words in which nothing is special to the shell, one after the other: most of what people write.
+_PLAIN_WORDS = re.compile(r"""[^\\'"$`|&;()<>{*?\[~# \t\n]++(?: ++[^\\'"$`|&;()<>{*?\[~# \t\n]++)*(?=[ \t\n|&;)]|\Z)""")
 FUNCTION_PARENS = re.compile(r"\([ \t]*\)")
 CLOSERS = frozenset({"then", "do", "done", "fi", "elif", "else", "esac", "}"})
 OPENERS = frozenset({"if", "while", "until", "for", "select", "case", "function", "coproc", "{", "[[", "!", "time"})
@@ -79,6 +81,10 @@ class CommandLexer(Lexer):
         redirects: list[Redir] = []
         declares = False
         while char := self.skip():
+            if words and not declares and (plain := _PLAIN_WORDS.match(self.s, self.i)):
+                self.i = plain.end()
+                words += [Raw(text, (Lit(text, False),), text) for text in plain.group().split(" ") if text]
+                continue
             if char in "<>&{0123456789":
                 match = REDIRECT.match(self.s, self.i)
                 if match:
@@ -107,10 +113,11 @@ class CommandLexer(Lexer):
 
     def first_word(self, word: Raw) -> bool:
         """Whether a command's first word takes array assignments; raises where a continued line hides what it is."""
-        first = word.pieces[0] if word.pieces else None
-        text = first.text if isinstance(first, Lit) and not first.quoted and "\\\n" in word.source else ""
-        if _ASSIGN.match(text) or text in OPENERS or text in CLOSERS:
-            raise Unsure("a line is continued inside a word of the grammar", word.source)
+        if "\\\n" in word.source:
+            first = word.pieces[0] if word.pieces else None
+            text = first.text if isinstance(first, Lit) and not first.quoted else ""
+            if _ASSIGN.match(text) or text in OPENERS or text in CLOSERS:
+                raise Unsure("a line is continued inside a word of the grammar", word.source)
         return word.plain in DECLARATIONS
 
     def declared(self, assign: Assign) -> Raw:

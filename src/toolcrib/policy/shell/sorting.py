@@ -57,6 +57,8 @@ def cut(word: Word, count: int) -> Word:
 
 def sort_words(name: str, program: Program, words: Sequence[Word], command: Command, above: Call | None = None) -> Call:
     """Sort a program's words (without its name) into options and operands, as getopt does."""
+    if not words:
+        return Call(name, program, command, above=above)
     table = parse_options(program.options)
     sorter = _Sorter(program, table)
     sorter.run(words, stop_at_operand=program.subs is not None or program.wrapper)
