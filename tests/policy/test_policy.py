@@ -13,6 +13,8 @@ from toolcrib.core.verdict import Judgement
 from toolcrib.policy.bare import bare_check
 from toolcrib.policy.modes import MODES
 from toolcrib.policy.policy import APPROVAL_POLICIES, Policy
+from toolcrib.policy.rules.grammar import parse_rule
+from toolcrib.policy.rules.ruleset import RuleSet
 
 
 def made(category="memory", judgement=None, **options):
@@ -191,3 +193,18 @@ def test_what_usually_happens_is_what_happens_to_harmless_arguments():
     assert Policy(ask_for=["t"], yes=True).usual(made("memory")).verdict == "allow"
     for category in ToolCategory:
         assert Policy().usual(made(category)).verdict == Policy().check(made(category), {}).verdict
+
+
+def test_a_doubt_asks_whatever_rules_allow() -> None:
+    """What a server changed since it was accepted asks: under an allow rule, in autonomous mode; not under `yes`."""
+    noted = FunctionTool(lambda: "done", name="note", category="memory")
+    noted.doubt = "it reads differently since Monday"
+    rules = RuleSet([parse_rule("note", "allow")], workspace="/w")
+    for mode in ("assistant", "autonomous"):
+        policy = Policy(mode, rules=rules)
+        assert not policy.clears(noted)
+        check = policy.check(noted, {})
+        assert (check.verdict, check.rule, check.reason) == ("ask", "doubt", noted.doubt)
+    assert Policy("assistant", yes=True).check(noted, {}).verdict == "allow"
+    noted.doubt = None
+    assert Policy("assistant", rules=rules).check(noted, {}).verdict == "allow"

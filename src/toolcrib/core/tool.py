@@ -82,7 +82,8 @@ class Tool:
     looks at files that may be far away) is asked in a thread instead of on the event loop. `paths` and
     `command_argument` say which arguments hold paths and a shell command, so that rules can be held against them;
     `origin` names the server that a tool comes from. One that `leads` is only a way to others (search, call by name);
-    `forward` turns its arguments into the call that is meant, which is judged and recorded in its place. `handles` are
+    `forward` turns its arguments into the call that is meant, which is judged and recorded in its place. `doubt` is why
+    every call of it asks, whatever rules allow: what its server says of it has changed, say. `handles` are
     parameters that take only what its own results offered (it refuses all else): labels do not ask about their values.
     """
 
@@ -115,6 +116,7 @@ class Tool:
     command_argument: str | None = None
     origin: ToolOrigin | None = None
     handles: frozenset[str] = frozenset()
+    doubt: str | None = None
     leads: bool = False
     forward: Callable[[Mapping[str, Any]], tuple[str, Any]] | None = None
     parameters: Any = None

@@ -1,6 +1,6 @@
 """What servers said of their tools when they were trusted. Who says something else later is asked about.
 
-A server that is trusted for what it lists can change that list the day after ("rug pull"): another description is another
+A server that is trusted for what it lists can change that the day after ("rug pull"): another description is another
 order to the model. So the digests of all its tools are kept when it is first listed; a tool that is new or reads
 differently afterwards asks before each call, until a person has looked and accepts what it says now.
 
