@@ -12,23 +12,20 @@ import contextlib
 import hmac
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import h11
 
 from ...core.errors import AddressRefused
-from ..network.addresses import Address
 from ..network.resolve import RULE_UNRESOLVED
+from .dialling import Dial, Streams, dial_directly
 from .domains import Admit
 from .forward import Forwarded
 from .head import Inbox, Refused, Request, read_request
 from .relay import relay
 
 log = logging.getLogger(__name__)
-
-Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Dial = Callable[[Sequence[Address], int], Awaitable[Streams]]
 
 _LINGER_SECONDS = 1.0  # how long a refused client may go on sending before the connection is closed
 _LINGER_BYTES = 1 << 20
@@ -60,7 +57,8 @@ class FilteringProxy:
     """A proxy over listening sockets that it is given, in the loop that calls `serve`.
 
         guard = Guard(guard_settings(settings))              # as for every request of ours
-        proxy = FilteringProxy(guard.admit, credential=("toolcrib", secrets.token_urlsafe(24)))
+        password = secrets.token_urlsafe(24)
+        proxy = FilteringProxy(guard.admit, credential=("toolcrib", password), dial=dialling(guard.settings))
         listener = loopback_listener()                       # 127.0.0.1, a free port
         await proxy.serve(listener)                          # returns at once; the proxy runs in this loop
         ...                                                  # http://127.0.0.1:PORT, with user name and password
@@ -70,6 +68,7 @@ class FilteringProxy:
     for certain domains. It is asked for every CONNECT and every plain request, those that follow on a kept connection
     included. `credential` is a user name and password that clients must show (Proxy-Authorization: Basic), which is
     what keeps other users of the machine off a port of its loopback; without one, whoever reaches the socket is served.
+    `dial` makes the connections: `dialling(settings)` goes through `web.proxy` where one is set.
 
     A refused request gets an answer that says what was refused, why, and which setting would allow it; it is kept in
     `refused` and `on_refused` is called, in the loop. `http` over plain requests, everything else (https, ws, wss) by
@@ -81,13 +80,14 @@ class FilteringProxy:
         admit: Admit,
         *,
         credential: tuple[str, str] | None = None,
+        dial: Dial = dial_directly,
         limits: ProxyLimits | None = None,
         on_refused: Callable[[Refusal], object] | None = None,
     ) -> None:
         self.limits = limits or ProxyLimits()
         self.refused: dict[str, Refusal] = {}
         """The first refusals, by host:port."""
-        self._admit = admit
+        self._admit, self._dial = admit, dial
         self._credential = None if credential is None else base64.b64encode(":".join(credential).encode())
         self._on_refused = on_refused
         self._servers: list[asyncio.Server] = []
@@ -210,7 +210,7 @@ class FilteringProxy:
             raise Refused(403, "it could not be judged", None, where) from None
         try:
             async with asyncio.timeout(self.limits.dial):
-                return await dial(addresses, target.port)
+                return await self._dial(str(target.host), addresses, target.port)
         except TimeoutError:
             raise Refused(504, f"{where} cannot be reached: it took too long") from None
         except OSError as error:
@@ -226,17 +226,6 @@ class FilteringProxy:
             self.refused[where] = refusal
         if self._on_refused is not None:
             self._on_refused(refusal)
-
-
-async def dial(addresses: Sequence[Address], port: int) -> Streams:
-    """Connect to the first address that answers. Raises OSError."""
-    failure: OSError | None = None
-    for address in addresses:
-        try:
-            return await asyncio.open_connection(str(address), port)
-        except OSError as error:
-            failure = error
-    raise failure or OSError("it has no address")
 
 
 def loopback_listener() -> socket.socket:

@@ -19,12 +19,13 @@ class Outlet:
     """The proxy of one command. Made before the command, opened when its namespace is there, closed when it ends."""
 
     def __init__(self, domains: Sequence[str], guard: Guard) -> None:
+        from ..proxy.dialling import dialling
         from ..proxy.domains import only
         from ..proxy.thread import ThreadProxy
 
         listeners().ready()
         self._domains = domains
-        self._proxy: ThreadProxy = ThreadProxy(only(domains, guard))
+        self._proxy: ThreadProxy = ThreadProxy(only(domains, guard), dialling(guard.settings))
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """The command's environment, with our proxy in it and no other."""

@@ -1,0 +1,87 @@
+"""How are connections made for the proxy's clients? To the judged addresses or, if it is set, through `web.proxy`."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from ..network.addresses import Address
+from ..network.guard import GuardSettings
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Dial = Callable[[str, Sequence[Address], int], Awaitable[Streams]]
+"""`await dial(host, addresses, port)`: a connection to one of the addresses, which are the host's. Raises OSError."""
+
+_HEAD_BYTES = 64 * 1024
+
+
+async def dial_directly(host: str, addresses: Sequence[Address], port: int) -> Streams:
+    """Connect to the first address that answers."""
+    failure: OSError | None = None
+    for address in addresses:
+        try:
+            return await asyncio.open_connection(str(address), port)
+        except OSError as error:
+            failure = error
+    raise failure or OSError("it has no address")
+
+
+def dialling(settings: GuardSettings) -> Dial:
+    """The way that these settings want: directly, or through their proxy.
+
+    That proxy is asked for the name, by CONNECT, for plain HTTP too. It looks the name up again, so the judged address
+    is not always the one that is dialled in the end.
+    """
+    if settings.proxy is None:
+        return dial_directly
+    url, proxy_ca = settings.proxy, settings.proxy_ca
+
+    async def dial(host: str, addresses: Sequence[Address], port: int) -> Streams:
+        return await _through(url, proxy_ca, host, port)
+
+    return dial
+
+
+async def _through(url: str, proxy_ca: Path | None, host: str, port: int) -> Streams:
+    parts = urlsplit(url)
+    assert parts.hostname is not None, "the settings have seen to it"
+    tls = _tls(proxy_ca) if parts.scheme == "https" else None
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, parts.port or (443 if tls else 80), ssl=tls, limit=_HEAD_BYTES
+    )
+    try:
+        authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
+        if parts.username is not None:
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            lines.append(f"Proxy-Authorization: Basic {base64.b64encode(pair.encode()).decode()}")
+        writer.write("\r\n".join([*lines, "", ""]).encode("ascii"))
+        head = await reader.readuntil(b"\r\n\r\n")
+        status = head.split(b" ", 2)[1][:3]
+        if not head.startswith(b"HTTP/1.") or status != b"200":
+            raise OSError(f"the proxy of web.proxy answered {status.decode('latin-1')!a}")
+    except (IndexError, EOFError, asyncio.LimitOverrunError):
+        await _close(writer)
+        raise OSError("the proxy of web.proxy gave no usable answer") from None
+    except BaseException:
+        await _close(writer)
+        raise
+    return reader, writer
+
+
+def _tls(proxy_ca: Path | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if proxy_ca is not None:
+        context.load_verify_locations(str(proxy_ca))
+    return context
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
