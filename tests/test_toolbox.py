@@ -197,12 +197,15 @@ async def test_no_sandbox_means_no_command_and_a_remedy(folder, monkeypatch):
     assert not (folder / "x").exists()
 
 
-async def test_effects_of_a_later_version_are_refused_and_not_replaced(folder):
-    (folder / "toolcrib.toml").write_text('[sandbox]\neffects = "review"\n')
-    async with Toolbox.open(workspace=folder, config=folder / "toolcrib.toml", yes=True) as box:
+async def test_effects_that_cannot_be_held_back_are_asked_about_first(folder):
+    (folder / "toolcrib.toml").write_text('[sandbox]\neffects = "review"\nbackend = "none"\n')
+    async with Toolbox.open(workspace=folder, config=folder / "toolcrib.toml") as box:
         output = await box.call("exec", {"command": "touch x"})
-        assert output.is_error
-        assert "effects" in output.for_llm
+        assert output.error_kind == "pending"
+        assert "held back" in output.for_llm
+    async with Toolbox.open(workspace=folder, config=folder / "toolcrib.toml", mode="autonomous") as box:
+        output = await box.call("exec", {"command": "touch x"})
+        assert output.error_kind == "denied"
     assert not (folder / "x").exists()
 
 

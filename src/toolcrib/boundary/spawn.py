@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from .layers.changes import ChangeList
+    from .layers.layer import Layer
 
 
 class Handshake(Protocol):
@@ -42,6 +43,7 @@ class Spawn:
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
+    layer: Layer | None = None
     changes: Callable[[], ChangeList] | None = None
     """After the end, once: what a command that ran over a layer would change. None where it wrote straight through."""
     notes: list[str] = field(default_factory=list[str])  # what `appeared` has to say beside

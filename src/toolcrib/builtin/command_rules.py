@@ -57,8 +57,9 @@ class CommandJudge:
         self._walls: tuple[bool, tuple[str, ...]] | None = None
         self._home = os.path.expanduser("~")
 
-    def judge(self, command: str, cwd: str, *, bare: bool = False) -> Judgement:
-        """The judgement of a command in a folder. `bare`: no grants, no sandbox, no settings (spec 11.3)."""
+    def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
+        """The judgement of a command in a folder. `bare`: no grants, no sandbox, no settings (spec 11.3). `held`: what
+        it changes is shown to a person before it is done."""
         from ..policy.shell.judge import judge_command
         from ..policy.shell.parts import Place
 
@@ -69,7 +70,7 @@ class CommandJudge:
         contained, scratch = self._containment()
         place = Place(
             self.workspace, cwd, home, rules.profile, rules.readable, rules.writable,
-            scratch, contained,
+            scratch, contained, held,
         )  # fmt: skip
         found = judge_command(command, place)
         if found.verdict == "deny" or not (rules.deny or rules.allow or rules.restrict_to_workspace):

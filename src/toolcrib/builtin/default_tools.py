@@ -14,6 +14,7 @@ from ..core.tool import Tool
 from ..record.journal import Journal
 from ..record.state import StateFolder
 from .browser_tools import browser_tools
+from .changes_tools import ChangesTools
 from .documents.reader import Documents, DocumentSettings
 from .search import SearchTools
 from .shell import ShellTools
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..record.spill import Spill
     from .browser.settings import BrowserSettings
     from .command_rules import CommandRules
+    from .effects import Effects
     from .listing import Hider
     from .outgoing import Gate
     from .web_tools import WebSettings
@@ -53,6 +55,7 @@ def default_tools(
     gate: Gate | None = None,
     missing: list[tuple[str, str]] | None = None,
     documents: DocumentSettings | None = None,
+    effects: Effects | None = None,
 ) -> list[Tool]:
     """The built-in tools over a workspace: files, search, shell, web and browser, for a registry of one's own.
 
@@ -77,7 +80,7 @@ def default_tools(
         workspace, sandbox, env=env, open_spill=open_spill(spill, redactor), secrets=secrets,
         redact=None if redactor is None else redactor.redact,
         move_to_trash=journal.move_to_trash,
-        rules=rules,
+        rules=rules, effects=effects,
     )  # fmt: skip
     reader = Documents(documents)
     if closers is not None:
@@ -93,6 +96,7 @@ def default_tools(
         *file_tools(workspace, journal, hider=hider, lost_by=lost_by, documents=reader),
         *SearchTools(workspace, ripgrep=ripgrep, hider=hider).tools(),
         *shell.tools(),
+        *([] if effects is None or effects.mode == "direct" else ChangesTools(effects.journal).tools()),
     ]  # fmt: skip
     if any(may_hang(each.path) for each in workspace.roots()):
         for tool in tools:  # their judges look at files

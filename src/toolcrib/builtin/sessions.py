@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ..boundary.process import Process
 from ..core.errors import ToolError
+from .effects import Settled
 
 MOST_SESSIONS = 8  # a caller
 MOST_SESSIONS_IN_ALL = 64
@@ -25,9 +26,10 @@ class Session:
     owner: str | None
     command: str
     process: Process
-    settle: Callable[[], list[str]]
+    settle: Callable[[], Settled]
+    layered: bool = False
     started: float = field(default_factory=time.monotonic)
-    notes: list[str] = field(default_factory=list[str])
+    outcome: Settled = field(default_factory=Settled)
     settled: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
@@ -41,7 +43,7 @@ class Session:
 
     def _settle(self) -> None:
         try:
-            self.notes = self.settle()
+            self.outcome = self.settle()
         finally:
             self.settled.set()
 
@@ -88,13 +90,21 @@ class Sessions:
             if self._coming[owner] <= 0:
                 del self._coming[owner]
 
-    def add(self, owner: str | None, command: str, process: Process, settle: Callable[[], list[str]]) -> Session:
+    def add(
+        self,
+        owner: str | None,
+        command: str,
+        process: Process,
+        settle: Callable[[], Settled],
+        *,
+        layered: bool = False,
+    ) -> Session:
         """Keep a command that was started. `settle` looks over the workspace once it has ended."""
         with self._lock:
             name = f"sh-{secrets.token_hex(3)}"
             while name in self._sessions:
                 name = f"sh-{secrets.token_hex(3)}"
-            session = Session(name, owner, command, process, settle)
+            session = Session(name, owner, command, process, settle, layered)
             closed = self._closed
             if not closed:
                 self._sessions[name] = session

@@ -23,8 +23,8 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .command_rules import CommandJudge, CommandRules, runs_a_shell
-from .effects import Effects, Settled
-from .runner import CommandRunner, GrantedSecrets, MoveToTrash, OpenSpill
+from .effects import Effects, OpenSpill, Settled
+from .runner import CommandRunner, GrantedSecrets, MoveToTrash
 from .sessions import Session, Sessions
 from .transcript import MOST_CHARACTERS, NO_UNDO, ending, exit_code, streams
 
@@ -151,7 +151,7 @@ class ShellTools:
                 session = self._keep(process, sandbox, spawn, command, name, ctx)
                 self.sessions.release(ctx.session_id)
                 reserved = False
-                return await self._in_background(session, sandbox)
+                return await self._in_background(session, sandbox, ctx)
             result, settled = await self._runner.finished(process, sandbox, spawn, ctx, name)
         except ToolError:  # some are OSErrors, too
             raise
@@ -185,7 +185,7 @@ class ShellTools:
 
         return self.sessions.add(ctx.session_id, command, process, settle, layered=spawn.layer is not None)
 
-    async def _in_background(self, session: Session, sandbox: Sandbox) -> ToolOutput:
+    async def _in_background(self, session: Session, sandbox: Sandbox, ctx: ToolContext) -> ToolOutput:
         if await session.process.settled(_EARLY_SECONDS):
             return await self._report(session, ctx)
         text = (
@@ -278,7 +278,17 @@ class ShellTools:
                 return Judgement("deny", str(error), "path:outside")
             except OSError as error:  # exec will say so
                 return Judgement("ask", f"working_dir {working_dir!r}: {error.strerror or error}", "path:missing")
-        return self._judged.judge(str(args.get("command", "")), cwd, bare=bool(ctx.metadata.get("bare")))
+        bare = bool(ctx.metadata.get("bare"))
+        command = str(args.get("command", ""))
+        effects = self._runner.effects
+        if bare or effects is None or effects.mode != "review":
+            return self._judged.judge(command, cwd, bare=bare)
+        try:
+            direct = effects.judge(self._runner.sandbox())
+        except SandboxUnavailable:  # said by the policy
+            return self._judged.judge(command, cwd)
+        found = self._judged.judge(command, cwd, held=direct is None)
+        return found if direct is None or found.verdict == "deny" else direct
 
     def _judge_session(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         if args.get("action") != "write":

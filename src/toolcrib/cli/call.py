@@ -15,6 +15,7 @@ from .options import FAILED, INTERRUPTED, OK, REFUSED, USAGE, Options, Usage, si
 if TYPE_CHECKING:
     from ..core.output import ToolOutput
 
+_EFFECTS = ("direct", "journal", "review")
 _CODES = {"not_found": USAGE, "invalid": USAGE, "denied": REFUSED, "pending": REFUSED, "cancelled": INTERRUPTED}
 
 
@@ -43,6 +44,15 @@ def call(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", "-n", help="Say what it would do; only tools that read are run.")
     ] = False,
+    effects: Annotated[
+        str | None,
+        typer.Option(
+            "--effects",
+            metavar="direct|journal|review",
+            help="What becomes of what a command changes: written at once, applied at its end, or shown first.",
+            autocompletion=lambda: list(_EFFECTS),
+        ),
+    ] = None,
 ) -> int:
     """Call a tool. Its output goes to stdout; what went wrong, and questions, to stderr.
 
@@ -53,8 +63,10 @@ def call(
 
     if output not in ("text", "json"):
         raise Usage(f"--output {output}: it can be text or json")
+    if effects is not None and effects not in _EFFECTS:
+        raise Usage(f"--effects {effects}: it can be {', '.join(_EFFECTS)}")
     arguments = read_arguments(pairs or [], text)
-    result = run(_call(options, name, arguments, dry_run))
+    result = run(_call(options, name, arguments, dry_run, effects))
     if output == "json":
         show.out_json(as_json(name, result))
     elif result.is_error:
@@ -64,11 +76,16 @@ def call(
     return exit_code(result)
 
 
-async def _call(options: Options, name: str, arguments: dict[str, Any] | str, dry_run: bool) -> ToolOutput:
+async def _call(
+    options: Options, name: str, arguments: dict[str, Any] | str, dry_run: bool, effects: str | None
+) -> ToolOutput:
     from .door import terminal_door
     from .progress import Progress
 
     settings = options.settings()
+    if effects is not None:
+        sandbox = settings.sandbox.model_copy(update={"effects": effects})
+        settings = settings.model_copy(update={"sandbox": sandbox})
     box = await options.open(settings.model_copy(update={"dry_run": True}) if dry_run else settings)
     progress = Progress(box.events)
     try:

@@ -21,7 +21,6 @@ def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
         profile=box.profile,
         domains=domains,
         guard=_guard(settings) if domains else None,
-        effects=box.effects,
         read=tuple(box.read_roots),
         write=tuple(box.write_roots),
         hidden=(*box.hidden, *hidden),

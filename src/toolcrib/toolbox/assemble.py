@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..boundary.workspace import Workspace
 from ..builtin.default_tools import default_tools
+from ..builtin.effects import APPLY
 from ..config import command_rules, load_settings
 from ..config.browser import browser_settings
 from ..config.own_folders import keep_out
@@ -32,6 +33,7 @@ from ..record.journal import Journal
 from ..record.retention import Retention
 from ..record.spill import Spill
 from ..record.state import StateFolder
+from .effects import make_effects
 from .sources import add_sources
 from .walls import Walls
 
@@ -61,6 +63,7 @@ def assemble(box: Toolbox, given: Given) -> None:
     _open_record(box)
     box.context = ToolContext(channel="library", workspace=box.workspace.root)
     box.registry = ToolRegistry()
+    box.effects = make_effects(box)
     box.approver = _approver(box, given.approve)
     _make_policy(box, given)
     _connect(box)
@@ -144,7 +147,7 @@ def _make_policy(box: Toolbox, given: Given) -> None:
     box.rules = _rules(box)
     box.policy = Policy(
         settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=walls.active,
-        ask_for=(*approval.require_for, *approval.dangerous_tools), approver=box.approver,
+        ask_for=(*approval.require_for, *approval.dangerous_tools, APPLY), approver=box.approver,
         rules=box.rules, flow=box.flow, hooks=_hooks(box), limits=_limits(settings), dry_run=settings.dry_run,
     )  # fmt: skip
 
@@ -207,7 +210,7 @@ def _builtin(box: Toolbox) -> list[Tool]:
         closers=closers, rules=command_rules(settings), hider=_hider(box),
         network=lambda: box.network, web=web_settings(settings),
         browser=browser_settings(settings), gate=_gate(box), missing=box.missing,
-        documents=document_settings(settings),
+        documents=document_settings(settings), effects=box.effects,
     )  # fmt: skip
     for close in closers:
         box.when_closed(close)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..boundary.network.guard import Guard
     from ..boundary.sandbox import Sandbox
     from ..boundary.workspace import Workspace
+    from ..builtin.effects import Effects
     from ..config import Settings
     from ..core.context import ToolContext
     from ..core.events import EventStream
@@ -70,6 +71,7 @@ class Toolbox:
     audit: Audit
     approvals: Approvals
     walls: Walls
+    effects: Effects
     context: ToolContext
     """The context of a call that brings none."""
 

@@ -40,18 +40,6 @@ def test_none_only_when_asked_for(settings: SandboxSettings, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "settings",
     [
-        SandboxSettings(effects="review"),
-        SandboxSettings(backend="none", effects="journal"),
-    ],
-)
-def test_what_is_not_in_this_version_is_refused(settings: SandboxSettings, tmp_path: Path) -> None:
-    with pytest.raises(SandboxUnavailable, match="not in this version"):
-        select_sandbox(settings, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
         SandboxSettings(backend="bubblewrap", profile="unrestricted"),
         SandboxSettings(backend="none", profile="read-only"),
         SandboxSettings(backend="external", profile="read-only"),

@@ -24,9 +24,9 @@ MOST_DEPTH = 100  # folders in folders; each holds descriptors while it is looke
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 
-Refuse = Callable[[int, str, str, Callable[[str], bool]], str]
+Refuse = Callable[[int, str, str, Callable[[str, bool], bool]], str]
 """`refuse(root, path, kind, beside)` says why a path must not be made or changed, "" if it may.
-`beside(name)` tells whether a name will be there next to the path's own."""
+`beside(name, before)` tells whether a name is next to the path's own, before an apply or after."""
 Keep = Callable[[int, str], str]
 """`keep(root, path)` says why a path must not be taken away or replaced, "" if it may."""
 
@@ -91,7 +91,7 @@ class _Scan:
         if stat.S_ISDIR(st.st_mode) and before is not None and before.kind == "dir":
             self._folder(upper, lower, name, st, path, depth)
             return
-        copied = _has(upper, name, "origin") and not stat.S_ISLNK(st.st_mode)
+        copied = before is None and self._was_below(upper, lower, name, st)
         reason, children, after = self._prepare(upper, lower, name, path, depth)
         if reason:
             action = "created" if before is None else self._action(upper, lower, name, before, after)
@@ -105,6 +105,18 @@ class _Scan:
             self._created(upper, name, path, after, children, conflict)
         else:
             self._changed(upper, lower, name, path, before, after, children, depth)
+
+    def _was_below(self, upper: int, lower: int, name: str, st: os.stat_result) -> bool:
+        """Whether an entry was there when the command began, and is gone now.
+
+        The kernel notes on files that it copied up where they come from, and the note goes along when they are moved
+        inside the layer. Folders from below cannot be moved; of a file it can only be said if somebody was at work.
+        """
+        if stat.S_ISLNK(st.st_mode) or not _has(upper, name, "origin"):
+            return False
+        if stat.S_ISDIR(st.st_mode):
+            return not _has(upper, name, "opaque")
+        return os.fstat(lower).st_mtime_ns > self.started
 
     def _folder(self, upper: int, lower: int, name: str, st: os.stat_result, path: str, depth: int) -> None:
         if depth >= MOST_DEPTH:
@@ -136,7 +148,7 @@ class _Scan:
         action: Action = "mode" if before.mode != after.mode else "attributes"
         self._add(Change(self.number, path or ".", action, before, after, refused=reason, notes=notes))
         if not reason and before.mode != after.mode:
-            self.found.ops.append(Op("mode", self.number, path, before, after))
+            self.found.ops.append(Op("mode", self.number, path, before, _with_mode(before, after.mode)))
 
     # --- names that are new, or other than before
 
@@ -196,7 +208,7 @@ class _Scan:
         kind = Entry.of(st).kind
         if kind in ("fifo", "socket", "device"):
             return f"{_SPECIAL[kind]} cannot be applied", [], Entry.of(st)
-        reason = self.refuse(self.number, path, kind, lambda beside: _is_there(beside, upper, lower))
+        reason = self.refuse(self.number, path, kind, lambda name, before: _is_there(name, upper, lower, before))
         if reason:
             return reason, [], Entry.of(st)
         if kind == "dir":
@@ -351,8 +363,10 @@ def _target(dir_fd: int, name: str, entry: Entry) -> str | None:
     return None
 
 
-def _is_there(name: str, upper: int, lower: int | None) -> bool:
-    """Whether a name will be there after an apply."""
+def _is_there(name: str, upper: int, lower: int | None, before: bool) -> bool:
+    """Whether a name is there before an apply, or after."""
+    if before:
+        return lower is not None and entry_at(name, lower) is not None
     try:
         return not is_whiteout(os.lstat(name, dir_fd=upper))
     except FileNotFoundError:

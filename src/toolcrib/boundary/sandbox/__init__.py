@@ -29,7 +29,6 @@ _NO_WALLS = ("external", "none")
 
 def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
     """The sandbox that was asked for, never another. Raises SandboxUnavailable with what to install or set."""
-    _refuse_later("effects", settings.effects, "direct")
     backend = _backend(settings)
     if backend == "none":
         return NoSandbox()
@@ -116,10 +115,3 @@ def _docker(settings: SandboxSettings, workspace: Path) -> Sandbox:
     from .docker import Docker
 
     return Docker(require(settings.docker), settings, workspace)
-
-
-def _refuse_later(key: str, value: str, known: str) -> None:
-    if value != known:
-        raise SandboxUnavailable(
-            f"sandbox.{key} = {value!r} is not in this version, which has {known}. Until then commands are refused."
-        )

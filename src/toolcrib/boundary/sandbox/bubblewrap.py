@@ -111,7 +111,7 @@ class Bubblewrap:
         )
         spawn.appeared = lambda: self._appeared(guards, outlet, spawn.notes)
         if layer is not None:
-            spawn.changes = lambda: changes_of(layer, guards)
+            spawn.layer, spawn.changes = layer, lambda: changes_of(layer, guards)
         return spawn
 
     def layer_roots(self) -> list[Path]:

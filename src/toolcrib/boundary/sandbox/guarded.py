@@ -25,7 +25,10 @@ _NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
 _REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees")
 _FIRST = frozenset(name.partition("/")[0] for name in _NAMES)
 
-_LAST = frozenset({*(name.rpartition("/")[2].casefold() for name in _NAMES), *_REPOSITORY_NAMES, ".git"})
+_MAKES_REPOSITORY = frozenset({"head", "objects", "commondir"})
+_LAST = frozenset({
+    *(name.rpartition("/")[2].casefold() for name in _NAMES), *_REPOSITORY_NAMES, ".git", *_MAKES_REPOSITORY,
+})  # fmt: skip
 
 _ABOVE = frozenset(name for name in protected_parents() if "/" not in name)
 _TICK = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
@@ -132,11 +135,15 @@ def _is_granted(name: str, allowed: frozenset[str]) -> bool:
     return "*" in allowed or any("/".join(parts[:n]) in allowed for n in range(1, len(parts) + 1))
 
 
-def protected_end(path: str, kind: str, beside: Callable[[str], bool], allowed: frozenset[str]) -> str | None:
+Beside = Callable[[str, bool], bool]
+"""`beside(name, before)` tells whether a name lies next to a path: before the command, or after."""
+
+
+def protected_end(path: str, kind: str, beside: Beside, allowed: frozenset[str]) -> str | None:
     """The protected name that a path ends with, where a command would make or change it; None if there is none.
 
-    `kind` is what it would be ("dir", "file" …), `beside(name)` whether that name would lie next to it. Folders that
-    are not looked through for protected names (`node_modules`) are passed over here, too.
+    `kind` is what it would be ("dir", "file" …). Folders that are not looked through for protected names
+    (`node_modules`) are passed over here, too.
     """
     name = path.rpartition("/")[2]
     folded = name.casefold()
@@ -149,9 +156,16 @@ def protected_end(path: str, kind: str, beside: Callable[[str], bool], allowed: 
             return None if _is_granted(each, allowed) else each
     if folded == ".git" and kind != "dir" and not _PASSED_OVER.intersection(parts[:-1]):
         return None if _is_granted(".git", allowed) else ".git"
-    if folded in _REPOSITORY_NAMES and beside("HEAD") and (beside("objects") or beside("commondir")):
+    if folded in _MAKES_REPOSITORY and not _repository(beside, True) and _repository(beside, False):
+        there = [each for each in _REPOSITORY_NAMES if beside(each, True) and not _is_granted(each, allowed)]
+        return there[0] if there else None  # what lay there as a plain file would become a repository's setting
+    if folded in _REPOSITORY_NAMES and _repository(beside, False):
         return None if _is_granted(folded, allowed) else folded
     return None
+
+
+def _repository(beside: Beside, before: bool) -> bool:
+    return beside("HEAD", before) and (beside("objects", before) or beside("commondir", before))
 
 
 def guard(root: Path, cwd: Path, allowed: frozenset[str], known: Iterable[str] = ()) -> Guard:

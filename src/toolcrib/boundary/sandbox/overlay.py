@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
-from .guarded import Guard, protected_end
+from .guarded import Beside, Guard, protected_end
 
 if TYPE_CHECKING:
     from ..layers.changes import ChangeList
@@ -82,7 +82,7 @@ def changes_of(layer: Layer, guards: Sequence[Guard]) -> ChangeList:
     by_root = {guard.root: guard for guard in guards}
     of = [by_root[str(root.path)] for root in layer.roots]
 
-    def refuse(root: int, path: str, kind: str, beside: Callable[[str], bool]) -> str:
+    def refuse(root: int, path: str, kind: str, beside: Beside) -> str:
         name = protected_end(path, kind, beside, of[root].allowed)
         return f"{name} is protected: other programs run or trust it" if name else ""
 

@@ -65,7 +65,6 @@ class SandboxSettings:
     profile: Profile | None = None
     domains: tuple[str, ...] = ()
     guard: Guard | None = None
-    effects: str = "direct"
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()

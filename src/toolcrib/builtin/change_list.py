@@ -1,0 +1,142 @@
+"""A change list as text: what a command changed or would change, for people and for the model, bounded.
+
+Paths first, content after them, secrets taken out. The content of files that probably hold secrets is never shown.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..boundary.layers.apply import open_beneath
+from ..boundary.layers.changes import Change, ChangeList, readable
+from ..boundary.layers.content import read_start
+from ..boundary.layers.entry import Entry
+from ..boundary.sensitive import sensitive_by
+from .diffs import bounded_diff
+
+MOST_PATHS = 60
+MOST_DIFFS = 8
+_DIFF_LINES = 40
+_DIFF_BYTES = 256 * 1024
+_ACTIONS = {"mode": "mode", "attributes": "attributes", "touched": "times"}
+
+Redact = Callable[[str], str]
+
+
+def headline(found: ChangeList) -> str:
+    """How much there is of what: "2 created, 1 deleted; 1 refused"."""
+    counts = dict(found.counts())
+    refused = counts.pop("refused", 0)
+    parts = [f"{number:,} {_ACTIONS.get(action, action)}" for action, number in counts.items()]
+    text = ", ".join(parts) or "nothing"
+    return f"{text}; {refused:,} never applied" if refused else text
+
+
+def paths(found: ChangeList, most: int = MOST_PATHS) -> list[str]:
+    """A line for each path, refused ones and conflicts first; in long lists what goes with its folder is counted."""
+    changes = found.changes
+    if len(changes) > most:
+        changes = [change for change in changes if not change.below or change.refused]
+    ordered = sorted(changes, key=lambda change: not (change.refused or change.conflict))
+    below = _below(found) if len(changes) < len(found.changes) else {}
+    lines = [_line(found, change, below.get((change.root, change.path), 0)) for change in ordered[:most]]
+    if len(ordered) > most:
+        lines.append(f"… and {len(ordered) - most:,} more")
+    return lines
+
+
+def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = None, most: int = MOST_DIFFS) -> list[str]:
+    """What changes in text files, while nothing is applied yet. `uppers` hold the new content, root by root."""
+    texts: list[str] = []
+    shown = [c for c in found.changes if c.action in ("modified", "replaced", "created") and not c.refused]
+    shown.sort(key=lambda change: change.action == "created")  # what was there before matters most
+    for change in shown:
+        if len(texts) >= most:
+            texts.append(f"… the content of {len(shown) - most:,} more is not shown here")
+            break
+        text = _diff(found, change, uppers[change.root])
+        if text:
+            texts.append(redact(text) if redact is not None else text)
+    return texts
+
+
+def _line(found: ChangeList, change: Change, below: int) -> str:
+    entry = change.after or change.before
+    name = found.shown_path(change)
+    if entry is not None and entry.kind == "dir":
+        name += "/"
+    said = [f"{_ACTIONS.get(change.action, change.action)} {name}"]
+    if below:
+        said.append(f"and {below:,} below it")
+    if change.target is not None:
+        said.append(f"-> {readable(change.target)}")
+    if change.action == "mode" and change.before is not None and change.after is not None:
+        said.append(f"{change.before.mode:o} to {change.after.mode:o}")
+    elif change.after is not None and change.after.kind == "file":
+        said.append(f"({_what(change.before, change.after)})")
+    if change.refused:
+        said.append(f"NOT APPLIED: {change.refused}")
+    if change.conflict:
+        said.append(f"CONFLICT: {change.conflict}")
+    return " ".join([*said, *(f"[{note}]" for note in change.notes)])
+
+
+def _what(before: Entry | None, after: Entry) -> str:
+    size = f"{after.size:,} bytes"
+    if before is not None and before.kind == "file" and before.size != after.size:
+        size = f"{before.size:,} to {size}"
+    runnable = after.mode & stat.S_IXUSR and (before is None or not before.mode & stat.S_IXUSR)
+    return f"{size}, executable" if runnable else size
+
+
+def _below(found: ChangeList) -> dict[tuple[int, str], int]:
+    """How many paths go together with each folder."""
+    counts: dict[tuple[int, str], int] = {}
+    top = ""
+    for change in found.changes:
+        if not change.below:
+            top = change.path
+        else:
+            counts[(change.root, top)] = counts.get((change.root, top), 0) + 1
+    return counts
+
+
+def _diff(found: ChangeList, change: Change, upper: Path) -> str:
+    before, after = change.before, change.after
+    if after is None or after.kind != "file" or (before is not None and before.kind != "file"):
+        return ""
+    name = found.shown_path(change)
+    why = sensitive_by(change.path)
+    if why is not None:
+        return f"({name}: not shown, {why.reason})"
+    if max(after.size, before.size if before is not None else 0) > _DIFF_BYTES:
+        return ""
+    old = None if before is None else _read(Path(found.roots[change.root]), change.path)
+    new = _read(upper, change.path)
+    if not new and not old:
+        return ""
+    if new is None or (old is None and before is not None):
+        return f"({name}: not text)"
+    return bounded_diff(old, new, name, max_lines=_DIFF_LINES)
+
+
+def _read(root: Path, path: str) -> str | None:
+    """The text of a file below a root, no link followed; None where it is none."""
+    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        folder = open_beneath(top, os.path.dirname(path))
+        try:
+            data = read_start(os.path.basename(path), folder, _DIFF_BYTES)
+        finally:
+            os.close(folder)
+    except OSError:
+        return None
+    finally:
+        os.close(top)
+    try:
+        return None if b"\0" in data else data.decode()
+    except UnicodeDecodeError:
+        return None

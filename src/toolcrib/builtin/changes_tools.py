@@ -1,0 +1,86 @@
+"""The tools `apply_changes` and `discard_changes`: what becomes of the changes of a command that was reviewed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..boundary.layers.apply import ApplyConflict
+from ..core.context import ToolContext
+from ..core.errors import ToolError
+from ..core.output import ToolOutput
+from ..core.threads import shared_threads
+from ..core.tool import Tool, tool
+from ..core.verdict import Judgement
+from ..record.journal import Journal
+from ..record.layers import Held
+from .change_list import headline
+from .effects import APPLY, DISCARD
+
+
+class ChangesTools:
+    """Both tools over one journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def tools(self) -> list[Tool]:
+        """The two tools."""
+        return [
+            tool(
+                self.apply_changes, name=APPLY, category="filesystem_write", destructive=True, open_world=False,
+                judge=self._judge, preview=self._preview,
+            ),
+            tool(
+                self.discard_changes, name=DISCARD, category="filesystem_write", destructive=False, open_world=False,
+                judge=self._judge,
+            ),
+        ]  # fmt: skip
+
+    async def apply_changes(self, changes: str, *, ctx: ToolContext) -> ToolOutput:
+        """Apply the changes of a command that ran with review: all of them, or none if something changed meanwhile.
+
+        Args:
+            changes: The id that exec returned, like ch-19a5c0e7b21-3fa9c1.
+        """
+        held = await shared_threads.run(self._held, {"name": changes, "ctx": ctx})
+        work = {"held": held, "call_id": held.call_id, "session_id": held.session_id}
+        try:
+            await shared_threads.run(self._journal.apply_layer, work)
+        except ApplyConflict as error:
+            raise ToolError(
+                f"nothing was applied, for the workspace changed since the command ran: {error}. Run the command again "
+                f"to see what it does now; {DISCARD} drops these changes."
+            ) from None
+        except OSError as error:
+            raise ToolError(f"nothing was applied: {error.strerror or error}") from None
+        return ToolOutput(f"Applied the changes {changes}. `toolcrib undo {held.call_id}` takes them back.")
+
+    async def discard_changes(self, changes: str, *, ctx: ToolContext) -> str:
+        """Drop the changes of a command that ran with review, without applying them.
+
+        Args:
+            changes: The id that exec returned.
+        """
+        held = await shared_threads.run(self._held, {"name": changes, "ctx": ctx})
+        await shared_threads.run(self._journal.layers.discard, {"name": held.id})
+        return f"Discarded the changes {changes}; the workspace is as it was."
+
+    def _held(self, name: str, ctx: ToolContext) -> Held:
+        held = self._journal.layers.get(name)
+        if held.session_id != ctx.session_id and ctx.channel != "cli":  # there it is the person who calls
+            raise ToolError(f"changes {name} belong to another session; a person can apply them: toolcrib changes")
+        if held.state != "held":
+            raise ToolError(f"changes {name} are {held.state}")
+        return held
+
+    def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        try:
+            self._held(str(args.get("changes")), ctx)
+        except ToolError as error:  # nobody needs to be asked about what cannot be done
+            return Judgement("deny", str(error), "changes:unknown")
+        return None
+
+    def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        held = self._held(str(args.get("changes")), ctx)
+        return f"{held.command}\nhas run, and would change ({headline(held.changes())}):\n{held.told}"
