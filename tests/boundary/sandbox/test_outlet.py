@@ -305,14 +305,17 @@ async def test_servers_inside_are_reached_without_the_proxy(server: Server, work
 async def test_a_session_has_its_proxy_until_it_ends(server: Server, workspace: Path) -> None:
     need("curl")
     (server.folder / "hello").write_text("hello")
-    command = f'while read line; do curl -sS "$line"; done; curl -sS http://{OTHER}/'
+    command = f'echo ready; while read line; do curl -sS "$line"; done; curl -sS http://{OTHER}/'
     spawn = spawn_of(server, workspace, command, timeout=None)
     process = start(spawn, timeout=None, interactive=True)
+    async with asyncio.timeout(60):
+        while process.idle_output:
+            await asyncio.sleep(0.01)
     for _ in range(2):
         process.write(f"{server.url}/hello\n".encode())
     process.write(b"", end=True)
     result = await process.finished()
-    assert result.stdout.excerpt().text.startswith("hellohello")
+    assert result.stdout.excerpt().text.startswith("ready\nhellohello")
     spawn.appeared()
     assert OTHER in spawn.notes[0]
 
