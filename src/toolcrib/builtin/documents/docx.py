@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 from typing import Any
+from xml.parsers.expat import ExpatError
 
 from .document import Document, Part, Refused
 
@@ -25,7 +26,14 @@ def open_docx(data: bytes, notes: tuple[str, ...] = ()) -> Document:
             external_file_access=False,
             convert_image=mammoth.images.img_element(_no_image),
         ).value
-    except (KeyError, AttributeError, ValueError, TypeError, IndexError) as error:  # what its parts must have
+    except (
+        KeyError,
+        AttributeError,
+        ValueError,
+        TypeError,
+        IndexError,
+        ExpatError,
+    ) as error:  # what its parts must have
         raise Refused(f"it is damaged: {type(error).__name__} {error}") from None
     from .html import to_markdown
 

@@ -66,7 +66,7 @@ def _list(element: Element) -> Iterator[str]:
         mark = "- " if element.tag == "ul" else f"{number}. "
         first = True
         for line in _item_lines(item):
-            yield (mark if first else " " * len(mark)) + line if line else ""
+            yield ((mark if first else " " * len(mark)) + line).rstrip()
             first = False
 
 

@@ -15,6 +15,8 @@ _IMAGES = (
 )  # fmt: skip
 _HEIF = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1")
 
+_SURE = 0.3  # puremagic's word for a signature of three bytes
+
 
 def container(head: bytes, *, text: bool = False) -> Container | None:
     """What a file may be by its first bytes (4 KiB are enough). `text`: it could be read as text, too."""
@@ -52,4 +54,4 @@ def described(head: bytes) -> str:
     except (puremagic.PureError, ValueError):
         return ""
     best = next(iter(found), None)
-    return str(best.name) if best is not None and best.confidence >= 0.5 else ""
+    return str(best.name) if best is not None and best.confidence >= _SURE else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from .document import Refused
 
 MAX_CHARS = 1000
-_RANGE = re.compile(r"(\d{1,9})?\s*(-|–|\.\.|:)?\s*(\d{1,9})?")
+_RANGE = re.compile(r"(\d{1,9})?(?:\s*(-|–|\.\.|:)\s*(\d{1,9})?)?")
 
 
 def parse_pages(asked: str | None, count: int, unit: str) -> list[int]:
@@ -37,7 +37,7 @@ def _ends(text: str, count: int) -> tuple[int, int]:
     if match is None or not (match[1] or match[3]):
         raise Refused(f'pages {text!r} is not understood; write for example "3", "1-3,7" or "5-"')
     if match[2] is None:
-        return int(match[1] or match[3]), int(match[1] or match[3])
+        return int(match[1]), int(match[1])
     return int(match[1] or 1), int(match[3]) if match[3] else max(count, int(match[1] or 1))
 
 

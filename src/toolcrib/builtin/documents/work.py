@@ -39,6 +39,8 @@ def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
                 break
     except Refused as error:
         return {"refused": str(error)}, b""
+    except RecursionError:
+        return {"refused": "it is nested too deeply"}, b""
     except ModuleNotFoundError as error:
         return {"missing": error.name or str(error)}, b""
     return taken.answer(document)
