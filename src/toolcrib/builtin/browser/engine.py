@@ -102,8 +102,6 @@ class Engine:
             session.begin(ctx)
             try:
                 return await work(session)
-            except ToolcribError:
-                raise
             except Exception as error:
                 raise self._explained(session, error) from None
             finally:
@@ -113,7 +111,7 @@ class Engine:
         """A failure of the browser in words; what is a mistake of ours stays as it is."""
         if session.chromium is not self._chromium or not session.chromium.browser.is_connected():
             return ToolError("the browser ended unexpectedly, and its pages are gone; browser_open starts it again")
-        if not type(error).__module__.startswith("playwright"):
+        if isinstance(error, ToolcribError) or not type(error).__module__.startswith("playwright"):
             return error
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "Timeout" in said:

@@ -1,0 +1,224 @@
+"""The browser's life: started late, shared by sessions, survives crashes, ends without leaving anything behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolcrib.builtin.browser.launch import sweep
+from toolcrib.builtin.browser.settings import BrowserSettings
+
+from .conftest import SETTINGS, Got, Reply, Room, ref_of
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+
+def processes(folder: Path) -> list[int]:
+    """Those that name something below a folder in their command line, or lead the group of one that does."""
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                command = Path(f"/proc/{name}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(folder) in command:
+                found.append(int(name))
+    return found
+
+
+def leader(room: Room) -> int:
+    found = room.engine._chromium.leader
+    assert found is not None
+    return found
+
+
+def group(pid: int) -> list[int]:
+    """The living processes of a group."""
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                state = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if state[0] != "Z" and int(state[2]) == pid:
+                found.append(int(name))
+    return found
+
+
+async def until(holds: Callable[[], bool], seconds: float = 30) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.05)
+
+
+async def test_closing_leaves_no_process_and_no_file(room: Room) -> None:
+    site = room.site({"/": "<h1>Hi</h1>"})
+    assert not (room.state.path / "browser").exists()
+    await room.ok("browser_open", url=site.url())
+    pid = leader(room)
+    assert group(pid)
+    (folder,) = (room.state.path / "browser").iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    assert not {b"TOOLCRIB_TEST_SECRET=1"} & set(environment)
+    room.engine.close()
+    assert not group(pid)
+    assert not processes(room.state.path)
+    assert not list((room.state.path / "browser").iterdir())
+    assert "the toolbox was closed" in await room.refused("browser_open", url=site.url())
+
+
+async def test_neither_chromium_nor_its_driver_gets_our_environment(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLCRIB_TEST_SECRET", "1")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    site = room.site({"/": "<h1>Hi</h1>"})
+    await room.ok("browser_open", url=site.url())
+    pids = {*group(leader(room)), *children(os.getpid())}
+    for pid in pids:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        assert b"TOOLCRIB_TEST_SECRET" not in environment, Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert b"HTTPS_PROXY" not in environment
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        found += [int(each) for each in Path(f"/proc/{pid}/task/{task}/children").read_text().split()]
+    return [each for each in found if b"run-driver" in Path(f"/proc/{each}/cmdline").read_bytes()]
+
+
+async def test_a_crash_is_said_and_the_next_page_starts_it_again(room: Room) -> None:
+    site = room.site({"/": "<h1>Hi</h1><button>B</button>"})
+    page = await room.ok("browser_open", url=site.url())
+    first = leader(room)
+    os.killpg(first, signal.SIGKILL)
+    said = await room.refused("browser_click", ref=ref_of(page, "button"))
+    assert "browser_open" in said
+    assert "Hi" in await room.ok("browser_open", url=site.url())
+    assert leader(room) != first
+    assert len(list((room.state.path / "browser").iterdir())) == 1
+
+
+async def test_a_crash_in_the_middle_of_a_call(room: Room) -> None:
+    site = room.site({"/": "<h1>Hi</h1>"})
+    await room.ok("browser_open", url=site.url())
+    waiting = asyncio.ensure_future(room.refused("browser_wait", seconds=20))
+    await asyncio.sleep(0.5)
+    os.killpg(leader(room), signal.SIGKILL)
+    assert "the browser ended unexpectedly, and its pages are gone" in await waiting
+
+
+async def test_sessions_share_the_browser_and_nothing_else(room: Room) -> None:
+    def answer(got: Got) -> Reply:
+        cookie = got.headers.get("cookie", "none")
+        return Reply(f"<h1>cookie: {cookie}</h1>", headers={"Set-Cookie": f"who={got.path[1:]}; Path=/"})
+
+    site = room.site(answer)
+    await room.ok("browser_open", "ann", url=site.url("/ann"))
+    await room.ok("browser_open", "bob", url=site.url("/bob"))
+    assert "cookie: who=ann" in await room.ok("browser_open", "ann", url=site.url("/x"))
+    assert "cookie: who=bob" in await room.ok("browser_open", "bob", url=site.url("/x"))
+    pid = leader(room)
+    bob = await room.ok("browser_snapshot", "bob")
+    assert "no ref of the last snapshot" in await room.refused("browser_click", "ann", ref=ref_of(bob, "heading"))
+    await room.ok("browser_close", "ann")
+    assert "no page is open" in await room.refused("browser_snapshot", "ann")
+    await room.ok("browser_snapshot", "bob")
+    assert leader(room) == pid
+    assert "cookie: none" in await room.ok("browser_open", "ann", url=site.url("/ann"))
+
+
+async def test_many_sessions_at_once_start_one_browser(room: Room) -> None:
+    site = room.site({"/": "<h1>Hi</h1>"})
+    await asyncio.gather(*(room.ok("browser_open", f"s{n}", url=site.url()) for n in range(4)))
+    assert len(list((room.state.path / "browser").iterdir())) == 1
+
+
+async def test_what_nobody_uses_is_closed(room_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    room: Room = room_with(replace(SETTINGS, idle=1.0))
+    site = room.site({"/": "<h1>Hi</h1>"})
+    await room.ok("browser_open", url=site.url())
+    pid = leader(room)
+    await until(lambda: not group(pid) and not processes(room.state.path))
+    assert "closed after 1 s without a call" in await room.refused("browser_snapshot")
+    assert "Hi" in await room.ok("browser_open", url=site.url())
+
+
+async def test_a_cancelled_start_leaves_nothing(room: Room) -> None:
+    site = room.site({"/": "<h1>Hi</h1>"})
+    for seconds in (0.05, 0.4, 0.8):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await room.call("browser_open", url="http://nowhere.test/")
+                await asyncio.sleep(5)
+    assert "Hi" in await room.ok("browser_open", url=site.url())
+    room.engine.close()
+    assert not processes(room.state.path)
+
+
+async def test_a_program_that_is_no_browser(room_with: Any, tmp_path: Path) -> None:
+    program = tmp_path / "chromium"
+    program.write_text("#!/bin/sh\necho 'error: not a browser' >&2\nexit 3\n")
+    program.chmod(0o755)
+    room: Room = room_with(BrowserSettings(executable=program))
+    said = await room.refused("browser_open", url="http://site.example:8080/")
+    assert f"{program} could not be started" in said
+    assert not list((room.state.path / "browser").iterdir())
+
+
+async def test_downloads_are_cut_off_at_their_limit(room_with: Any) -> None:
+    room: Room = room_with(replace(SETTINGS, most_bytes=1 << 20))
+    size = 8 << 20
+    site = room.site(lambda got: Reply(b"x" * size, "application/octet-stream"))
+    said = await room.ok("browser_open", url=site.url("/big.bin"))
+    assert 'download of "big.bin" failed: it is larger than 1,048,576 bytes' in said
+    assert "was not downloaded" in await room.refused("browser_save", item="d1", path="big.bin")
+    folder = room.engine._chromium.downloads
+    await until(lambda: not any(each.stat().st_size > 1 << 20 for each in folder.iterdir()))
+
+
+async def test_a_page_opens_no_more_tabs_than_there_may_be(room: Room) -> None:
+    site = room.site({"/": "<script>for (let n = 0; n < 60; n++) open('/x' + n)</script>", "/x": "x"})
+    await room.ok("browser_open", url=site.url())
+    await until(lambda: len(next(iter(room.engine._sessions.values())).tabs) <= 20)
+
+
+async def test_killed_processes_take_the_browser_along(tmp_path: Path) -> None:
+    """kill -9 of the program that uses the tools: Chromium ends, and the next start sweeps its files away."""
+    program = textwrap.dedent("""
+        import asyncio, sys, time
+        from pathlib import Path
+        from toolcrib.builtin.browser.launch import launch
+        from toolcrib.builtin.browser.settings import BrowserSettings
+        async def main():
+            chromium = await launch(BrowserSettings(), Path(sys.argv[1]) / "one")
+            print(chromium.leader, flush=True)
+            await asyncio.sleep(60)
+        asyncio.run(main())
+    """)
+    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    pid = int(await asyncio.to_thread(child.stdout.readline))
+    assert group(pid)
+    sweep(tmp_path)
+    assert (tmp_path / "one").exists()  # in use
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    await until(lambda: not group(pid))
+    sweep(tmp_path)
+    assert not (tmp_path / "one").exists()
