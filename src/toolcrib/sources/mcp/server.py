@@ -238,7 +238,7 @@ class Server:
         if fault is not None and fault is not error:
             said = str(fault)
         account = transport.account() if transport is not None else ""
-        return safe(f"{said} ({account})" if account else said)[:2_000]
+        return safe(f"{said} ({account})" if account and said not in account else said)[:2_000]
 
     def asked(self) -> InFlight | None:
         """The call that a question of this server belongs to, if that is known."""

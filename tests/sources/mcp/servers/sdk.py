@@ -1,15 +1,15 @@
 """A server on the official SDK with a tool for each thing a client has to bear. Run by the tests as a program."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import sys
+from typing import Annotated
 
 import mcp_types as types
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Image
+from mcp.server.mcpserver.resolve import Elicit, ElicitationResult, Resolve
 from pydantic import BaseModel
 
 server = MCPServer("fixture", version="1.0", instructions="Be kind.")
@@ -105,10 +105,14 @@ class Form(BaseModel):
     age: int = 42
 
 
+def who() -> Elicit[Form]:
+    """The question, in either era."""
+    return Elicit("Who are you?", Form)
+
+
 @server.tool()
-async def ask(ctx: Context) -> str:
+async def ask(answer: Annotated[ElicitationResult[Form], Resolve(who)]) -> str:
     """Ask the person."""
-    answer = await ctx.elicit("Who are you?", Form)
     return f"{answer.action}: {getattr(answer, 'data', None)}"
 
 
@@ -122,6 +126,7 @@ async def grow(ctx: Context) -> str:
 
     server.add_tool(extra)
     await ctx.session.send_tool_list_changed()
+    await ctx.notify_tools_changed()
     return "grown"
 
 

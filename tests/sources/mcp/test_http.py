@@ -1,0 +1,97 @@
+"""Servers by HTTP: forgotten sessions, servers that are gone, headers, the guard."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from http_world import http_server
+
+from toolcrib.boundary.network.guard import Guard
+from toolcrib.core.output import ToolOutput
+from toolcrib.sources.mcp import McpFailure, McpServers, server_config
+
+
+async def call(servers: McpServers, tool: str = "count") -> ToolOutput:
+    return await servers._registry.execute(f"mcp_web_{tool}", {})
+
+
+def web(url: str, **settings: Any) -> Any:
+    return server_config("web", {"url": url, "protocol": "legacy", **settings})
+
+
+async def test_list_and_call_with_headers(client: Any, monkeypatch: Any) -> None:
+    with http_server() as world:
+        config = web(world.url, headers={"X-Team": "${HTTP_TEAM:-blue}"})
+        servers = await client(config)
+        assert servers.servers["web"].tools == 2
+        assert str(await call(servers)) == "1"
+        assert world.headers[-1]["x-team"] == "blue"
+        assert len(world.sessions) == 1
+        await servers.aclose()
+        assert not world.sessions  # ended, not left to the server
+
+
+async def test_a_forgotten_session_is_made_anew_and_the_call_sent_again(client: Any) -> None:
+    with http_server() as world:
+        servers = await client(web(world.url))
+        world.sessions.clear()
+        assert str(await call(servers)) == "1"  # the first was refused unseen
+        assert world.calls == ["count"]
+
+
+async def test_a_server_that_is_gone_and_comes_back(client: Any) -> None:
+    with http_server() as world:
+        port = urlsplit(world.url).port
+        servers = await client(web(world.url))
+        world.stop()
+        gone = await call(servers)
+        assert gone.is_error
+        assert "MCP server web" in gone.for_llm
+        again = await call(servers)
+        assert "ConnectError" in again.for_llm
+        assert "tried again in" in (await call(servers)).for_llm
+    servers._servers["web"]._not_before = 0.0
+    with http_server(port or 0):
+        assert str(await call(servers)) == "1"
+
+
+async def test_a_connection_cut_in_a_call_is_not_repeated(client: Any) -> None:
+    with http_server() as world:
+        servers = await client(web(world.url))
+        world.cut = True
+        output = await call(servers)
+        assert output.is_error
+        assert world.calls == ["count"]
+        world.cut = False
+        assert str(await call(servers)) == "2"
+
+
+async def test_an_answer_that_is_an_error_page(client: Any) -> None:
+    with http_server() as world:
+        world.status = 503
+        servers = await client(web(world.url))
+        error = servers.servers["web"].error
+        assert error is not None
+        assert "HTTP 503" in error
+
+
+async def test_nobody_there(client: Any) -> None:
+    with http_server() as world:
+        pass
+    servers = await client(web(world.url))
+    error = servers.servers["web"].error
+    assert error is not None
+    assert "ConnectError" in error
+
+
+async def test_the_guard_where_it_is_set(client: Any, host: Any) -> None:
+    with http_server() as world:
+        guarded = dataclasses.replace(host, guard=lambda: Guard())
+        servers = await client(start=False)
+        servers._host = guarded
+        with pytest.raises(McpFailure, match=r"the setting web.ports can add it$"):
+            await servers.connect("web", web(world.url, guarded=True))
+        assert not world.headers

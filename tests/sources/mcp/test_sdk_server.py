@@ -1,0 +1,133 @@
+"""A server on the official SDK, in both eras and by all transports: what it gives, asks and tells."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from mcp_world import SERVERS, sdk
+
+from toolcrib.core.context import ToolContext
+from toolcrib.core.output import ImageBlock, ToolOutput
+from toolcrib.sources.mcp import McpServers, server_config
+
+
+async def call(servers: McpServers, tool: str, ctx: ToolContext | None = None, **arguments: Any) -> ToolOutput:
+    return await servers._registry.execute(f"mcp_sdk_{tool}", arguments, ctx)
+
+
+@pytest.fixture(params=["legacy", "auto"])
+async def servers(request: pytest.FixtureRequest, client: Any) -> McpServers:
+    """The server by stdio, of either era."""
+    return await client(sdk(protocol=request.param))
+
+
+async def test_what_it_gives(servers: McpServers) -> None:
+    status = servers.servers["sdk"]
+    assert (status.server, status.tools) == ("fixture 1.0", 14)
+    assert str(await call(servers, "echo", text="hi")) == "hi"
+    weather = await call(servers, "weather", city="Oslo")
+    assert weather.data == {"degrees": 12.5, "windy": True}
+    picture = await call(servers, "picture")
+    assert picture.content == (ImageBlock(b"\x89PNG\r\n\x1a\n", "image/png"),)
+    failed = await call(servers, "fail")
+    assert (failed.is_error, failed.error_kind) == (True, "tool")
+    wrong = await call(servers, "echo", txt="hi")
+    assert wrong.error_kind == "invalid"
+    listed = await call(servers, "resources")
+    assert "note://one" in listed.for_llm
+    assert "note://{name}" in listed.for_llm
+    read = await call(servers, "resources", uri="note://two")
+    assert read.for_llm == "note two"
+    assert (await call(servers, "resources", uri="note://a/b/c")).is_error
+    assert "greet(who)" in (await call(servers, "prompts")).for_llm
+    assert "Say hello to Ada" in (await call(servers, "prompts", name="greet", arguments={"who": "Ada"})).for_llm
+
+
+async def test_it_asks_the_person_of_the_call(servers: McpServers) -> None:
+    questions: list[tuple[str, tuple[str, ...]]] = []
+
+    async def ask(question: str, options: Sequence[str] = ()) -> str:
+        questions.append((question, tuple(options)))
+        return {0: "accept", 1: "Ada"}.get(len(questions) - 1, "")
+
+    output = await call(servers, "ask", ToolContext(ask=ask))
+    assert output.for_llm.startswith("accept:")
+    assert "name='Ada' age=42" in output.for_llm
+    assert "The MCP server sdk asks: Who are you?" in questions[0][0]
+    assert questions[0][1] == ("accept", "decline")
+
+
+async def test_who_cannot_be_asked_has_not_agreed(servers: McpServers) -> None:
+    assert (await call(servers, "ask")).for_llm.startswith("cancel:")
+
+
+async def test_progress(servers: McpServers) -> None:
+    seen: list[float] = []
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        seen.append(done)
+
+    await call(servers, "steps", ToolContext(on_progress=progress), number=3, pause=0.01)
+    assert seen == [1, 2, 3]
+
+
+async def test_it_tells_of_new_tools(servers: McpServers) -> None:
+    for _ in range(100):  # in the later era the subscription takes a moment
+        await call(servers, "grow")
+        await asyncio.sleep(0.2)
+        if any(tool.name == "mcp_sdk_extra" for tool in servers.tools("sdk")):
+            break
+    assert str(await call(servers, "extra")) == "extra"
+
+
+@pytest.fixture
+def port(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A port on which the server serves by the transport that the test names."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = probe.getsockname()[1]
+    command = [sys.executable, str(SERVERS / "sdk.py"), request.param, str(free)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield free
+        finally:
+            process.kill()
+
+
+async def _up(port: int) -> None:
+    for _ in range(600):
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.05)
+        else:
+            writer.close()
+            return
+    raise AssertionError("the server did not start")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("port", ["http"], indirect=True)
+@pytest.mark.parametrize("protocol", ["legacy", "auto"])
+async def test_by_streamable_http(client: Any, port: int, protocol: str) -> None:
+    await _up(port)
+    config = server_config("sdk", {"url": f"http://127.0.0.1:{port}/mcp", "protocol": protocol})
+    await test_what_it_gives(servers := await client(config))
+    await test_it_asks_the_person_of_the_call(servers)
+    await test_progress(servers)
+    await test_it_tells_of_new_tools(servers)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("port", ["sse"], indirect=True)
+async def test_by_server_sent_events(client: Any, port: int) -> None:
+    await _up(port)
+    config = server_config("sdk", {"url": f"http://127.0.0.1:{port}/sse", "transport": "sse"})
+    await test_what_it_gives(servers := await client(config))
+    await test_progress(servers)
