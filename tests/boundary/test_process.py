@@ -188,6 +188,13 @@ async def test_half_a_gigabyte_is_read_to_its_end_in_constant_memory() -> None:
     assert rss() - before < 8  # how fast it is: benchmarks/process.py
 
 
+async def test_all_input_at_once_before_the_command_began() -> None:
+    for _ in range(20):  # the thread that starts it may be late, or early
+        process = start(shell("cat"), timeout=20, interactive=True)
+        assert process.write(b"all of it", end=True)
+        assert out(await process.finished()) == "all of it"
+
+
 async def test_interactive_input_and_output_in_pieces() -> None:
     process = start(shell("while read x; do echo got $x; done; echo end"), timeout=20, interactive=True)
     assert process.write(b"one\n")

@@ -72,7 +72,8 @@ class Process:
         self._timeout = timeout
         self._limit = limit
         self._open_spill = open_spill
-        self._interactive = interactive
+        self._interactive = interactive  # takes input now; the last may come before the command begins
+        self._has_stdin = interactive
         self._wire = wire
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -218,7 +219,7 @@ class Process:
         env = {**spawn.env, MARKER: self._marker}
         pipes = [_pipe(), _pipe()]
         stdin = subprocess.DEVNULL
-        if self._interactive or self._wire is not None:
+        if self._has_stdin or self._wire is not None:
             stdin, self._stdin = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
         try:
             self._popen = subprocess.Popen(

@@ -73,18 +73,18 @@ def _failed(plugin: PythonPlugin, why: str) -> PythonPlugin:
     return PythonPlugin(plugin.name, plugin.package, plugin.target, (), text)
 
 
-def _tools(named: Any, *, called: bool = False) -> Iterator[Tool]:
+def _tools(named: object, *, called: bool = False) -> Iterator[Tool]:
     if isinstance(named, Tool):
         yield named
-    elif isinstance(named, type) and issubclass(named, Tool):
-        yield named()
+    elif isinstance(named, type) and issubclass(cast("type[object]", named), Tool):
+        yield cast("type[Tool]", named)()
     elif isinstance(named, (list, tuple, set, frozenset)):
         for each in cast("Iterable[Any]", named):
             yield from _tools(each, called=True)
-    elif inspect.isroutine(named) and not called:
+    elif inspect.isroutine(cast("object", named)) and not called:
         yield from _tools(_called(named), called=True)
     else:
-        raise ToolDefinitionError(f"it names {type(named).__name__} {str(named)[:100]!r}, which is no Tool")
+        raise ToolDefinitionError(f"it names {str(cast('object', named))[:100]!r}, which is no Tool")
 
 
 def _called(function: Any) -> Any:
