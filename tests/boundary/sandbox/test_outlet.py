@@ -7,6 +7,7 @@ import http.server
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -46,10 +47,11 @@ class Server:
     folder: Path
     port: int = 0
     asked: list[str] = field(default_factory=list[str])
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
-        return f"http://{NAME}:{self.port}"
+        return f"{self.scheme}://{NAME}:{self.port}"
 
     def settings(self, **more: Any) -> SandboxSettings:
         async def lookup(name: str, seconds: float) -> tuple[Address, ...]:
@@ -63,7 +65,17 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    folder = tmp_path / "served"
+    yield from serve(tmp_path)
+
+
+@pytest.fixture
+def tls_server(tmp_path: Path) -> Iterator[Server]:
+    """Signs for itself, with `cert.pem` beside its folder."""
+    yield from serve(tmp_path, certificate(tmp_path))
+
+
+def serve(base: Path, cert: Path | None = None) -> Iterator[Server]:
+    folder = base / "served"
     folder.mkdir()
     found = Server(folder)
 
@@ -75,11 +87,28 @@ def server(tmp_path: Path) -> Iterator[Server]:
             found.asked.append(f"{self.command} {self.path} {self.headers['Host']}")
 
     listening = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if cert is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(cert)
+        listening.socket = context.wrap_socket(listening.socket, server_side=True)
+        found.scheme = "https"
     found.port = listening.server_address[1]
     threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     yield found
     listening.shutdown()
     listening.server_close()
+
+
+def certificate(folder: Path) -> Path:
+    need("openssl")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}", "-keyout", str(key), "-out", str(cert)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    cert.write_bytes(cert.read_bytes() + key.read_bytes())
+    return cert
 
 
 @pytest.fixture
@@ -220,9 +249,9 @@ async def test_variables_of_the_host_do_not_pass(
         assert said[variable] == said[variable.upper()] == "http://127.0.0.1:3128"
 
 
-async def test_git_clones(server: Server, workspace: Path, tmp_path: Path) -> None:
-    need("git")
-    source = tmp_path / "source"
+def repository(server: Server, base: Path) -> None:
+    """One that git fetches as plain files."""
+    source = base / "source"
     git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", "-C", str(source)]
     subprocess.run(["git", "init", "-q", str(source)], check=True)
     (source / "file").write_text("content")
@@ -231,10 +260,32 @@ async def test_git_clones(server: Server, workspace: Path, tmp_path: Path) -> No
     bare = server.folder / "repository.git"
     subprocess.run(["git", "clone", "-q", "--bare", str(source), str(bare)], check=True)
     subprocess.run(["git", "-C", str(bare), "update-server-info"], check=True)
+
+
+async def test_git_clones(server: Server, workspace: Path, tmp_path: Path) -> None:
+    need("git")
+    repository(server, tmp_path)
     command = f"git clone -q {server.url}/repository.git && cat repository/file; git clone -q http://{OTHER}/x.git y"
     _, said, _ = await sh(server, workspace, command, allow_protected=frozenset({".git"}))
     assert said.startswith("content")
     assert "403" in said
+
+
+async def test_git_and_curl_over_tls(tls_server: Server, workspace: Path, tmp_path: Path) -> None:
+    """The certificate is the server's own: nobody between sees what is said."""
+    need("git")
+    need("curl")
+    repository(tls_server, tmp_path)
+    (workspace / "cert.pem").write_bytes((tmp_path / "cert.pem").read_bytes())
+    url = tls_server.url
+    command = (
+        f"curl -sS --cacert cert.pem {url}/repository.git/HEAD;"
+        f"git -c http.sslCAInfo=$PWD/cert.pem clone -q {url}/repository.git && cat repository/file"
+    )
+    _, said, notes = await sh(tls_server, workspace, command, allow_protected=frozenset({".git"}))
+    assert said.startswith("ref: refs/heads/")
+    assert said.endswith("content")
+    assert notes == []
 
 
 def wheel(folder: Path) -> None:

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 _LINGER_SECONDS = 1.0  # how long a refused client may go on sending before the connection is closed
 _LINGER_BYTES = 1 << 20
 _MOST_KEPT = 50  # refusals that are remembered with their reason
+_PATIENCE = 200  # refusals after which each takes a while: who asks in a loop shall not keep the host busy
+_PENALTY_SECONDS = 0.5
 _LONGEST_SHOWN = 200
 
 
@@ -41,7 +43,7 @@ class ProxyLimits:
     head_seconds: float = 30.0
     idle: float = 300.0
     dial: float = 20.0
-    connections: int = 128
+    connections: int = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class FilteringProxy:
         self._servers: list[asyncio.Server] = []
         self._clients: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._refusals = 0
 
     async def serve(self, listener: socket.socket) -> None:
         """Serve the connections that come to a listening TCP socket, which is the proxy's to close from now on."""
@@ -139,6 +142,8 @@ class FilteringProxy:
                 again = await self._serve_request(inbox, writer)
             except Refused as refused:
                 self._note(refused)
+                if self._refusals > _PATIENCE:
+                    await asyncio.sleep(_PENALTY_SECONDS)
                 writer.write(_answer(refused))
                 await writer.drain()
                 await _linger(inbox, writer)
@@ -217,6 +222,7 @@ class FilteringProxy:
             raise Refused(502, f"{where} cannot be reached: {error.strerror or error}") from None
 
     def _note(self, refused: Refused) -> None:
+        self._refusals += 1
         if refused.where is None:
             return
         where = refused.where[:_LONGEST_SHOWN]
