@@ -51,7 +51,7 @@ _NAMES = _FOLLOWERS | _WATCHERS | _REPEATS.keys() | {"yes", "seq"}
 
 def may_be_endless(script: Script, programs: set[str | None]) -> bool:
     """A quick look whether there is anything to look for."""
-    if programs & _NAMES:
+    if not programs.isdisjoint(_NAMES):
         return True
     for command in script.commands:
         for word in command.words:

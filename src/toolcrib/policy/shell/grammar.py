@@ -51,7 +51,7 @@ def parse(text: str, posix: bool = False) -> tuple[tuple[Item, ...], Unsure | No
     parser = Parser(text)
     items: list[Item] = []
     try:
-        if SPLIT_OPERATOR.search(text):
+        if "\\\n" in text and SPLIT_OPERATOR.search(text):
             raise Unsure("a line is continued inside an operator")
         if posix and (odd := _DIALECT.search(text)):
             raise Unsure("shells differ in how they read this", odd.group(), "shell:dialect")

@@ -82,24 +82,26 @@ def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]
     """Everything that speaks against a script, denials of its shape first."""
     for problem in script.problems:
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask")
-    wrapped = {name for command in script.commands for name in command.via}
+    wrapped: set[str] = set()
+    for command in script.commands:
+        wrapped.update(command.via)
     programs: set[str | None] = set()
     for command in script.commands:
         name = program_name(command) if command.words else None
         programs.add(name)
         yield from _of_command(command, name, place, wrapped, depth)
-    for command, roots in swept(script) if programs & SWEEPING else ():
+    for command, roots in () if programs.isdisjoint(SWEEPING) else swept(script):
         for root in roots:
             finding = judge_path("delete", root, command.cwd, place)
             if finding is not None and finding.verdict == "deny" and finding.rule != "shell:delete-workspace":
                 yield _say(command, finding)
-    for command, effect in through_links(script, place) if programs & LINKERS else ():
+    for command, effect in () if programs.isdisjoint(LINKERS) else through_links(script, place):
         yield from (found for found in _of_effect(command, effect, place, depth) if found.verdict == "deny")
-    for command in carried_off(script, place) if programs & FETCHERS else ():
+    for command in () if programs.isdisjoint(FETCHERS) else carried_off(script, place):
         yield _say(command, Finding("deny", "shell:exfiltration", KINDS["exfiltration"].phrase))
     for command, said in endless(script) if may_be_endless(script, programs) else ():
         yield _say(command, Finding("ask", "shell:endless", said, True))
-    for command, kind, reason in tainted(script) if programs & ORIGINS else ():
+    for command, kind, reason in () if programs.isdisjoint(ORIGINS) else tainted(script):
         yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))
 
 

@@ -13,6 +13,7 @@ from .tree import AndOr, Arith, Extglob, Item, Lit, Param, Piece, Pipeline, Proc
 from .unsure import Unsure
 
 _PLAIN = re.compile(r"[^\\'\"$`|&;()<> \t\n]+")
+ACTIVE = re.compile(r"[{*?\[~]")  # where unquoted text may be expanded
 _SPECIAL = re.compile(r"[{*?\[]|(?:^|[=:])~")  # what expansion changes in unquoted text
 _IN_DOUBLE = re.compile(r'[^"\\$`]+')
 _IN_DOCUMENT = re.compile(r"[^\\$`]+")
@@ -52,7 +53,8 @@ class Lexer(Scanner):
             if end == self.n or s[end] in " \t\n;|&)":
                 self.i = end
                 text = match.group()
-                return Raw(text, (Lit(text, False),), None if _SPECIAL.search(text) else text)
+                plain = None if ACTIVE.search(text) and _SPECIAL.search(text) else text
+                return Raw(text, (Lit(text, False),), plain)
         pieces: list[Piece] = []
         while self.i < self.n:
             char = s[self.i]

@@ -53,7 +53,7 @@ _MOST_LINKS = 40
 
 def is_below(path: str, root: str) -> bool:
     """Whether `path` is `root` or lies below it; both absolute and normalised."""
-    return path == root or path.startswith(root if root.endswith("/") else f"{root}/")
+    return path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/" or root.endswith("/"))
 
 
 NOWHERE = Spot("stream", "")
@@ -153,6 +153,8 @@ def _place_of(path: str, place: Place) -> Spot:
     for root in (place.workspace, *place.writable, *place.readable):
         if is_below(plain, root):
             real = _real(path, plain, root)
+            if real == plain and root == place.workspace:
+                return Spot("root" if plain == root else "workspace", plain)
             return Spot(_where(real, place), real)
     return Spot(_where(plain, place), plain)
 

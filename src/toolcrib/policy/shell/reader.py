@@ -432,7 +432,7 @@ class Reader:
     ) -> tuple[str | None, ...]:
         """Note a command and read what it runs or changes. `shell` tells that builtins apply."""
         name = words[0].text
-        if stdin is None and not any(r.op == "<" and not r.fd for r in redirects):
+        if stdin is None and not (redirects and any(r.op == "<" and not r.fd for r in redirects)):
             stdin = self.stdin
         if functions and name is not None and name in self.state.functions:
             bodies, sure = self.state.functions[name]

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from .braces import MAX_WORDS, braces
 from .grammar import parse_text
-from .lexer import NAME
+from .lexer import ACTIVE, NAME
 from .parameters import computed, default, stored
 from .parts import Word
 from .state import DEFAULT_IFS, UNKNOWN, Array, State, Value, known
@@ -96,13 +96,24 @@ def arguments(raws: tuple[Raw, ...], runner: Runner) -> list[Word]:
     """The arguments that words become. Raises `Unsure` where they are too many or cannot be expanded."""
     words: list[Word] = []
     for raw in raws:
-        if raw.plain is not None:
-            words.append(Word((raw.plain,), raw.source))
+        text = raw.plain if raw.plain is not None else _literal(raw.pieces)
+        if text is not None:
+            words.append(Word((text,), raw.source))
         else:
             words.extend(expand(raw, runner))
         if len(words) > MAX_WORDS:
             raise Unsure("a command has too many words", raw.source, "shell:size")
     return words
+
+
+def _literal(pieces: tuple[Piece, ...]) -> str | None:
+    """The text of a word in which there is nothing to expand, only quotes to remove."""
+    text = ""
+    for piece in pieces:
+        if type(piece) is not Lit or not (piece.quoted or ACTIVE.search(piece.text) is None):
+            return None
+        text += piece.text
+    return text if pieces and len(text) <= MAX_VALUE else None
 
 
 def expand(raw: Raw, runner: Runner) -> Iterator[Word]:
