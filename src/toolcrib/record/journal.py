@@ -271,6 +271,8 @@ class Journal:
             raise
         self._done(number, row["id"])
         self._execute("UPDATE change SET status = 'undone' WHERE id = ?", row["id"])
+        status = "undone" if held.state == "applied" else "done"  # however often it was turned round
+        self._execute("UPDATE change SET status = ? WHERE kept = ? AND tool != 'undo'", status, row["kept"])
         return line
 
     # Looking back

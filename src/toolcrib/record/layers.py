@@ -224,8 +224,10 @@ class Layers:
                 if was_taken:
                     applier.take(step)
             applier.restore(held.widened, todo)
+            ops = applier.looked_at_again(found.ops)
         finally:
             applier.close()
+        _write(held.folder / "plan.json", to_data(replace_ops(found, ops)))
         self._unstage(replace(held, state=held.origin))
 
     def _finish(self, held: Held, found: ChangeList, then: State) -> Held:

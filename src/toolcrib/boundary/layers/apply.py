@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...core.errors import ToolcribError
 from ..openat2 import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, has_openat2, openat2, rename_exchange, rename_new
@@ -108,6 +108,8 @@ class Applier:
             was = step.leaves
             same = now is not None and was is not None and now.is_same(was) and now.mode == was.mode
             return "" if same else "was changed meanwhile"
+        if step.op.above is not None and self._above(step) != step.op.above:
+            return "is in a folder that was moved or replaced meanwhile"
         if step.leaves is None:
             return "" if now is None else "was made meanwhile"
         if now is None:
@@ -117,6 +119,22 @@ class Applier:
         if now.kind == "dir" and not self._same_tree(step):
             return "was changed meanwhile, in what is below it"
         return ""
+
+    def looked_at_again(self, ops: Sequence[Op]) -> list[Op]:
+        """The ops as after a step that was taken back: moving a file out and in again has stamped it anew."""
+        found: list[Op] = []
+        for op in ops:
+            now = self._now(Step(op, op.before, op.after, op.old_tree)) if op.before is not None else None
+            same = now is not None and op.before is not None and op.before.is_same(now) and op.kind != "mode"
+            found.append(replace(op, before=now) if same else op)
+        return found
+
+    def _above(self, step: Step) -> tuple[int, int] | None:
+        try:
+            st = os.fstat(self._parents(step)[0])
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return st.st_dev, st.st_ino
 
     def _same_tree(self, step: Step) -> bool:
         expected = dict(step.left_tree)
@@ -195,7 +213,10 @@ class Applier:
 
     def is_taken(self, step: Step) -> bool:
         """Whether a step's places are as after it."""
-        root, layer = self._parents(step)
+        try:
+            root, layer = self._parents(step)
+        except FileNotFoundError:
+            return False
         here, there = entry_at(step.name, root), entry_at(step.name, layer)
         came = here is None if step.comes is None else step.comes.is_same(here)
         left = there is None if step.leaves is None else step.leaves.is_same(there)

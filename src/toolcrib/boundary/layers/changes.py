@@ -40,7 +40,8 @@ Kind = Literal["put", "swap", "take", "mode"]
 class Op:
     """One step of an apply: put a new name, swap one for another, take one away, or set a folder's mode.
 
-    `tree` is everything below a folder that is put or taken: path below it, entry.
+    `tree` is everything below a folder that is put or taken: path below it, entry. `above` is the folder that the path
+    is in, as device and inode.
     """
 
     kind: Kind
@@ -50,6 +51,7 @@ class Op:
     after: Entry | None
     tree: tuple[tuple[str, Entry], ...] = ()
     old_tree: tuple[tuple[str, Entry], ...] = ()
+    above: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)

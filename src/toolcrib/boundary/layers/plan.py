@@ -21,7 +21,8 @@ def to_data(found: ChangeList) -> dict[str, Any]:
             for c in found.changes
         ],
         "ops": [
-            [op.kind, op.root, op.path, _row(op.before), _row(op.after), _rows(op.tree), _rows(op.old_tree)]
+            [op.kind, op.root, op.path, _row(op.before), _row(op.after), _rows(op.tree), _rows(op.old_tree),
+             op.above]
             for op in found.ops
         ],
     }  # fmt: skip
@@ -35,9 +36,10 @@ def from_data(data: dict[str, Any]) -> ChangeList:
         for root, path, action, before, after, below, refused, conflict, notes, target in data["changes"]
     ]  # fmt: skip
     ops = [
-        Op(cast("Kind", kind), root, path, _entry(before), _entry(after), _tree(tree), _tree(old))
-        for kind, root, path, before, after, tree, old in data["ops"]
-    ]
+        Op(cast("Kind", kind), root, path, _entry(before), _entry(after), _tree(tree), _tree(old),
+           None if above is None else (above[0], above[1]))
+        for kind, root, path, before, after, tree, old, above in data["ops"]
+    ]  # fmt: skip
     return ChangeList(data["roots"], changes, ops)
 
 

@@ -50,6 +50,7 @@ class _Scan:
         self.found, self.number, self.root, self.started = found, number, root, started
         self.refuse, self.keep = refuse, keep
         self.aside = 0
+        self.above: tuple[int, int] = (0, 0)  # the folder of the root whose entries are looked at
         self.seen = 0
 
     def run(self) -> None:
@@ -71,11 +72,14 @@ class _Scan:
 
     def _merge(self, upper: int, lower: int, base: str, opaque: bool, depth: int) -> None:
         names: set[str] = set()
+        here = os.fstat(lower)
+        self.above = (here.st_dev, here.st_ino)
         with os.scandir(upper) as entries:
             found = sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
         for name, st in found:
             names.add(name)
             self._entry(upper, lower, name, st, base, depth)
+            self.above = (here.st_dev, here.st_ino)
         if opaque:  # the command removed the folder and made it anew: what is not there is gone
             for name in sorted(set(os.listdir(lower)) - names):
                 self._deleted(lower, name, _join(base, name), depth)
@@ -156,7 +160,9 @@ class _Scan:
         self._add(Change(self.number, path, "created", None, after, conflict=conflict, notes=_notes(after, upper, name),
                          target=_target(upper, name, after)))  # fmt: skip
         self.found.changes += children
-        self.found.ops.append(Op("put", self.number, path, None, _without_set_id(after), _tree(path, children)))
+        self.found.ops.append(
+            Op("put", self.number, path, None, _without_set_id(after), _tree(path, children), above=self.above)
+        )
 
     def _changed(
         self, upper: int, lower: int, name: str, path: str, before: Entry, after: Entry, children: list[Change],
@@ -181,7 +187,8 @@ class _Scan:
             return
         self.found.changes += [*old, *children]
         after = _without_set_id(after)
-        self.found.ops.append(Op("swap", self.number, path, before, after, _tree(path, children), _tree(path, old)))
+        trees = _tree(path, children), _tree(path, old)
+        self.found.ops.append(Op("swap", self.number, path, before, after, *trees, above=self.above))
 
     def _action(self, upper: int, lower: int, name: str, before: Entry, after: Entry) -> Action | None:
         """In what way an entry is otherwise than before. None if in none."""
@@ -261,7 +268,9 @@ class _Scan:
         self._add(Change(self.number, path, "deleted", before, None, refused=reason, conflict=conflict))
         if not reason:
             self.found.changes += old
-            self.found.ops.append(Op("take", self.number, path, before, None, old_tree=_tree(path, old)))
+            self.found.ops.append(
+                Op("take", self.number, path, before, None, old_tree=_tree(path, old), above=self.above)
+            )
 
     def _below(self, lower: int, name: str, path: str, found: list[Change], depth: int) -> str:
         """Everything below a folder that is to go, put into `found`. Why it must not go, "" if it may."""

@@ -1,0 +1,443 @@
+"""Layers of commands: applied whole or not at all, undone in one order with edits, completed after a crash."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from toolcrib.boundary.environment import command_environment
+from toolcrib.boundary.layers.apply import ApplyConflict
+from toolcrib.boundary.layers.changes import ChangeList
+from toolcrib.boundary.process import start
+from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
+from toolcrib.boundary.workspace import Workspace
+from toolcrib.core.errors import SandboxUnavailable, ToolError
+from toolcrib.record.journal import Journal, UndoConflict
+from toolcrib.record.layers import Held, Layers, LayerUnknown
+from toolcrib.record.state import StateFolder
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
+
+
+class Commands:
+    """A workspace in which commands run over layers."""
+
+    def __init__(self, workspace: Path, state: Path, settings: SandboxSettings | None = None) -> None:
+        self.path = workspace
+        sandbox = select_sandbox(settings or SandboxSettings(), workspace)
+        assert isinstance(sandbox, Bubblewrap)
+        self.sandbox = sandbox
+        self.ws = Workspace(workspace, write_roots=settings.write if settings else ())
+        self.journal = Journal(StateFolder.for_workspace(workspace, state), self.ws)
+
+    @property
+    def layers(self) -> Layers:
+        return self.journal.layers
+
+    def run(self, command: str, meanwhile: object = None) -> tuple[Held, ChangeList]:
+        layer = self.layers.begin(self.sandbox.layer_roots())
+        argv, env = ["/bin/bash", "-c", command], command_environment()
+        spawn = self.sandbox.wrap(argv, cwd=self.path, env=env, timeout=60, layer=layer)
+        result = start(spawn, timeout=60).wait()
+        assert result is not None and result.exit_code is not None, result
+        if callable(meanwhile):
+            meanwhile()
+        assert spawn.changes is not None
+        found = spawn.changes()
+        return self.layers.hold(layer, found, call_id=layer.id, session_id="s", command=command), found
+
+    def apply(self, command: str) -> str:
+        held, _ = self.run(command)
+        self.journal.apply_layer(held, call_id=held.id, session_id="s")
+        return held.id
+
+    def close(self) -> None:
+        self.journal.close()
+        self.ws.close()
+
+
+def make(workspace: Path, state: Path, settings: SandboxSettings | None = None) -> Commands:
+    try:
+        made = Commands(workspace, state, settings)
+        made.sandbox.layer_roots()
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    return made
+
+
+@pytest.fixture
+def box(tmp_path: Path):
+    (tmp_path / "work").mkdir()
+    made = make(tmp_path / "work", tmp_path / "state")
+    yield made
+    made.close()
+
+
+def actions(found: ChangeList) -> dict[str, str]:
+    return {change.path: change.action for change in found.changes}
+
+
+def test_a_change_list(box: Commands) -> None:
+    for name in ("same", "text", "mode", "gone", "link", "touched"):
+        (box.path / name).write_text("before")
+    (box.path / "dir").mkdir()
+    (box.path / "dir/below").write_text("x")
+    _, found = box.run(
+        "cat same > /tmp/x; cat /tmp/x > same; touch -r text same; echo after > text; chmod 700 mode; rm gone;"
+        " ln -sf text link; touch -d 2001-01-01 touched; rm -r dir; echo x > dir; mkdir new; ln -s .. new/up;"
+        " touch -r text same"
+    )
+    assert actions(found) == {
+        "same": "touched", "text": "modified", "mode": "mode", "gone": "deleted", "link": "replaced",
+        "touched": "touched", "dir": "replaced", "dir/below": "deleted", "new": "created", "new/up": "created",
+    }  # fmt: skip
+    assert not found.conflicts and not found.refused
+
+
+def test_a_file_opened_for_writing_and_left_as_it_was_is_no_change(box: Commands) -> None:
+    (box.path / "a").write_text("x")
+    _, found = box.run("python3 - <<'E'\nopen('a', 'r+').close()\nE")
+    assert not found and not found.ops
+
+
+def test_what_is_never_applied(box: Commands) -> None:
+    subprocess.run(["git", "init", "-q", str(box.path)], check=True)
+    (box.path / "bare").mkdir()
+    (box.path / "bare/HEAD").write_text("ref")
+    (box.path / "bare/config").write_text("[core]")
+    held, found = box.run(
+        "mkfifo pipe; python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('sock')\"; mkdir .vscode;"
+        " echo t > .vscode/tasks.json; echo h > .git/hooks/post-checkout; echo c >> .git/config; mkdir bare/objects;"
+        " mkdir -p sub/.git/hooks; echo x > sub/.git/hooks/x; echo x > sub/.git/other; echo 'gitdir: /x' > x.git;"
+        " mkdir -p w/y; echo gitdir > w/y/.git; ln -s hooks .git/aside; cp /bin/true suid; chmod 4755 suid;"
+        " mkdir -p node_modules/p/.vscode; echo kept > node_modules/p/.vscode/s; mkdir t; echo 1 > t/.bashrc"
+    )
+    refused = {change.path: change.refused for change in found.refused}
+    expected = {"pipe", "sock", ".vscode", "bare/objects", "sub/.git/hooks", "w/y/.git", "t/.bashrc"}
+    assert set(refused) == expected
+    assert "FIFO" in refused["pipe"] and "socket" in refused["sock"] and "protected" in refused[".vscode"]
+    assert any("set-user-ID" in note for c in found.changes if c.path == "suid" for note in c.notes)
+    box.layers.apply(held.id)
+    assert not any((box.path / path).exists() for path in expected)
+    assert (box.path / "suid").stat().st_mode & 0o7777 == 0o755
+    assert (box.path / "sub/.git/other").exists() and (box.path / "node_modules/p/.vscode/s").exists()
+    assert not (box.path / ".git/hooks/post-checkout").exists()
+    assert (box.path / ".git/aside").is_symlink()
+    box.layers.undo(held.id)
+    assert sorted(p.name for p in box.path.iterdir()) == [".git", "bare"]
+
+
+def test_links_that_lead_to_protected_names_stay(box: Commands) -> None:
+    subprocess.run(["git", "init", "-q", str(box.path)], check=True)
+    shutil.move(box.path / ".git/hooks", box.path / "hooks")
+    (box.path / ".git/hooks").symlink_to("../hooks")
+    held, found = box.run("rm .git/hooks; mkdir .git/hooks; echo x > .git/hooks/post-commit; rm -rf .git hooks")
+    assert ".git/hooks" in {change.path for change in found.refused}
+    box.layers.apply(held.id)
+    assert (box.path / ".git/hooks").is_symlink() and (box.path / "hooks").is_dir()
+
+
+def test_a_conflict_is_found_and_nothing_overwritten(box: Commands) -> None:
+    for name in ("a", "b", "c"):
+        (box.path / name).write_text("before")
+
+    def meanwhile() -> None:
+        (box.path / "a").write_text("theirs")
+        (box.path / "new").write_text("theirs")
+        (box.path / "b").unlink()
+
+    held, found = box.run("for f in a b c new; do echo ours > $f; done", meanwhile)
+    assert {change.path for change in found.conflicts} == {"a", "b", "new"}
+    with pytest.raises(ApplyConflict, match="meanwhile"):
+        box.layers.apply(held.id)
+    assert (box.path / "a").read_text() == (box.path / "new").read_text() == "theirs"
+    assert (box.path / "c").read_text() == "before" and not (box.path / "b").exists()
+    box.layers.discard(held.id)
+
+
+@pytest.mark.parametrize(
+    ("command", "change"),
+    [
+        ("echo ours > a", "echo theirs > a"),
+        ("echo ours > a", "rm a"),
+        ("rm a", "chmod 600 a"),
+        ("rm -r dir", "echo x > dir/sub/new"),
+        ("rm -r dir", "echo x >> dir/sub/file"),
+        ("echo x > dir/sub/ours", "mv dir elsewhere"),
+        ("echo x > dir/sub/ours", "mv dir elsewhere; ln -s elsewhere dir"),
+        ("echo x > new", "ln -s /etc/passwd new"),
+        ("chmod 700 dir", "chmod 711 dir"),
+        ("rm -r dir; echo x > dir", "touch dir/other"),
+    ],
+)
+def test_a_change_between_the_list_and_the_apply_is_a_conflict(box: Commands, command: str, change: str) -> None:
+    (box.path / "a").write_text("before")
+    (box.path / "dir/sub").mkdir(parents=True)
+    (box.path / "dir/sub/file").write_text("before")
+    (box.path / "other").write_text("before")
+    held, _ = box.run(f"echo too > other; {command}")
+    subprocess.run(["/bin/sh", "-c", change], cwd=box.path, check=True)
+    with pytest.raises((ApplyConflict, OSError)):
+        box.layers.apply(held.id)
+    assert (box.path / "other").read_text() == "before"
+    assert box.layers.get(held.id).state == "held"
+
+
+def test_a_failure_half_way_is_taken_back(box: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolcrib.boundary.layers.apply import Applier
+
+    (box.path / "b").write_text("before")
+    (box.path / "c").write_text("before")
+    held, _ = box.run("echo 1 > a; echo 2 > b; rm c; mkdir d; echo 3 > d/e")
+    take, taken = Applier.take, [0]
+
+    def fail(self: Applier, step: object) -> None:
+        taken[0] += 1
+        if taken[0] == 3:
+            raise OSError(28, "No space left on device")
+        take(self, step)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Applier, "take", fail)
+    with pytest.raises(OSError, match="space"):
+        box.layers.apply(held.id)
+    monkeypatch.undo()
+    assert sorted(p.name for p in box.path.iterdir()) == ["b", "c"]
+    assert (box.path / "b").read_text() == (box.path / "c").read_text() == "before"
+    box.layers.apply(held.id)
+    assert sorted(p.name for p in box.path.iterdir()) == ["a", "b", "d"]
+
+
+def test_undo_of_commands_and_edits_in_one_order(box: Commands) -> None:
+    file = box.path / "f"
+    box.journal.write("f", b"edit 1", call_id="edit-1")
+    first = box.apply("echo command 1 > f; echo x > made")
+    box.journal.write("f", b"edit 2", call_id="edit-2")
+    second = box.apply("rm f")
+    assert [change.call_id for change in box.journal.changes()] == [second, "edit-2", first, "edit-1"]
+    with pytest.raises(UndoConflict):
+        box.journal.undo(first)
+    assert box.journal.undo().call_id == second
+    assert file.read_text() == "edit 2"
+    assert box.journal.undo().call_id == "edit-2"
+    assert file.read_text() == "command 1\n"
+    undone = box.journal.undo()
+    assert undone.call_id == first
+    assert file.read_text() == "edit 1" and not (box.path / "made").exists()
+    again = box.journal.undo(undone.undo_id)
+    assert file.read_text() == "command 1\n" and (box.path / "made").exists()
+    box.journal.undo(again.undo_id)
+    assert box.journal.undo().call_id == "edit-1"
+    assert not file.exists()
+    with pytest.raises(ToolError, match="nothing to undo"):
+        box.journal.undo()
+
+
+def test_undo_after_somebody_changed_it(box: Commands) -> None:
+    call = box.apply("mkdir d; echo ours > d/f; echo x > g")
+    (box.path / "d/f").write_text("theirs")
+    with pytest.raises(UndoConflict, match="changed"):
+        box.journal.undo(call)
+    with pytest.raises(ToolError, match="go together"):
+        box.journal.undo(call, force=True)
+    assert (box.path / "d/f").read_text() == "theirs" and (box.path / "g").exists()
+
+
+def test_names_that_are_no_text_deep_folders_and_holes(box: Commands) -> None:
+    held, found = box.run(
+        "echo x > $'\\xff\\xfe'; mkdir $'line\\nbreak'; truncate -s 100M hole; p=.; for i in $(seq 150); do"
+        " p=$p/d; done; mkdir -p $p; cd $p; for i in $(seq 90); do mkdir e; cd e; done; touch end"
+    )
+    assert "folders nested too deep" in {change.refused for change in found.refused}
+    box.layers.apply(held.id)
+    assert os.listxattr(os.fsencode(box.path) + b"/\xff\xfe") == []
+    assert (box.path / "hole").stat().st_blocks < 100
+    box.layers.undo(held.id)
+    box.layers.discard(held.id)
+    assert list(box.path.iterdir()) == [] and os.listdir(box.layers.path) == []
+
+
+def test_attributes_travel(box: Commands) -> None:
+    (box.path / "a").write_text("x")
+    held, found = box.run(
+        "python3 -c \"import os; os.setxattr('a', 'user.mine', b'1'); open('b', 'w');"
+        " os.setxattr('b', 'user.overlay.opaque', b'y')\""
+    )
+    assert actions(found) == {"a": "attributes", "b": "created"}
+    box.layers.apply(held.id)
+    assert os.getxattr(box.path / "a", "user.mine") == b"1"
+    assert os.listxattr(box.path / "b") == []
+    box.layers.undo(held.id)
+    assert os.listxattr(box.path / "a") == []
+
+
+def test_granted_folders_are_held_back_too(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "granted").mkdir()
+    box = make(tmp_path / "work", tmp_path / "state", SandboxSettings(write=(tmp_path / "granted",)))
+    held, found = box.run(f"echo 1 > here; echo 2 > {tmp_path}/granted/there")
+    assert {(change.root, change.path) for change in found.changes} == {(0, "here"), (1, "there")}
+    assert not (tmp_path / "granted/there").exists()
+    box.layers.apply(held.id)
+    assert (tmp_path / "granted/there").exists()
+    box.close()
+
+
+def test_another_file_system(tmp_path: Path) -> None:
+    """The state lies elsewhere: content is copied, and still goes in and out whole."""
+    shm = Path("/dev/shm")
+    if not shm.is_dir() or shm.stat().st_dev == tmp_path.stat().st_dev or not os.access(shm, os.W_OK):
+        pytest.skip("no second file system")
+    workspace = Path(
+        subprocess.check_output(["mktemp", "-d", "-p", str(shm), "toolcrib-test-XXXXXX"], text=True).strip()
+    )
+    try:
+        box = make(workspace, tmp_path / "state")
+        (workspace / "a").write_text("before")
+        (workspace / "gone").mkdir()
+        (workspace / "gone/x").write_text("x")
+        held, found = box.run(
+            "echo after > a; mkdir -p n/m; echo 1 > n/m/f; ln n/m/f n/g; ln -s x n/l; rm -r gone; truncate -s 10M h;"
+            " chmod 750 n; touch -d 2001-01-01 n/m/f"
+        )
+        assert not found.conflicts, found.changes
+        call = held.id
+        box.journal.apply_layer(held, call_id=call)
+        assert (workspace / "a").read_text() == "after\n" and not (workspace / "gone").exists()
+        assert (workspace / "n/g").stat().st_nlink == 2 and (workspace / "n").stat().st_mode & 0o777 == 0o750
+        assert (workspace / "n/m/f").stat().st_mtime < 10**9
+        assert (workspace / "h").stat().st_blocks < 100
+        assert sorted(os.listdir(workspace)) == ["a", "h", "n"]
+        box.journal.undo()
+        assert (workspace / "a").read_text() == "before" and (workspace / "gone/x").read_text() == "x"
+        assert sorted(os.listdir(workspace)) == ["a", "gone"]
+        box.layers.redo(call)
+        assert (workspace / "a").read_text() == "after\n"
+        box.layers.undo(call)
+        assert sorted(os.listdir(workspace)) == ["a", "gone"]
+        box.close()
+    finally:
+        shutil.rmtree(workspace)
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from toolcrib.boundary.layers import apply
+from toolcrib.record.layers import Layers
+from toolcrib.record.state import StateFolder
+layers = Layers(StateFolder.for_workspace(sys.argv[1], Path(sys.argv[2])))
+what, name, left = sys.argv[3], sys.argv[4], int(sys.argv[5])
+count = 0
+def step():
+    global count
+    count += 1
+    if count == left:
+        os.kill(os.getpid(), signal.SIGKILL)
+def counted(fn):
+    def call(*args):
+        step()
+        return fn(*args)
+    return call
+apply.rename_new, apply.rename_exchange = counted(apply.rename_new), counted(apply.rename_exchange)
+WATCHED = {"os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.chmod", "os.link", "os.symlink", "open", "os.truncate"}
+sys.addaudithook(lambda event, args: step() if event in WATCHED else None)
+getattr(layers, what)(name)
+print(count)
+"""
+
+
+def _turned(box: Commands, name: str, steps: int) -> subprocess.CompletedProcess[str]:
+    """Apply or undo in a process of its own that is killed before its n-th step."""
+    what = "undo" if box.layers.get(name).state == "applied" else "redo"
+    command = [sys.executable, "-c", _KILLED, str(box.path), str(box.layers.path.parent.parent), what, name, str(steps)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
+
+
+def _kill_at(tmp_path: Path, workspace: Path, rounds: int) -> None:
+    box = make(workspace, tmp_path / "state")
+    for name in range(40):
+        (workspace / f"old{name}").write_text("before")
+    (workspace / "dir").mkdir()
+    before = _texts(workspace)
+    held, _ = box.run("for f in old?; do rm $f; done; for f in old*; do echo after > $f; done; for i in $(seq 40); do"
+                      " echo new > new$i; done; rmdir dir; chmod 750 .")  # fmt: skip
+    box.layers.apply(held.id)
+    after = _texts(workspace)
+    total = int(_turned(box, held.id, -1).stdout)
+    assert _texts(workspace) == before
+    middle = 0
+    for turn in range(rounds):
+        process = _turned(box, held.id, 1 + total * turn // rounds)
+        assert process.returncode == -signal.SIGKILL, process.stderr
+        middle += box.layers.get(held.id).state in ("applying", "undoing")
+        for line in box.layers.recover():
+            assert "completed" in line, line
+        held = box.layers.get(held.id)
+        assert held.state in ("applied", "undone") and not held.staged
+        assert _texts(workspace) == (after if held.state == "applied" else before)
+        assert (workspace / "dir").exists() == (held.state == "undone")
+        assert (workspace.stat().st_mode & 0o777 == 0o750) == (held.state == "applied")
+        assert [name for name in os.listdir(workspace) if name.startswith(".toolcrib")] == []
+    assert middle, "no kill came in the middle"
+    box.close()
+
+
+def test_killed_in_the_middle_of_an_apply(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    _kill_at(tmp_path, tmp_path / "work", 7)
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_many_times(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    _kill_at(tmp_path, tmp_path / "work", 100)
+    shm = Path("/dev/shm")
+    if shm.is_dir() and shm.stat().st_dev != tmp_path.stat().st_dev:
+        workspace = Path(tempfile.mkdtemp(dir=shm, prefix="toolcrib-test-"))
+        try:
+            _kill_at(tmp_path / "other", workspace, 200)
+        finally:
+            shutil.rmtree(workspace)
+
+
+def test_what_a_killed_command_left_is_dropped_and_a_running_one_stays(box: Commands) -> None:
+    running = box.layers.begin(box.sandbox.layer_roots())
+    dead = box.layers.begin(box.sandbox.layer_roots())
+    dead.unlock()
+    assert box.layers.recover() == []
+    assert running.folder.exists() and not dead.folder.exists()
+    running.remove()
+
+
+def test_a_layer_is_applied_once(box: Commands) -> None:
+    held, _ = box.run("echo x > a")
+    box.layers.apply(held.id)
+    with pytest.raises(LayerUnknown, match="are applied, not held"):
+        box.layers.apply(held.id)
+    with pytest.raises(LayerUnknown, match="cannot be discarded"):
+        box.layers.discard(held.id)
+    for name in ("ch-1-000000", "../x", "", "ch-" + "f" * 300):
+        with pytest.raises(ToolError):
+            box.layers.get(name)
+
+
+def test_old_changes_are_dropped(box: Commands) -> None:
+    held, _ = box.run("echo x > a")
+    box.layers.prune()
+    assert box.layers.get(held.id)
+    time.sleep(0.02)
+    box.layers.prune(0.01)
+    assert box.layers.all() == []
