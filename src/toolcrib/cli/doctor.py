@@ -61,6 +61,7 @@ def _findings(options: Options) -> Iterator[Finding]:
     if settings is not None:
         yield from _configuration(settings)
         yield from _sandbox(settings)
+        yield from _browser(settings)
         yield from _tools(options, settings)
     yield _openat2()
 
@@ -133,9 +134,32 @@ def _tools(options: Options, settings: Settings) -> Iterator[Finding]:
         with options.open(settings) as box:
             yield Finding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
             for name, why in box.missing:
+                if name.startswith("browser_") and name != "browser_open":  # all of them lack the same
+                    continue
                 yield Finding(f"tool {name}", False, why, needed=False)
     except (ToolcribError, OSError) as error:
         yield Finding("toolbox", False, str(error), "see above")
+
+
+def _browser(settings: Settings) -> Iterator[Finding]:
+    """Which Chromium the browser tools would start. Without one they are not there; `_tools` says why."""
+    import subprocess
+
+    from ..boundary.sandbox.spec import Finding
+    from ..builtin.browser.settings import find_browser, missing, needs_no_sandbox
+    from ..config.browser import browser_settings
+
+    wanted = browser_settings(settings)
+    path = find_browser(wanted.executable)
+    if path is None or missing(wanted) is not None:
+        return
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20, check=False)
+        version = done.stdout.strip()
+    except (OSError, subprocess.TimeoutExpired) as error:
+        version = f"`{path} --version` failed: {error}"
+    walls = "; its own sandbox is off, because we are root" if needs_no_sandbox() else ""
+    yield Finding("browser", bool(version), f"{path}, {version or 'which says no version'}{walls}", needed=False)
 
 
 def _openat2() -> Finding:

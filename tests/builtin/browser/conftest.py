@@ -164,7 +164,7 @@ class Room:
         closers: list[Callable[[], object]] = []
         tools = browser_tools(self.workspace, journal, self.guard, settings, closers=closers, **more)
         self.registry = ToolRegistry(tools)
-        self.engine: Any = closers[0].__self__  # type: ignore[attr-defined]
+        self.engine: Any = closers[0].__self__ if closers else None  # type: ignore[attr-defined]
         for close in closers:
             self.stack.callback(close)
 

@@ -14,7 +14,7 @@ from ...core.tool import Tool, tool
 from ...policy.addresses import UrlJudge
 from .answers import heading, told
 from .engine import Engine
-from .session import plain_ref
+from .snapshot import plain_ref
 
 if TYPE_CHECKING:
     from .session import Session

@@ -15,7 +15,7 @@ from ...core.context import ToolContext
 from ...core.errors import ToolError
 from .downloads import Downloads
 from .notes import Notes, quoted
-from .snapshot import Element, paged, renumbered, subtree
+from .snapshot import Element, paged, plain_ref, renumbered, subtree
 from .snapshot import Page as Lines
 from .visits import RULE_OWN, Visits
 
@@ -352,11 +352,6 @@ class Session:
             raise ToolError(f"{ref} ({role}) is no longer there; take a new browser_snapshot")
         self.current = found.tab.number
         return found, locator
-
-
-def plain_ref(ref: str) -> str:
-    """A ref as models write it: `e12`, `ref=e12`, `[ref=e12]`."""
-    return ref.strip().removeprefix("[").removeprefix("ref=").removesuffix("]")
 
 
 def same_page(first: str, second: str) -> bool:

@@ -48,9 +48,9 @@ def missing(settings: BrowserSettings) -> str | None:
     """Why the browser tools cannot be there; None if they can. Nothing is imported or started."""
     if not settings.enabled:
         return "disabled by tools.browser.enabled"
-    absent = [name for name in ("playwright", "httpx2") if find_spec(name) is None]
+    absent = [name for name in ("playwright", "h11") if find_spec(name) is None]
     if absent:
-        return f"needs {', '.join(absent)}: pip install 'toolcrib[browser,web]', and {INSTALL}"
+        return f"needs {', '.join(absent)}: pip install 'toolcrib[browser]', and {INSTALL}"
     if find_browser(settings.executable) is None:
         if settings.executable is not None:
             return f"tools.browser.executable_path: {settings.executable} is no program that can be run"

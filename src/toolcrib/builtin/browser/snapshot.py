@@ -82,6 +82,11 @@ def paged(lines: list[str], start: int, most_chars: int) -> Page:
     return Page("\n".join(lines[first - 1 : last]), first, last, len(lines))
 
 
+def plain_ref(ref: str) -> str:
+    """A ref as models write it: `e12`, `ref=e12`, `[ref=e12]`."""
+    return ref.strip().removeprefix("[").removeprefix("ref=").removesuffix("]")
+
+
 def _line(bare: str, framed: bool, name: Callable[[Element], str]) -> tuple[str, str]:
     """One line with our ref, and the role it begins with."""
     if not bare.startswith("- "):
