@@ -25,6 +25,7 @@ COMMANDS = {
     "undo": "Take back what a call changed in files.",
     "approvals": "Answer calls that wait for a yes.",
     "rules": "Allow, ask or deny calls by rules.",
+    "plugin": "List, check and begin plugins.",
     "lint": "Find what is wrong with tools' texts.",
     "trust": "Accept a project's configuration.",
     "config": "Show the settings and where they come from.",

@@ -38,10 +38,11 @@ def load_entry_points(
     registry: ToolRegistry, allowed: Collection[str] = (), blocked: Collection[str] = ()
 ) -> list[PythonPlugin]:
     """Import and register them. The lists hold names of entry points or of packages; an empty `allowed` allows all."""
-    return [_load(registry, point) for point in _permitted(allowed, blocked)]
+    return [_load(registry, point) for point in permitted(allowed, blocked)]
 
 
-def _permitted(allowed: Collection[str], blocked: Collection[str]) -> Iterator[EntryPoint]:
+def permitted(allowed: Collection[str], blocked: Collection[str]) -> Iterator[EntryPoint]:
+    """The entry points that may be loaded, by name. Nothing is imported."""
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):

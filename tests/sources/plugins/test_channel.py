@@ -126,7 +126,8 @@ for _ in range(3_000):
 
 RUBBISH = [
     "rubbish", "[]", "3", "{}", '{"id": 99, "result": 1}', '{"id": [1]}', '{"method": "other"}',
-    '{"method": "inbound"}', '{"method": "inbound", "params": {}}', '{"method": "inbound", "params": {"chat_id": [], "content": "x"}}',
+    '{"method": "inbound"}', '{"method": "inbound", "params": {}}',
+    '{"method": "inbound", "params": {"chat_id": [], "content": "x"}}',
     "[" * 100_000,
 ]  # fmt: skip
 

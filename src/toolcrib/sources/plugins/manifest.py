@@ -24,7 +24,7 @@ MOST_SECONDS = 3600.0
 
 Execution = Literal["command", "binary", "channel"]
 
-_PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
@@ -121,7 +121,7 @@ class _Reader:
 
     def manifest(self, raw: Any) -> Manifest:
         top = self._object(raw, "", _KEYS)
-        name = _matching(top, "name", _PLUGIN_NAME, "1 to 64 letters, digits and -, the first no -")
+        name = _matching(top, "name", PLUGIN_NAME, "1 to 64 letters, digits and -, the first no -")
         version = _text(top, "version", "version")
         description = _text(top, "description", "description")
         execution = self._execution(top)

@@ -92,8 +92,13 @@ class Plugins:
         new = [folder for folder in there if folder not in self._found]
         for folder in new:
             self._found[folder] = plugin = self._load(folder, there[folder])
-            if plugin.state == "error":
-                log.warning("plugin %s: %s", plugin.name, plugin.reason)
+            if plugin.state == "error":  # at the start `problems` says it
+                log.log(
+                    logging.INFO if self._timer is None else logging.WARNING,
+                    "plugin %s: %s",
+                    plugin.name,
+                    plugin.reason,
+                )
         return bool(gone or new)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:

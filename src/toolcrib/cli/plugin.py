@@ -1,0 +1,221 @@
+"""`toolcrib plugin`: which plugins there are, whether one is right, and the start of a new one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import show
+from .options import FAILED, HELP, OK, Options, Usage, command, group
+
+if TYPE_CHECKING:
+    from ..sources.plugins.manifest import Manifest
+    from ..sources.plugins.plugins import Plugins
+    from ..sources.plugins.starters import Kind
+    from ..toolbox import Toolbox
+
+OFF = "plugins are off, so none of these is used: plugins.enabled = true turns them on"
+
+
+def listed(options: Options) -> int:
+    """List the plugins, folders and Python packages: whether each is loaded and, if not, why."""
+    settings = options.settings(quiet=True)
+    with options.open(settings) as box:
+        rows = [*_folders(_plugins(box), settings.plugins.enabled), *_packages(box)]
+        folders = [str(folder) for folder in _settings(box).folders]
+    if options.json:
+        show.out_json({"enabled": settings.plugins.enabled, "folders": folders, "plugins": rows})
+        return OK
+    shown = [[row["name"], row["version"], row["kind"], row["state"], ", ".join(row["tools"])] for row in rows]
+    show.columns(shown, ("bold", "dim", "dim", None, None), widest=50)
+    for row in rows:
+        if row["reason"]:
+            show.warn(f"{row['name']}: {row['reason']}")
+        for note in row["notes"]:
+            show.say(f"{row['name']}: {note}", "dim")
+    if not rows:
+        show.say(f"No plugins in {', '.join(folders)}. `toolcrib plugin new NAME` begins one.")
+    elif not settings.plugins.enabled:
+        show.warn(OFF)
+    return OK
+
+
+def checked(
+    options: Options,
+    folders: Annotated[list[str] | None, typer.Argument(metavar="FOLDER", help="Plugin folders; default all.")] = None,
+) -> int:
+    """Check plugins as they are checked when they are loaded, and say what could be better.
+
+    Exit code 1 if one of them could not be loaded.
+    """
+    from ..core.errors import ToolcribError
+
+    code = OK
+    with options.open(options.settings(quiet=True)) as box:
+        paths = [Path(folder) for folder in folders or ()] or [each.folder for each in _plugins(box)]
+        results: list[dict[str, Any]] = []
+        for path in paths:
+            result: dict[str, Any] = {"folder": str(path), "ok": True, "problem": "", "notes": []}
+            try:
+                result["notes"] = _notes(box, path)
+            except (ToolcribError, OSError) as error:
+                result |= {"ok": False, "problem": str(error)}
+                code = FAILED
+            results.append(result)
+    if options.json:
+        show.out_json(results)
+        return code
+    if not results:
+        show.say("No plugins to check. `toolcrib plugin new NAME` begins one.")
+    for result in results:
+        if not result["ok"]:
+            show.error(result["problem"])
+            continue
+        show.out(f"{result['folder']}: ok")
+        for note in result["notes"]:
+            show.out(f"  {note}", "dim")
+    return code
+
+
+def begun(
+    options: Options,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and -.")],
+    kind: Annotated[str, typer.Option("--kind", "-k", help="command, binary, channel or python.")] = "command",
+    to: Annotated[str | None, typer.Option("--to", metavar="DIR", help="The new folder.")] = None,
+) -> int:
+    """Begin a plugin: a folder with files that work, to change as you like.
+
+    It is made where plugins are looked for or, for a Python package, in the current folder.
+    """
+    from ..sources.plugins.manifest import PLUGIN_NAME
+    from ..sources.plugins.starters import KINDS, starter
+
+    known: Kind | None = next((each for each in KINDS if each == kind), None)
+    if known is None:
+        raise Usage(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
+    if not PLUGIN_NAME.fullmatch(name):
+        raise Usage(f"{name!r} cannot name a plugin: 1 to 64 letters, digits and -, the first no -")
+    settings = options.settings(quiet=True)
+    folder = Path(to) if to else Path(name) if known == "python" else _first_folder(settings) / name
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise Usage(f"{folder} is there already") from None
+    for file in starter(known, name):
+        path = folder / file.path
+        path.write_text(file.text, encoding="utf-8")
+        if file.program:
+            path.chmod(0o755)
+        show.out(str(path))
+    if known == "python":
+        show.say(f"`pip install {folder}` where Toolcrib is installed, and `toolcrib plugin list`.")
+    else:
+        show.say(f"`toolcrib plugin check {folder}` says whether it is right.")
+    if not settings.plugins.enabled:
+        show.say(OFF)
+    return OK
+
+
+# --- what is there
+
+
+def _settings(box: Toolbox) -> Any:
+    from ..config.plugins import plugin_settings
+
+    return plugin_settings(box.settings)
+
+
+def _first_folder(settings: Any) -> Path:
+    from ..config.plugins import plugin_settings
+
+    return plugin_settings(settings).folders[0]
+
+
+def _plugins(box: Toolbox) -> Plugins:
+    """Those of the toolbox or, where plugins are off, what they would be."""
+    if box.settings.plugins.enabled:
+        return box.plugins
+    from ..core.registry import ToolRegistry
+    from ..sources.plugins.plugins import Plugins
+    from ..toolbox.sources import around_of
+
+    found = Plugins(_settings(box), ToolRegistry(list(box.registry)), around_of(box))
+    found.load()
+    return found
+
+
+def _folders(plugins: Plugins, enabled: bool) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for each in plugins:
+        notes = list(each.manifest.notes) if each.manifest is not None else []
+        if each.may_change:
+            notes.append("tools can write to its folder, so all of its tools count as shell")
+        manifest = each.manifest
+        rows.append(
+            {
+                "name": each.name,
+                "version": manifest.version if manifest else "",
+                "kind": manifest.execution if manifest else "",
+                "state": "off" if each.state == "loaded" and not enabled else each.state,
+                "tools": list(each.tools),
+                "folder": str(each.folder),
+                "reason": each.reason,
+                "notes": notes,
+            }
+        )
+    return rows
+
+
+def _packages(box: Toolbox) -> list[dict[str, Any]]:
+    from ..sources.entrypoints import permitted
+
+    given = box.settings.plugins
+    problems = dict(box.missing)
+    rows: list[dict[str, Any]] = []
+    for point in permitted(given.allowed_plugins, given.blocked_plugins):
+        tools = [tool.name for tool in box.registry if tool.source == f"entry-point:{point.name}"]
+        dist = point.dist
+        rows.append(
+            {
+                "name": point.name, "version": dist.version if dist is not None else "", "kind": "python",
+                "state": "loaded" if tools else "error" if given.enabled else "off", "tools": tools,
+                "folder": dist.name if dist is not None else "", "reason": problems.get(f"plugin {point.name}", ""),
+                "notes": [],
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _notes(box: Toolbox, folder: Path) -> list[str]:
+    """What could be better about a plugin that is right. Raises ToolcribError for one that is not."""
+    from ..sources.plugins.loading import parts_of
+    from ..sources.plugins.manifest import ManifestError, manifest_file, read_manifest
+    from ..toolbox.sources import around_of
+
+    path = manifest_file(Path(os.path.realpath(folder)))
+    if path is None:
+        raise ManifestError(f"{folder}: there is no plugin.json in it")
+    manifest = read_manifest(path)
+    parts = parts_of(manifest, around_of(box))
+    notes = [f"{manifest.name} {manifest.version}, {manifest.execution}", *manifest.notes]
+    for tool in parts.tools:
+        taken = box.registry.find(tool.name)
+        if taken is not None and taken.source != tool.source:
+            raise ManifestError(f"{path}: a tool named {tool.name!r} is there already ({taken.source})")
+        notes.append(f"{tool.name}({', '.join(tool.schema.get('properties', {}))}), {tool.category}")
+    return [*notes, *_pin(manifest, parts.program)]
+
+
+def _pin(manifest: Manifest, program: Any) -> list[str]:
+    if manifest.binary is None or manifest.binary.sha256 is not None:
+        return []
+    return [f'not pinned: "sha256": "{program.check()}" in binary refuses any other program']
+
+
+app = group(listed, "Which plugins there are. Alone: list them.")
+app.command("list", context_settings=HELP)(command(listed, without=("yes", "mode")))
+app.command("check", context_settings=HELP)(command(checked, without=("yes", "mode")))
+app.command("new", context_settings=HELP)(command(begun, without=("yes", "mode", "json")))

@@ -1,0 +1,124 @@
+"""Packages that bring tools by entry points: real distributions on sys.path."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from toolcrib import tool
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.sources.entrypoints import load_entry_points
+
+from .conftest import Room
+
+Install = Callable[[str, str, dict[str, str]], None]
+
+TOOLS = '''
+from toolcrib import tool
+
+@tool(category="memory")
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+@tool
+def greet(name: str) -> str:
+    """Greet."""
+    return f"hello {name}"
+
+def make():
+    return [greet]
+
+def takes(x):
+    return []
+
+nothing = []
+number = 3
+'''
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    site = tmp_path / "site"
+    monkeypatch.syspath_prepend(str(site))
+    modules: list[str] = []
+
+    def put(package: str, code: str, points: dict[str, str]) -> None:
+        module = package.replace("-", "_")
+        modules.append(module)
+        site.mkdir(exist_ok=True)
+        (site / f"{module}.py").write_text(code)
+        info = site / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = "".join(f"{name} = {module}:{attribute}\n" for name, attribute in points.items())
+        (info / "entry_points.txt").write_text(f"[toolcrib.tools]\n{lines}")
+
+    yield put
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+def test_a_tool_a_list_and_a_function(install: Install) -> None:
+    install("tc-one", TOOLS, {"add": "add", "more": "make"})
+    registry = ToolRegistry()
+    found = load_entry_points(registry)
+    assert [(each.name, each.package, each.tools, each.problem) for each in found] == [
+        ("add", "tc-one", ("add",), ""),
+        ("more", "tc-one", ("greet",), ""),
+    ]
+    assert registry.require("add").source == "entry-point:add"
+
+
+def test_one_that_fails_is_named_and_the_others_load(install: Install) -> None:
+    install("tc-two", TOOLS, {"a": "add", "b": "nothing", "c": "number", "d": "takes", "e": "absent"})
+    install("tc-three", "import sys; sys.exit(3)", {"f": "x"})
+    install("tc-four", "raise RuntimeError('broken\\nhere')", {"g": "x"})
+    registry = ToolRegistry()
+    why = {each.name: each.problem for each in load_entry_points(registry)}
+    assert registry.names == ["add"]
+    assert why["a"] == ""
+    assert "no tools" in why["b"]
+    assert "'3', which is no Tool" in why["c"]
+    assert "@tool" in why["d"]
+    assert "AttributeError" in why["e"]
+    assert "tc_three:x of tc-three: SystemExit: 3" in why["f"]
+    assert "RuntimeError: broken here" in why["g"]
+
+
+def test_no_name_is_taken(install: Install) -> None:
+    install("tc-five", TOOLS, {"x": "add"})
+    registry = ToolRegistry()
+
+    @tool(name="add")
+    def other() -> str:
+        """Other."""
+        return ""
+
+    registry.register(other)
+    assert "registered already (own)" in load_entry_points(registry)[0].problem
+    assert registry.require("add") is other
+
+
+def test_allow_and_block_lists_name_entry_points_or_packages(install: Install) -> None:
+    install("tc-six", TOOLS, {"a": "add", "g": "greet"})
+    install("tc-seven", "raise RuntimeError", {"h": "x"})
+
+    def names(**lists: list[str]) -> list[str]:
+        return [each.name for each in load_entry_points(ToolRegistry(), **lists)]
+
+    assert names() == ["a", "g", "h"]
+    assert names(blocked=["tc-seven"]) == ["a", "g"]
+    assert names(allowed=["tc-six"], blocked=["g"]) == ["a"]
+    assert names(allowed=["g"]) == ["g"]
+
+
+async def test_a_toolbox_has_them_where_plugins_are_enabled(install: Install, room: Room) -> None:
+    install("tc-eight", TOOLS, {"add": "add", "bad": "number"})
+    box = await room.open()
+    assert "add" not in box.registry
+    assert "tc_eight" not in sys.modules
+    box = await room.open(plugins={"enabled": True})
+    assert await room.ok("add", a=1, b="2") == "3"
+    assert any(name == "plugin bad" for name, _ in box.missing)
