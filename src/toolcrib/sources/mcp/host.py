@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .cache import ListCache
 
 if TYPE_CHECKING:
     from ...boundary.network.guard import Guard
     from ...boundary.sandbox.spec import Sandbox
+    from .config import ServerConfig
 
 Sampler = Callable[[Any], Awaitable[Any]]
 """`await sampler(params)` lets a model of ours write what a server asks for (`CreateMessageRequestParams`), and gives
 the `CreateMessageResult`."""
+
+
+class LoginDoor(Protocol):
+    """Sends a person to a login page, and waits for them to come back with what the page gave them."""
+
+    @property
+    def redirect_uri(self) -> str:
+        """The address that the login page sends them back to."""
+        ...
+
+    async def open(self, url: str) -> None:
+        """Show the login page."""
+        ...
+
+    async def answer(self) -> Mapping[str, str]:
+        """The query of the address they came back to: `code`, `state`, `iss`, or `error`."""
+        ...
 
 
 def _no_walls(profile: str) -> Sandbox:
@@ -26,7 +44,7 @@ def _no_walls(profile: str) -> Sandbox:
 class Host:
     """`environ` is where the few harmless variables of local servers come from; `resolve(text, asker)` puts granted
     secrets in; `walls(profile)` gives the sandbox for a server that is to stand in one; `learn(name, value)` tells the
-    redactor a secret. `interactive` says whether a login may open a browser."""
+    redactor a secret. `login(config)` gives a door to a person's browser, where there is one."""
 
     workspace: Path
     cache: ListCache
@@ -37,4 +55,4 @@ class Host:
     guard: Callable[[], Guard] | None = None
     learn: Callable[[str, str], None] = lambda name, value: None
     sampler: Sampler | None = None
-    interactive: bool = field(default=False)
+    login: Callable[[ServerConfig], LoginDoor] | None = None

@@ -238,6 +238,8 @@ class Server:
         if fault is not None and fault is not error:
             said = str(fault)
         account = transport.account() if transport is not None else ""
+        if account.startswith("HTTP 401"):
+            said, account = account, f"it wants a login: run `toolcrib mcp login {self.name}`"
         return safe(f"{said} ({account})" if account and said not in account else said)[:2_000]
 
     def asked(self) -> InFlight | None:
