@@ -36,12 +36,17 @@ def headline(found: ChangeList) -> str:
 
 
 def paths(found: ChangeList, most: int = MOST_PATHS) -> list[str]:
-    """A line for each path, refused ones and conflicts first; in long lists what goes with its folder is counted."""
+    """A line for each path, in long lists what matters most first, and what goes with its folder is counted."""
     changes = found.changes
     if len(changes) > most:
         changes = [change for change in changes if not change.below or change.refused]
-    ordered = sorted(changes, key=lambda change: not (change.refused or change.conflict))
     below = _below(found) if len(changes) < len(found.changes) else {}
+
+    def rank(change: Change) -> tuple[bool, bool, int]:
+        counted = below.get((change.root, change.path), 0)
+        return (not (change.refused or change.conflict), change.action == "created", -counted)
+
+    ordered = sorted(changes, key=rank) if below or len(changes) > most else changes
     lines = [_line(found, change, below.get((change.root, change.path), 0)) for change in ordered[:most]]
     if len(ordered) > most:
         lines.append(f"… and {len(ordered) - most:,} more")

@@ -24,6 +24,7 @@ COMMANDS = {
     "log": "Show what was called, and why it ran.",
     "undo": "Take back what a call changed in files.",
     "approvals": "Answer calls that wait for a yes.",
+    "changes": "See and apply what commands would change.",
     "rules": "Allow, ask or deny calls by rules.",
     "plugin": "List, check and begin plugins.",
     "lint": "Find what is wrong with tools' texts.",

@@ -1,4 +1,4 @@
-"""`toolcrib undo`: take back what the file tools changed."""
+"""`toolcrib undo`: take back what the file tools changed, and commands that ran over a layer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def undo(
     """Take back all changes of a call: content, mode, and what was not there before. An undo can be undone."""
     from ..record.journal import UndoConflict
 
-    with _journal(options) as journal:
+    with open_journal(options) as journal:
+        for line in journal.layers.recover():
+            show.warn(line)
         if listed:
             return _list(journal, call_id, limit, options.json)
         try:
@@ -50,7 +52,8 @@ def undo(
 
 
 @contextmanager
-def _journal(options: Options) -> Generator[Journal]:
+def open_journal(options: Options) -> Generator[Journal]:
+    """The journal of the workspace that the options name."""
     from ..boundary.workspace import Workspace
     from ..record.journal import Journal
     from ..record.state import StateFolder

@@ -75,8 +75,11 @@ class Held:
         return tuple(LayerRoot(Path(path), self.folder / str(n)) for n, path in enumerate(self.roots))
 
     def changes(self) -> ChangeList:
-        """What it holds."""
-        return from_data(json.loads((self.folder / "plan.json").read_text()))
+        """What it holds. Raises LayerUnknown where the list is damaged, or another version's."""
+        try:
+            return from_data(json.loads((self.folder / "plan.json").read_text()))
+        except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
+            raise LayerUnknown(f"the list of changes {self.id} cannot be read: {error}") from None
 
 
 class Layers:

@@ -1,0 +1,110 @@
+"""`toolcrib changes`: what commands would change, while it waits for a yes; apply it or drop it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..policy.plain import one_line, plain
+from . import show
+from .options import FAILED, HELP, OK, Options, command, group
+
+if TYPE_CHECKING:
+    from ..boundary.layers.changes import Change
+    from ..record.journal import Journal
+    from ..record.layers import Held
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The changes, like ch-19a5c0e7b21-3fa9c1.")]
+
+
+def listed(
+    options: Options,
+    everything: Annotated[bool, typer.Option("--all", help="Those that were applied or undone, too.")] = False,
+) -> int:
+    """List the changes that wait to be applied."""
+    with _journal(options) as journal:
+        found = journal.layers.all() if everything else journal.layers.all("held")
+    if options.json:
+        show.out_json([_data(held) for held in found])
+        return OK
+    rows = [[held.id, show.clock(held.at), held.state, one_line(held.command)[:200]] for held in found]
+    show.columns(rows, ("bold", "dim", None, None))
+    if not found:
+        show.say("No changes wait here.")
+    return OK
+
+
+def shown(options: Options, changes: Id) -> int:
+    """Show what a command would change, or has changed."""
+    from ..builtin.change_list import headline, paths
+
+    with _journal(options) as journal:
+        held = journal.layers.get(changes)
+        found = held.changes()
+    if options.json:
+        show.out_json({**_data(held), "changes": [
+            {"path": found.shown_path(c), "action": c.action, "kind": _kind(c), "refused": c.refused, "conflict": c.conflict, "notes": list(c.notes)} for c in found.changes
+        ]})  # fmt: skip
+        return OK
+    show.say(f"{held.id}  {held.state}  call {one_line(held.call_id)}")
+    show.say(plain(held.command), "bold")
+    show.say(headline(found))
+    told = held.told if held.state == "held" else ""
+    show.out(plain(told or "\n".join(paths(found, len(found.changes)))))
+    return OK
+
+
+def apply(options: Options, changes: Id) -> int:
+    """Apply changes that wait: all of them, or none if something changed meanwhile."""
+    from ..boundary.layers.apply import ApplyConflict
+
+    with _journal(options) as journal:
+        held = journal.layers.get(changes)
+        try:
+            journal.apply_layer(held, call_id=held.call_id, session_id=held.session_id)
+        except ApplyConflict as error:
+            for line in error.conflicts:
+                show.error(line)
+            show.error("nothing was applied; the workspace changed since the command ran")
+            return FAILED
+    show.say(f"Applied {changes}. `toolcrib undo {held.call_id}` takes it back.")
+    return OK
+
+
+def discard(options: Options, changes: Id) -> int:
+    """Drop changes that wait."""
+    with _journal(options) as journal:
+        journal.layers.discard(changes)
+    show.say(f"Discarded {changes}; the workspace is as it was.")
+    return OK
+
+
+def _kind(change: Change) -> str | None:
+    entry = change.after or change.before
+    return None if entry is None else entry.kind
+
+
+def _data(held: Held) -> dict[str, object]:
+    return {
+        "id": held.id, "state": held.state, "time": held.at, "call_id": held.call_id, "session_id": held.session_id,
+        "command": held.command, "approval_id": held.approval_id, "roots": list(held.roots),
+    }  # fmt: skip
+
+
+@contextmanager
+def _journal(options: Options) -> Generator[Journal]:
+    from .undo import open_journal
+
+    with open_journal(options) as journal:
+        for line in journal.layers.recover():
+            show.warn(line)
+        yield journal
+
+
+app = group(listed, "See what commands would change, and apply or drop it.")
+app.command("show", context_settings=HELP)(command(shown))
+app.command("apply", context_settings=HELP)(command(apply, without=("json",)))
+app.command("discard", context_settings=HELP)(command(discard, without=("json",)))

@@ -1,0 +1,293 @@
+"""Commands as transactions, through the whole toolbox: what a person is shown, and what becomes of their answer."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp_types import ElicitResult
+
+from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
+from toolcrib.core.context import ToolContext
+from toolcrib.core.errors import SandboxUnavailable
+from toolcrib.core.output import ToolOutput
+from toolcrib.policy.approval import ApprovalRequest
+from toolcrib.serve.approval import APPROVE, DENY
+from toolcrib.toolbox import Toolbox
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, folder in (("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config")):
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    monkeypatch.setenv("NO_COLOR", "1")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    try:
+        sandbox = select_sandbox(SandboxSettings(), folder)
+        assert isinstance(sandbox, Bubblewrap)
+        sandbox.layer_roots()
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    (folder / "a").write_text("before\n")
+    return folder
+
+
+@asynccontextmanager
+async def toolbox(work: Path, effects: str, **more: Any) -> AsyncIterator[Toolbox]:
+    config = work.parent / "given.toml"
+    config.write_text(f'[sandbox]\neffects = "{effects}"\n{more.pop("config", "")}')
+    async with Toolbox.open(workspace=work, config=config, **more) as box:
+        yield box
+
+
+CTX = ToolContext(session_id="s")
+
+
+async def run(box: Toolbox, command: str, **more: Any) -> ToolOutput:
+    return await box.call("exec", {"command": command, **more}, CTX)
+
+
+async def test_review_shows_and_asks_once(work: Path) -> None:
+    asked: list[ApprovalRequest] = []
+
+    async def door(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        assert (work / "a").read_text() == "before\n"
+        return True
+
+    async with toolbox(work, "review", approve=door) as box:
+        out = await run(box, "echo after > a; rm -f nothing; mkdir d; echo x > d/x; echo said")
+        assert not out.is_error and "said" in out.for_llm and "modified a" in out.for_llm
+        assert len(asked) == 1 and asked[0].tool == "apply_changes"
+        for text in ("modified a", "-before", "+after", "created d/x", "echo after > a"):
+            assert text in asked[0].preview
+        assert (work / "a").read_text() == "after\n"
+        box.journal.undo()
+        assert (work / "a").read_text() == "before\n" and not (work / "d").exists()
+
+
+async def test_a_no_discards(work: Path) -> None:
+    async def door(request: ApprovalRequest) -> bool:
+        return False
+
+    async with toolbox(work, "review", approve=door) as box:
+        out = await run(box, "echo after > a")
+        assert out.error_kind == "denied" and "discarded" in out.for_llm
+        assert box.journal.layers.all() == [] and (work / "a").read_text() == "before\n"
+
+
+async def test_commands_that_change_nothing_ask_nothing(work: Path) -> None:
+    async with toolbox(work, "review") as box:
+        out = await run(box, "cat a; echo x > /tmp/x")
+        assert not out.is_error and "changed no files" in out.for_llm
+        assert box.journal.layers.all() == []
+
+
+async def test_nobody_there_leaves_a_request_and_the_command_is_not_run_again(work: Path) -> None:
+    async with toolbox(work, "review") as box:
+        out = await run(box, "date +%N > a")
+        assert out.error_kind == "pending" and out.pause_for_input
+        [held] = box.journal.layers.all("held")
+        again = await run(box, "date +%N > a")
+        assert again.error_kind == "pending" and [h.id for h in box.journal.layers.all()] == [held.id]
+        assert (work / "a").read_text() == "before\n"
+        box.approvals.resolve(out.meta["approval_id"], True, approver="me")
+        done = await box.call("apply_changes", {"changes": held.id}, CTX)
+        assert not done.is_error, done
+        assert (work / "a").read_text().strip().isdigit()
+
+
+async def test_a_yes_elsewhere_counts_for_the_repeated_command(work: Path) -> None:
+    async with toolbox(work, "review") as box:
+        out = await run(box, "date +%N > a")
+        box.approvals.resolve(out.meta["approval_id"], True, approver="me")
+        done = await run(box, "date +%N > a")
+        assert not done.is_error and "ran before" in done.for_llm
+        assert (work / "a").read_text() != "before\n"
+        out = await run(box, "date +%N > a")  # and now it runs anew
+        assert out.error_kind == "pending"
+        box.approvals.resolve(out.meta["approval_id"], False, approver="me")
+        before = box.journal.layers.all("held")[0].id
+        out = await run(box, "date +%N > a")
+        assert out.error_kind == "pending" and box.journal.layers.all("held")[0].id != before
+
+
+async def test_discard_and_foreign_sessions(work: Path) -> None:
+    async with toolbox(work, "review") as box:
+        await run(box, "echo after > a")
+        [held] = box.journal.layers.all("held")
+        other = await box.call("apply_changes", {"changes": held.id}, ToolContext(session_id="other"))
+        assert other.error_kind == "denied" and "another session" in other.for_llm
+        other = await box.call("discard_changes", {"changes": held.id}, ToolContext(session_id="other"))
+        assert other.is_error
+        out = await box.call("discard_changes", {"changes": held.id}, CTX)
+        assert not out.is_error and box.journal.layers.all() == []
+        out = await box.call("apply_changes", {"changes": held.id}, CTX)
+        assert out.is_error and "no changes" in out.for_llm
+
+
+async def test_the_model_cannot_weaken_it(work: Path) -> None:
+    async with toolbox(work, "review", mode="autonomous") as box:
+        for arguments in ({"effects": "direct"}, {"review": False}):
+            out = await run(box, "echo after > a", **arguments)
+            assert out.error_kind == "invalid"
+        out = await run(box, "echo after > a")
+        assert out.error_kind == "pending" and (work / "a").read_text() == "before\n"
+
+
+async def test_an_untrusted_project_may_only_tighten_it(work: Path) -> None:
+    (work / "toolcrib.toml").write_text('[sandbox]\neffects = "direct"\n')
+    user = work.parent / "config/toolcrib"
+    user.mkdir(parents=True)
+    (user / "config.toml").write_text('[sandbox]\neffects = "review"\n')
+    async with Toolbox.open(workspace=work) as box:
+        assert box.effects.mode == "review"
+
+
+async def test_journal_applies_and_undo_covers_it(work: Path) -> None:
+    async with toolbox(work, "journal") as box:
+        out = await run(box, "echo after > a; echo x > b")
+        assert not out.is_error and "toolcrib undo" in out.for_llm and "undo does not cover" not in out.for_llm
+        assert (work / "a").read_text() == "after\n"
+        await box.call("write_file", {"path": "b", "content": "edited"}, CTX)
+        box.journal.undo()
+        assert (work / "b").read_text() == "x\n"
+        box.journal.undo()
+        assert (work / "a").read_text() == "before\n" and not (work / "b").exists()
+
+
+async def test_journal_leaves_a_conflict_alone(work: Path) -> None:
+    async with toolbox(work, "journal") as box:
+        started = await run(box, "sleep 1.5; echo ours > a", background=True)
+        await box.call("write_file", {"path": "a", "content": "theirs"}, CTX)
+        session = started.meta["session_id"]
+        text = ""
+        for _ in range(20):
+            out = await box.call("exec_session", {"action": "read", "session_id": session, "wait": 10}, CTX)
+            text += out.for_llm
+            if not out.meta.get("running"):
+                break
+        assert "nothing that it changed was applied" in text
+        assert (work / "a").read_text() == "theirs"
+        [held] = box.journal.layers.all("held")
+        assert not (await box.call("discard_changes", {"changes": held.id}, CTX)).is_error
+
+
+async def test_a_background_command_keeps_its_layer_until_it_ends(work: Path) -> None:
+    async def door(request: ApprovalRequest) -> bool:
+        return True
+
+    async with toolbox(work, "review", approve=door) as box:
+        started = await run(box, "echo after > a; cat; echo more >> a", background=True)
+        assert "kept apart" in started.for_llm
+        assert (work / "a").read_text() == "before\n"
+        session = started.meta["session_id"]
+        write = {"action": "write", "session_id": session, "input": "x\n", "end_input": True, "wait": 5}
+        text = (await box.call("exec_session", write, CTX)).for_llm
+        for _ in range(20):
+            if "Exit code" in text:
+                break
+            out = await box.call("exec_session", {"action": "read", "session_id": session, "wait": 5}, CTX)
+            text += out.for_llm
+        assert "approved and applied" in text
+        assert (work / "a").read_text() == "after\nmore\n"
+
+
+async def test_secrets_are_not_shown(work: Path) -> None:
+    asked: list[str] = []
+
+    async def door(request: ApprovalRequest) -> bool:
+        asked.append(request.preview)
+        return False
+
+    token = "ghp_" + "a1B2" * 9
+    async with toolbox(work, "review", approve=door) as box:
+        out = await run(box, f"echo T={token} > .env; echo {token} > a; echo {token[:8]}; seq 3000 > long")
+        assert token not in asked[0] and token not in out.for_llm
+        assert "not shown, environment files" in asked[0]
+        held = [path.read_text() for path in box.state.path.rglob("state.json")]
+        assert not any(token in text for text in held)
+
+
+async def test_very_many_changes_are_bounded(work: Path) -> None:
+    async with toolbox(work, "review") as box:
+        out = await run(box, "mkdir m; for i in $(seq 3000); do echo $i > m/$i; echo $i > ./f$i; done; echo x > a")
+        assert len(out.for_llm) < 15_000
+        assert "created m/ and 3,000 below it" in out.for_llm and "more" in out.for_llm
+        spilled = next(box.state.spill.rglob("changes.txt")).read_text()
+        assert "m/2999" in spilled and "f2999" in spilled
+
+
+async def test_what_is_refused_is_said(work: Path) -> None:
+    async with toolbox(work, "journal") as box:
+        out = await run(box, 'python3 -c \'import os; os.mkdir(".vscode"); open(".vscode/t", "w")\'; echo y > b')
+        assert "never applied" in out.for_llm and ".vscode/ NOT APPLIED" in out.for_llm
+        assert (work / "b").exists() and not (work / ".vscode").exists()
+
+
+async def test_without_layers_there_is_a_word_and_direct(work: Path) -> None:
+    async with toolbox(work, "journal", config='backend = "none"\n', yes=True) as box:
+        out = await run(box, "echo after > a")
+        assert "wrote directly" in out.for_llm and 'only backend "bubblewrap"' in out.for_llm
+        assert "undo does not cover" in out.for_llm and (work / "a").read_text() == "after\n"
+
+
+async def test_a_mount_in_the_workspace_is_not_hidden(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolcrib.boundary.sandbox import overlay
+
+    monkeypatch.setattr(overlay, "_mount_points", lambda: ["/", str(work / "mounted")])
+    async with toolbox(work, "journal", yes=True) as box:
+        out = await run(box, "echo after > a")
+        assert "a file system of its own" in out.for_llm
+
+
+def test_at_the_terminal(work: Path) -> None:
+    child = pexpect.spawn(
+        sys.executable, ["-m", "toolcrib", "call", "exec", "command=echo after > a; rm -f x", "--effects", "review"],
+        cwd=str(work), encoding="utf-8", timeout=60, env={**os.environ, "NO_COLOR": "1"},
+    )  # fmt: skip
+    child.expect("Run it|\\? $")
+    shown = child.before or ""
+    assert "modified a" in shown and "+after" in shown
+    child.sendline("y")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert "approved and applied" in (child.before or "") and child.exitstatus == 0
+    assert (work / "a").read_text() == "after\n"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("said", [APPROVE, DENY])
+async def test_over_mcp(work: Path, mode: str, said: str) -> None:
+    shown: list[str] = []
+
+    async def answer(context: Any, params: Any) -> ElicitResult:
+        shown.append(params.message)
+        assert (work / "a").read_text() == "before\n"
+        return ElicitResult(action="accept", content={"decision": said})
+
+    (work.parent / "given.toml").write_text('[sandbox]\neffects = "review"\n')
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "toolcrib", "serve", "--workspace", str(work), "--config", str(work.parent / "given.toml")],
+        env={name: value for name, value in os.environ.items() if name.startswith(("XDG_", "PATH", "HOME"))},
+    )
+    async with Client(stdio_client(server), mode=mode, elicitation_callback=answer) as client:  # type: ignore[arg-type]
+        result = await client.call_tool("exec", {"command": "echo after > a"})
+        text = "".join(getattr(block, "text", "") for block in result.content)
+    assert len(shown) == 1 and "modified a" in shown[0] and "+after" in shown[0]
+    assert result.is_error == (said == DENY), text
+    assert (work / "a").read_text() == ("after\n" if said == APPROVE else "before\n")
