@@ -30,7 +30,15 @@ if TYPE_CHECKING:
         ToolNotFoundError,
         Violation,
     )
-    from .core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
+    from .core.events import (
+        ApprovalRequested,
+        ApprovalResolved,
+        CallFinished,
+        CallProgress,
+        CallStarted,
+        EventStream,
+        Notice,
+    )
     from .core.labels import Labels
     from .core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
     from .core.pipeline import Hook, Middleware, ToolCall
@@ -39,7 +47,9 @@ if TYPE_CHECKING:
     from .core.tool import BaseTool, FunctionTool, Tool, ToolCategory, tool
     from .core.verdict import Judgement
     from .policy.approval import ApprovalRequest, Decision
-    from .policy.policy import Policy
+    from .policy.hooks import HookRule, safety_hook
+    from .policy.policy import Check, Policy
+    from .policy.session import Session
     from .toolbox import Toolbox
 
 _HOMES = {
@@ -52,7 +62,7 @@ _HOMES = {
         "ToolNotFoundError", "ToolcribError", "Violation",
     ),
     "core.events": (
-        "ApprovalRequested", "ApprovalResolved", "CallFinished", "CallProgress", "CallStarted", "EventStream",
+        "ApprovalRequested", "ApprovalResolved", "CallFinished", "CallProgress", "CallStarted", "EventStream", "Notice",
     ),
     "core.labels": ("Labels",),
     "core.output": ("AudioBlock", "ContentBlock", "ImageBlock", "ResourceBlock", "TextBlock", "ToolOutput"),
@@ -61,19 +71,22 @@ _HOMES = {
     "core.tool": ("BaseTool", "FunctionTool", "Tool", "ToolCategory", "tool"),
     "core.verdict": ("Judgement",),
     "policy.approval": ("ApprovalRequest", "Decision"),
-    "policy.policy": ("Policy",),
+    "policy.hooks": ("HookRule", "safety_hook"),
+    "policy.policy": ("Check", "Policy"),
+    "policy.session": ("Session",),
     "toolbox": ("Toolbox",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [  # every name is in _HOMES; a test holds the two together
     "AddressRefused", "ApprovalExpired", "ApprovalRequest", "ApprovalRequested", "ApprovalResolved", "AudioBlock",
-    "BaseTool", "CallFinished", "CallProgress", "CallStarted", "ConfigError", "ContentBlock", "Decision",
-    "EventStream", "FunctionTool", "Hook", "ImageBlock", "InvalidArguments", "Judgement", "Labels", "Middleware",
-    "OutsideWorkspace", "Policy", "ResourceBlock", "SandboxUnavailable", "TextBlock", "Tool", "ToolCall",
-    "ToolCallRequest", "ToolCategory", "ToolConflictError", "ToolContext", "ToolDefinitionError", "ToolError",
-    "ToolExecutionDenied", "ToolNotFoundError", "ToolOutput", "ToolRegistry", "Toolbox", "ToolcribError",
-    "Violation", "current_context", "default_registry", "default_tools", "to_call", "tool", "tool_registry",
+    "BaseTool", "CallFinished", "CallProgress", "CallStarted", "Check", "ConfigError", "ContentBlock", "Decision",
+    "EventStream", "FunctionTool", "Hook", "HookRule", "ImageBlock", "InvalidArguments", "Judgement", "Labels",
+    "Middleware", "Notice", "OutsideWorkspace", "Policy", "ResourceBlock", "SandboxUnavailable", "Session",
+    "TextBlock", "Tool", "ToolCall", "ToolCallRequest", "ToolCategory", "ToolConflictError", "ToolContext",
+    "ToolDefinitionError", "ToolError", "ToolExecutionDenied", "ToolNotFoundError", "ToolOutput", "ToolRegistry",
+    "Toolbox", "ToolcribError", "Violation", "current_context", "default_registry", "default_tools", "safety_hook",
+    "to_call", "tool", "tool_registry",
 ]  # fmt: skip
 
 

@@ -252,3 +252,21 @@ def test_settings_for_the_sandbox(place: Place) -> None:
     made = sandbox_settings(place.load(), Path("/state"))
     assert (made.backend, made.env, made.hidden, made.limits.open_files) == ("none", ("A",), (Path("/state"),), 9)
     assert sandbox_settings(load_settings(place.workspace, environ={"HOME": "/nowhere"})).backend is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ('[redact]\npatterns = ["ok", "("]\n', 2, r"redact\.patterns\.1: '\(' is no regular expression"),
+        ('[tools.exec]\n\ndeny_patterns = ["(a+)+$"]\n', 3, r"tools\.exec\.deny_patterns\.0: .*exponential"),
+        ('[tools.exec]\nallowPatterns = ["[z-a]"]\n', 2, r"tools\.exec\.allowPatterns\.0: .*no regular expression"),
+        ('[web]\nallow_private = ["10.0.0.0/8", "10.0.0.0/99"]\n', 2, r"web\.allow_private\.1: "),
+        ("[web]\nports = [0]\n", 2, r"web\.ports\.0: .*greater"),
+        ("[web]\nports = [3000, 70000]\n", 2, r"web\.ports\.1: .*65535"),
+        ('[[hooks]]\naction = "ask"\n[[hooks]]\naction = "block"\npattern = "(a|a)*b"\n', 3, "exponential"),
+    ],
+)
+def test_what_would_fail_at_its_first_use_fails_at_once(place: Place, text: str, line: int, words: str) -> None:
+    place.user(text)
+    with pytest.raises(ConfigError, match=rf"config\.toml:{line}: .*{words}"):
+        place.load()

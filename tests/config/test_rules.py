@@ -301,3 +301,12 @@ def test_processes_that_remember_at_once_lose_nothing(place):
         worker.join(30)
         assert worker.exitcode == 0
     assert len(place.load().all_rules) == 40
+
+
+def test_a_wrong_table_names_its_line(place):
+    place.user('[[rules.table]]\nverdict = "deny"\ntool = "a"\n\n[[rules.table]]\nverdict = "deny"\ntool = "b b"\n')
+    with pytest.raises(ConfigError, match=r"config\.toml:5: rule"):
+        place.load()
+    place.user('[[rules]]\nverdict = "deny"\ntool = "a"\n[[rules]]\nverdict = "no"\ntool = "b"\n')
+    with pytest.raises(ConfigError, match=r"config\.toml:4: rules\.1"):
+        place.load()

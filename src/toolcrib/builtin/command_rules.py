@@ -11,11 +11,12 @@ from typing import Literal
 from ..boundary.sandbox import Sandbox
 from ..core.errors import ConfigError, SandboxUnavailable
 from ..core.verdict import Judgement
+from ..policy.regexes import compile_pattern
 
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
 
-# Python's `re` knows no time limit. The patterns are the user's own; a command that a hostile model writes to make one
-# of them slow has at least no more room than this.
+# Python's `re` knows no time limit. Patterns that can take exponential time are refused; of those that take a power of
+# the length, this bounds the length.
 LONGEST_MATCHED = 4_000
 
 
@@ -42,9 +43,9 @@ def patterns(setting: str, texts: Iterable[str]) -> tuple[re.Pattern[str], ...]:
     found: list[re.Pattern[str]] = []
     for text in texts:
         try:
-            found.append(re.compile(text))
-        except re.error as error:
-            raise ConfigError(f"{setting}: {text!r} is no regular expression: {error}") from None
+            found.append(compile_pattern(text))
+        except ValueError as error:
+            raise ConfigError(f"{setting}: {error}") from None
     return tuple(found)
 
 

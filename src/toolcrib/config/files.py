@@ -115,11 +115,12 @@ def _toml_line(text: str, keys: tuple[str, ...]) -> int | None:
     """The line whose table and key together spell the longest part of `keys`. Good enough to find it by eye."""
     best, best_length = None, 0
     table: tuple[str, ...] = ()
+    latest: dict[tuple[str, ...], int] = {}  # of each `[[array]]` the table that was begun last
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > 10_000:
             continue
         if header := _HEADER.match(line):
-            table = here = _split(header[1])
+            table = here = _numbered(_split(header[1]), line.lstrip().startswith("[["), latest)
         elif pair := _PAIR.match(line):
             here = (*table, *_split(pair[1]))
         else:
@@ -127,6 +128,18 @@ def _toml_line(text: str, keys: tuple[str, ...]) -> int | None:
         if len(here) > best_length and keys[: len(here)] == here:
             best, best_length = number, len(here)
     return best
+
+
+def _numbered(names: tuple[str, ...], opens: bool, latest: dict[tuple[str, ...], int]) -> tuple[str, ...]:
+    """The names of a header with the number of the table that each array above it is at."""
+    path: tuple[str, ...] = ()
+    for position, name in enumerate(names, 1):
+        path = (*path, name)
+        if opens and position == len(names):
+            latest[path] = latest.get(path, -1) + 1
+        if path in latest:
+            path = (*path, str(latest[path]))
+    return path
 
 
 def _split(dotted: str) -> tuple[str, ...]:

@@ -103,9 +103,9 @@ def _of_layer(each: RuleLayer, verdict: Verdict) -> Iterator[Rule]:
     if verdict == "allow" and not each.trusted:  # listed as ignored by whoever merged it
         return
     section = cast("Mapping[str, Any]", each.layer.values.get("rules", {}))
-    where = each.layer.origin(("rules", verdict))
     base = str(each.base) if each.base is not None else None
-    for written in section.get(verdict, []):
+    for number, written in enumerate(section.get(verdict, [])):
+        where = each.layer.origin(("rules", verdict, str(number)))
         yield parse_rule(written, verdict, Source(each.name, where, base))
 
 

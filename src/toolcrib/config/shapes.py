@@ -154,7 +154,7 @@ def _mode(value: Any, spelled: Path_, out: Shaped) -> None:
         _put(mode, ("mode",), spelled, out)
 
 
-def _rules(value: Any, spelled: Path_) -> Any:
+def _rules(value: Any, spelled: Path_, out: Shaped) -> Any:
     """Tables with a verdict each, in `[[rules.table]]` or as `[[rules]]`, put into the lists of the section."""
     section: dict[str, Any] = {}
     if isinstance(value, Mapping):
@@ -167,17 +167,22 @@ def _rules(value: Any, spelled: Path_) -> Any:
     if not isinstance(value, list):
         raise ShapeError(spelled, f"{'.'.join(spelled)}: should be a list of tables, each with a verdict")
     found: dict[str, list[Any]] = {}
+    places: dict[str, list[Path_]] = {}
     for number, item in enumerate(cast("list[Any]", value)):
         verdict: Any = cast("Mapping[str, Any]", item).get("verdict") if isinstance(item, Mapping) else None
         if verdict not in ("allow", "ask", "deny"):
             where = (*spelled, str(number))
             raise ShapeError(where, f"{'.'.join(where)}: should be a table with verdict allow, ask or deny")
         found.setdefault(verdict, []).append(item)
+        places.setdefault(verdict, []).append((*spelled, str(number)))
     for verdict, tables in found.items():
         key = next((key for key in section if snake(key) == verdict), verdict)
         standing = section.get(key, [])
         if not isinstance(standing, list):
             raise ShapeError((*spelled[:-1], key), f"{key}: should be a list of rules")
+        begin = len(cast("list[Any]", standing))
+        for offset, place in enumerate(places[verdict]):
+            out.spelling["rules", verdict, str(begin + offset)] = place
         section[key] = [*cast("list[Any]", standing), *tables]
     return section
 
@@ -196,7 +201,7 @@ def _value(value: Any, annotation: Any, path: Path_, spelled: Path_, out: Shaped
     if path == SERVERS:
         value = _servers(value, spelled)
     elif path == ("rules",):
-        value = _rules(value, spelled)
+        value = _rules(value, spelled, out)
     model, of = _inner(annotation)
     if model is None or (of is None and not isinstance(value, Mapping)):
         _put(value, path, spelled, out)

@@ -27,6 +27,7 @@ from ..core.labels import Labels
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement
 from .questions import all_of
+from .regexes import compile_pattern
 
 log = logging.getLogger("toolcrib.hooks")
 
@@ -68,9 +69,9 @@ class HookRule:
         if self.pattern is None:
             return None
         try:
-            return re.compile(self.pattern, re.IGNORECASE)
-        except re.error as error:
-            raise ConfigError(f"hooks: {self.pattern!r} is no regular expression: {error}") from None
+            return compile_pattern(self.pattern, re.IGNORECASE)
+        except ValueError as error:
+            raise ConfigError(f"hooks: {error}") from None
 
     def is_for(self, names: Iterable[str], category: str, channel: str | None) -> bool:
         """Whether it looks at calls of such a tool from there."""

@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from ...policy.regexes import compile_pattern
 
 AnyPath = Annotated[Path, Field(strict=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=2**62)]
 Json = dict[str, Any]
+Expression = Annotated[str, AfterValidator(lambda text: compile_pattern(text).pattern)]
+"""A regular expression that takes no exponential time."""
 OneOrMore = Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)]
 
 

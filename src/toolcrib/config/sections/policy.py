@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, model_validator
 
 from ...core.tool import ToolCategory
+from ...policy.regexes import compile_pattern
 from ..tighten import More, Only, Rank, Smaller
-from .base import AnyPath, Count, Json, OneOrMore, Seconds, Section
+from .base import AnyPath, Count, Expression, Json, OneOrMore, Seconds, Section
 
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
 RuleText = str | Json
@@ -105,10 +106,7 @@ class HookSetting(Section):
         if self.action not in ("log", "notify") and (self.file or self.command):
             raise ValueError("file and command are for hooks that log or notify")
         for pattern in self.pattern:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+            compile_pattern(pattern, re.IGNORECASE)
         known = [str(category) for category in ToolCategory]
         for category in self.categories:
             if category not in known:
@@ -159,7 +157,7 @@ class SecretSource(Section):
 class Redaction(Section):
     """What is taken out of texts beside the known kinds of keys and the granted secrets. It cannot be turned off."""
 
-    patterns: list[str] = []
+    patterns: list[Expression] = []
     """Regular expressions of further secrets; with a group named `s`, only that is the secret."""
     allow: list[str] = []
     """Texts that look like secrets and are none: the keys of examples, in full."""

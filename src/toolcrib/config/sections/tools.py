@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ..tighten import Fewer, More, Only, Smaller
-from .base import AnyPath, Count, Seconds, Section
+from .base import AnyPath, Count, Expression, Seconds, Section
 
 
 class Exec(Section):
@@ -22,9 +22,9 @@ class Exec(Section):
 
     timeout: Annotated[Seconds | None, Smaller(lambda: 60.0)] = None
     """Seconds a command gets that asks for none."""
-    deny_patterns: Annotated[list[str], More()] = []
+    deny_patterns: Annotated[list[Expression], More()] = []
     """Regular expressions of commands to refuse."""
-    allow_patterns: list[str] = []
+    allow_patterns: list[Expression] = []
     """Regular expressions of commands; where there are any, no other command runs."""
     restrict_to_workspace: Annotated[bool, Only(True)] = False
     """Refuse commands that name a path outside the workspace."""

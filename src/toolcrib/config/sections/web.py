@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from pydantic import AfterValidator, Field
+
+from ...core.errors import ConfigError
 from ..tighten import Fewer, Only, Smaller
 from .base import AnyPath, Count, OneOrMore, Seconds, Section
+
+
+def _private_target(text: str) -> str:
+    from ...boundary.network.grants import Grants
+
+    try:
+        Grants.parse([text])
+    except ConfigError as error:
+        raise ValueError(str(error).removeprefix("web.allow_private: ")) from None
+    return text
 
 
 class WebSearch(Section):
@@ -46,9 +59,9 @@ class Web(Section):
     """What requests may leave this machine, and for where."""
 
     allowed_domains: Annotated[list[str], Fewer()] = []
-    allow_private: Annotated[list[str], Fewer()] = []
+    allow_private: Annotated[list[Annotated[str, AfterValidator(_private_target)]], Fewer()] = []
     """Private targets that may be dialled: CIDR ranges or host names."""
-    ports: Annotated[list[Count], Fewer()] = []
+    ports: Annotated[list[Annotated[int, Field(ge=1, le=65_535)]], Fewer()] = []
     """Ports beside 80, 443 and 8000-9999."""
     proxy: str | None = None
     proxy_ca: AnyPath | None = None

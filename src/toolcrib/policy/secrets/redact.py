@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...core.errors import ConfigError
+from ..regexes import compile_pattern
 from . import pem
 from .patterns import CONTEXTS, TOKENS, Pattern, Span, compiled
 from .values import SHORTEST, Value, joined
@@ -181,8 +182,9 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 def _own(number: int, expression: str) -> Pattern:
     try:
+        compile_pattern(expression)
         found = compiled(expression)
-    except re.error as error:
+    except ValueError as error:
         raise ConfigError(f"redact.patterns[{number}]: {error}") from None
     if found.match(""):
         raise ConfigError(f"redact.patterns[{number}]: it matches where nothing is, and would mask everything")
