@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ...core.errors import SandboxUnavailable
 from ..spawn import Spawn, memory_file
 from . import seccomp
-from .cgroup import CommandGroup, join_group, new_group
+from .cgroup import join_group
+from .counted import Counted
 from .guarded import Guard
 from .known_roots import KnownRoots
 from .limits import resource_limits
@@ -109,7 +110,7 @@ class Bubblewrap:
             handshake=handshake,
             prepare=lambda: join_group(self._settings.limits),
         )
-        spawn.appeared = lambda: self._appeared(guards, outlet, spawn.notes)
+        spawn.appeared = lambda: self._appeared(guards, handshake, spawn.notes)
         if layer is not None:
             spawn.layer, spawn.changes = layer, lambda: changes_of(layer, guards)
         return spawn
@@ -126,9 +127,8 @@ class Bubblewrap:
 
         return Outlet(self.domains, self._settings.guard or AddressGuard())
 
-    def _appeared(self, guards: list[Guard], outlet: Outlet | None, notes: list[str]) -> list[str]:
-        if outlet is not None:
-            notes += outlet.notes()
+    def _appeared(self, guards: list[Guard], handshake: _Handshake, notes: list[str]) -> list[str]:
+        notes += handshake.notes()
         found = {self.workspace / path: path for guarded in guards for path in guarded.appeared()}
         return list(found.values())
 
@@ -187,7 +187,7 @@ class _Handshake:
         self.fd, self.status = os.pipe()
         self.block, self._release = os.pipe()
         self._text = b""
-        self._cgroup: CommandGroup | None = None
+        self._counted = Counted(limits)
         self._confined = self._ran = False
 
     def feed(self, data: bytes) -> int | None:
@@ -208,9 +208,7 @@ class _Handshake:
             bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
             soft = bound if soft == resource.RLIM_INFINITY else min(bound, max(soft, value))
             resource.prlimit(leader, limit, (soft, bound))
-        self._cgroup = new_group(self._limits)
-        if self._cgroup is not None:
-            self._cgroup.add(leader)
+        self._counted.begin(leader)
         if self._outlet is not None:
             self._outlet.open(leader)
         self._confined = True
@@ -224,11 +222,14 @@ class _Handshake:
             return None
         return SandboxUnavailable(explain(stderr))
 
+    def notes(self) -> list[str]:
+        """What the command ran into. After its end."""
+        return [*self._counted.notes(), *(self._outlet.notes() if self._outlet is not None else ())]
+
     def close(self) -> None:
         """The other ends belong to the spawn's `child_fds`."""
         os.close(self.fd)
         os.close(self._release)
         if self._outlet is not None:
             self._outlet.close()
-        if self._cgroup is not None:
-            self._cgroup.remove()
+        self._counted.end()

@@ -108,7 +108,7 @@ def join_group(limits: Limits) -> None:
     first = not _joined
     _joined.add(key)
     for controller, parent in places().controllers:
-        folder = f"{parent}/{_PREFIX}{os.getpid()}"
+        folder = shared_folders()[controller]
         value = limits.processes if controller == "pids" else limits.memory or most_memory()
         with contextlib.suppress(OSError):
             if first:
@@ -118,6 +118,11 @@ def join_group(limits: Limits) -> None:
             _write(f"{folder}/tasks", str(key[0]))
     if first:
         atexit.register(_leave, os.getpid(), key[0])
+
+
+def shared_folders() -> dict[str, str]:
+    """The groups of version 1 that the commands of this process share, by controller."""
+    return {controller: f"{parent}/{_PREFIX}{os.getpid()}" for controller, parent in places().controllers}
 
 
 def _leave(pid: int, thread: int) -> None:

@@ -23,7 +23,8 @@ from ...core.errors import SandboxUnavailable
 from ..readonly import landlock_abi
 from ..spawn import Spawn, memory_file
 from . import seccomp, uncovered
-from .cgroup import CommandGroup, join_group, new_group
+from .cgroup import join_group
+from .counted import Counted
 from .guarded import Guard
 from .interpreter import code_of, own_python
 from .kept import Keeper, Kept
@@ -125,7 +126,8 @@ class Landlock:
             prepare=lambda: join_group(self._settings.limits),
             stop=handshake.stop,
         )
-        spawn.appeared = lambda: self._settle(guards, kept, spawn.notes)
+        counted = handshake.counted
+        spawn.appeared = lambda: self._settle(guards, kept, counted, spawn.notes)
         return spawn
 
     # --- files --------------------------------------------------------------------------------------------
@@ -172,8 +174,9 @@ class Landlock:
         with self._lock:
             return guards, self._keeper.take(guards)
 
-    def _settle(self, guards: list[Guard], kept: Kept, notes: list[str]) -> list[str]:
+    def _settle(self, guards: list[Guard], kept: Kept, counted: Counted, notes: list[str]) -> list[str]:
         """Put back what was changed. What is to be moved away."""
+        notes += counted.notes()
         done = kept.restore()
         if done.back:
             notes.append(f"[put back as before, for commands must not change it: {self._shown(done.back)}]")
@@ -206,7 +209,7 @@ class _Handshake:
         self._text = b""
         self._error = ""
         self._ran, self._open = False, True
-        self._cgroup: CommandGroup | None = None
+        self.counted = Counted(limits)
 
     def feed(self, data: bytes) -> int | None:
         """Never a leader: the launcher ends what the command started, and ends after it."""
@@ -215,9 +218,7 @@ class _Handshake:
         for line in lines:
             word, _, rest = line.decode(errors="replace").partition(" ")
             if word == "pid":
-                self._cgroup = new_group(self._limits)
-                if self._cgroup is not None:
-                    self._cgroup.add(int(rest))
+                self.counted.begin(int(rest))
                 self._send(b"1")
             self._ran = self._ran or word == "ran"
             if word == "error":
@@ -255,8 +256,7 @@ class _Handshake:
             self._open = False
             os.close(self._word)
         os.close(self.fd)
-        if self._cgroup is not None:
-            self._cgroup.remove()
+        self.counted.end()
 
     def discard(self) -> None:
         """Close all of it, for a spawn that never came to be."""
