@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
+from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.kinds import KINDS, PATH_KINDS
+from toolcrib.policy.shell.parts import Place
 from toolcrib.policy.shell.table import lookup, names
 from toolcrib.policy.shell.table.spec import Program, parse_operands, parse_options
 
@@ -36,3 +40,47 @@ def check_entry(name: str) -> None:
             assert not option.effect or option.effect in KINDS, (where, option)
             assert not option.operands or option.operands in ROLES, where
         assert set(entry.does) <= set(KINDS), where
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "zstd -dc a.zst",
+        "zstd -l a.zst",
+        "xz -l a.xz",
+        "pkg-config --libs --cflags x",
+        "systemctl status nginx",
+        "systemctl list-units --type=service",
+        "timedatectl",
+        "hostnamectl",
+        "loginctl",
+        "npm ls --depth=0",
+        "npm config get registry",
+        "pip list --format=json",
+        "pip show requests",
+        "pip freeze",
+        "rpm -qa",
+        "rpm -qi bash",
+        "rpm -ql bash",
+        "xmllint --noout a.xml",
+        "xmllint --xpath '//a' a.xml",
+        "ffprobe -v error -show_format -show_streams a.mp4",
+        "ffprobe -v quiet -print_format json -show_format a.mp4",
+        "mediainfo a.mp4",
+        "mediainfo --Output=JSON a.mp4",
+        "identify a.png",
+        "identify -format '%w %h' a.png",
+        "identify -verbose a.png",
+        "yq . a.yml",
+        "yq '.a.b' a.yml",
+        "yq eval '.a' a.yml",
+        "yq -r .a load.yml",
+        "openssl ciphers",
+        "tree -L 2 src",
+        "pdfinfo a.pdf",
+    ],
+)
+def test_ordinary_uses_are_allowed(command: str) -> None:
+    """Beside the lines of corpus/attacks.txt that are about the same programs' other options."""
+    place = Place(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
+    assert judge_command(command, place).verdict == "allow"

@@ -153,9 +153,9 @@ def _seven(call: Call) -> Iterator[Effect]:
 
 
 _PACKED = (
-    "--files=names --files0=names --filelist=names --output-dir-flat=write --output-dir-mirror=write -D=read "
-    "--patch-from=read --trace=write -l --list -t --test -c --stdout --to-stdout -d -k -v -f -q -r -S= --suffix= "
-    "-o=write -T= --threads= -1 -9"
+    "--files?=names!named --files0?=names!named --filelist=names --output-dir-flat=write --output-dir-mirror=write "
+    "-D=read --patch-from=read --trace=write -l --list -t --test -c --stdout --to-stdout -d -k -v -f -q -r -S? "
+    "--suffix? -o=write -T? --threads? -1 -9"  # some of them take what follows -S and -T for a file
 )
 _ZCAT: Program = program("read*", "-l -f -v")
 

@@ -170,7 +170,7 @@ PROGRAMS = {
     ),
     "tree": program(
         "list*",
-        "-L= -P= -I= -o=write --filelimit= --charset= --timefmt= --sort= --fromfile --gitfile=read "
+        "-L= -P= -I= -o=write --filelimit= --charset= --timefmt= --sort= --fromfile@read --gitfile=read "
         "--infofile=read -H= -T= --filesfirst",
     ),
     "stat": program("list*", "-c= --format= --printf= -f -t= --cached="),

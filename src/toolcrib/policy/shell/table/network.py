@@ -225,7 +225,8 @@ PROGRAMS = {
         "text maybe*",
         "-in=read -out=write -inkey=read -key=read -keyout=write -CAfile=read -cert=read -engine=program "
         "-provider=program -provider-path=exec "
-        "-config=read -connect= -host= -url= -noout -text -passin= -pass= -k= -K= -iv= -md= -days= -subj= "
+        "-config=exec -CAstore=remote -crl_download!network "
+        "-connect= -host= -url= -noout -text -passin= -pass= -k= -K= -iv= -md= -days= -subj= "
         "-sign=read -verify=read -signature=read -rand=read "
         "-writerand=write -sess_out=write -port= -servername= -kfile=read -file=read",
         handler=_openssl,

@@ -11,6 +11,10 @@ from .spec import Program, program
 from .wordlist import words
 
 LOOK = program("text*")
+_PIP_ANYWHERE = " --log=write --cache-dir=write --python=exec --proxy="
+_PIP_LOOK = program("text*", _PIP_ANYWHERE)
+_NPM_ANYWHERE = "--prefix=list -C=list --logs-dir=write --cache=write --userconfig=read --globalconfig=read"
+_NPM_LOOK = program("text*", _NPM_ANYWHERE)
 RUN = program("text*", "", "execute")
 INSTALL = program("text*", "", "install network")
 NETWORK = program("text*", "", "network")
@@ -19,10 +23,10 @@ _PIP = {
     "list show freeze check debug inspect help hash": program(
         "maybe*",
         "-r=read --requirement=read --path=list --format= -f= --files -o!network --outdated!network "
-        "-u!network --uptodate!network --exclude=",
+        "-u!network --uptodate!network --exclude=" + _PIP_ANYWHERE,
     ),
-    "config": program("text*", "", subs={"list get debug": LOOK, "*": program("text*", "", "persist")}),
-    "cache": program("text*", "", subs={"dir info list": LOOK, "*": program("text*", "", "discard")}),
+    "config": program("text*", "", subs={"list get debug": _PIP_LOOK, "*": program("text*", "", "persist")}),
+    "cache": program("text*", "", subs={"dir info list": _PIP_LOOK, "*": program("text*", "", "discard")}),
     "*": program(
         "maybe*",
         "-r=read --requirement=read -t=write --target=write --prefix=write --root=write -e=exec -c=read",
@@ -31,8 +35,8 @@ _PIP = {
     "": LOOK,
 }
 _NPM = {
-    "ls list ll la root bin prefix help explain why query completion  help-search ": LOOK,
-    "config c": program("text*", "", subs={"get list ls": LOOK, "*": program("text*", "", "persist")}),
+    "ls list ll la root bin prefix help explain why query completion  help-search ": _NPM_LOOK,
+    "config c": program("text*", "", subs={"get list ls": _NPM_LOOK, "*": program("text*", "", "persist")}),
     "run run-script test t tst start stop restart  rebuild": RUN,
     "version pkg init  dedupe prune shrinkwrap link unlink": program("text*", "", "change"),
     "cache": program("text*", "", "discard"),
@@ -109,6 +113,7 @@ def _rpm(call: Call) -> Iterator[Effect]:
     first = call.command.args[0].text if call.command.args else ""
     if not re.match(r"-q\w*|--query|-V|--verify|--eval-x", first or "") or call.has("--pipe"):
         yield Effect("install")
+    yield from (Effect("network", word) for word in call.operands if "://" in word.start)  # `rpm -qp URL`
 
 
 def _pacman(call: Call) -> Iterator[Effect]:
@@ -160,7 +165,7 @@ PROGRAMS = {
             "": LOOK,
         },
     ),
-    "npm cnpm": program("text*", "--prefix=list -C=list --silent -s --json", subs=_NPM),
+    "npm cnpm": program("text*", f"{_NPM_ANYWHERE} --silent -s --json", subs=_NPM),
     "pnpm yarn bun": program(
         "text*",
         "-C=list --cwd=list --dir=list",
@@ -208,7 +213,12 @@ PROGRAMS = {
     ),
     "dpkg-query ": program("text*", "-W -l -L -s -S -f= --showformat="),
     "dpkg-deb": program("read write", "-x!change -X!change -R!change -e!change -b!execute -c -I -f -W"),
-    "rpm": program("text*", "--root=list --pipe=shell --eval=shell -D= --define=", handler=_rpm),
+    "rpm": program(
+        "text*",
+        "--root=list -r=list --dbpath=list --pipe=shell --eval=shell -D=!unknown --define=!unknown "
+        "--predefine=!unknown --rcfile=exec --macros=exec --load=exec",
+        handler=_rpm,
+    ),
     "yum dnf microdnf zypper tdnf": program(
         "text*",
         "-c=exec --config=exec -y -q",
@@ -232,7 +242,7 @@ PROGRAMS = {
         single=True,
         handler=_compiler,
     ),
-    "pkg-config pkgconf": program("maybe*", "--define-variable="),
+    "pkg-config pkgconf": program("maybe*", "--define-variable= --log-file=write --with-path=list --env="),
     "strip objcopy  patchelf install_name_tool codesign": program(
         "write*", "-o=write --set-interpreter= --set-rpath= --add-needed= -R= -j= -N="
     ),

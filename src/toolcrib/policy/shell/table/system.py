@@ -126,7 +126,8 @@ def _fuser(call: Call) -> Iterator[Effect]:
         yield Effect("process")
 
 
-_LOOKS = program("text*")
+_HOST = "-H=network --host=network"  # systemd's tools can ask another machine, through ssh
+_LOOKS = program("text*", _HOST)
 _SERVICE = program("text*", "", "service")
 _ASK: Program = program("unknown*", "", "unknown")
 
@@ -168,15 +169,17 @@ PROGRAMS = {
     ),
     "hostname": program("text*", "-F!system --file!system -b!system -f -s -i -I -d -A -y", handler=_hostname),
     "domainname nisdomainname dnsdomainname": program("text*", handler=_hostname),
-    "hostnamectl": program("text*", handler=_only_looks("status", "show", "hostname", kind="system")),
+    "hostnamectl": program("text*", _HOST, handler=_only_looks("status", "show", "hostname", kind="system")),
     "timedatectl localectl": program(
         "text*",
+        _HOST,
         handler=_only_looks(
             "status", "show", "list-timezones", "list-locales", "list-keymaps", "timesync-status", kind="system"
         ),
     ),
     "loginctl": program(
         "text*",
+        _HOST,
         handler=_only_looks(
             "list-sessions",
             "session-status",
@@ -228,7 +231,7 @@ PROGRAMS = {
     "init": program("text*", handler=_init),
     "systemctl": program(
         "text*",
-        "-H= -M= -t= -p= -n= --state= --type= --property= --root= -o= -s= --signal= --user --no-pager",
+        f"{_HOST} -M= --machine= -t= -p= -n= --state= --type= --property= --root= -o= -s= --signal= --user --no-pager",
         subs=SYSTEMCTL,
     ),
     "service rc-service invoke-rc.d": program(

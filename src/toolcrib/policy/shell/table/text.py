@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..effects import Effect, of_operands, of_options, plain
 from ..parts import Word
-from ..sorting import Call, literal, sort_words
+from ..sorting import Call, cut, literal, sort_words
 from .sedscript import sed_effects
 from .spec import program
 
@@ -82,15 +82,34 @@ def _grep(call: Call) -> Iterator[Effect]:
     )
 
 
+_YQ_READS = re.compile(r"\b(?:load\w*|strenv|env|envsubst|import|include|input_filename)\b|\$ENV")
+
+
 def _yq(call: Call) -> Iterator[Effect]:
+    """Both programs of that name: an expression, perhaps behind `eval`, and files."""
     changes = call.has("-i", "--inplace", "--in-place")
-    text = call.operands[0].text if call.operands else ""
-    if text in ("eval", "e", "eval-all", "ea"):
-        yield from plain(call, "text text write*" if changes else "text text read*")
-        return
-    if text and re.search(r"\b(?:load\w*|strenv|env|envsubst)\b", text):
+    texts = call.texts()
+    named = texts[:1] and texts[0] in ("eval", "e", "eval-all", "ea")
+    expression = texts[1:2] if named else texts[:1]
+    if call.has("--from-file") or (expression and (expression[0] is None or _YQ_READS.search(expression[0]))):
         yield Effect("unknown", None, "reads files or the environment from its expression", "shell:unknown-use")
-    yield from plain(call, "text write*" if changes else "text read*")
+    roles = "text write*" if changes else "text read*"
+    yield from plain(call, f"text {roles}" if named else roles)
+
+
+def _media(call: Call) -> Iterator[Effect]:
+    """Names that lead elsewhere: addresses, `concat:`, ImageMagick's `msl:` and `@file`, its scripts."""
+    yield from plain(call)
+    for word in (*call.operands, *call.values("-i")):
+        if ":" in word.start:
+            yield Effect("network", word)
+        elif word.start.startswith("@"):
+            yield Effect("named", word)
+        elif word.start.lower().endswith((".msl", ".mvg")):
+            yield Effect("execute", word, "can run a script of ImageMagick's", "shell:unknown-code")
+    for word in call.values("-format"):
+        if word.start.startswith("@"):
+            yield Effect("read", cut(word, 1))
 
 
 def _xxd(call: Call) -> Iterator[Effect]:
@@ -148,7 +167,8 @@ PROGRAMS = {
     "bat batcat": program(
         "read*",
         "-l= -r= -H= -m= --style= --language= --line-range= --theme= --tabs= --wrap= --terminal-width= --color= "
-        "--highlight-line= --file-name= --map-syntax= --decorations= --paging= --italic-text= --pager=program",
+        "--highlight-line= --file-name= --map-syntax= --decorations= --paging= --italic-text= --pager=program "
+        "--generate-config-file!unknown",
     ),
     "head tail ghead gtail": program("read*", "-n= -c= --lines= --bytes= --pid= -s= --sleep-interval= --retry -f -F"),
     "wc": program("read*", "--files0-from=names"),
@@ -229,10 +249,10 @@ PROGRAMS = {
         handler=_yq,
     ),
     "xmllint": program(
-        "read*",
+        "remote*",
         "--xpath= --noent!unknown --dtdload!unknown --dtdattr!unknown --valid!unknown --postvalid!unknown "
-        "--xinclude!unknown --loaddtd!unknown --catalogs!unknown --noout --format --schema=read "
-        "--relaxng=read --dtdvalid=read --output=write -o=write --shell!execute --encode= --pattern= "
+        "--xinclude!unknown --loaddtd!unknown --catalogs!unknown --noout --format --schema=remote "
+        "--relaxng=remote --dtdvalid=remote --output=write -o=write --shell!execute --encode= --pattern= "
         "--path=",
     ),
     "xsltproc": program(
@@ -298,8 +318,20 @@ PROGRAMS = {
     "envsubst": program("text*"),
     "gettext ngettext": program("text*", "-d=list --domain=list"),
     "pdftotext": program("read write", "-f= -l= -r="),
-    "pdfinfo  identify mediainfo ffprobe": program(
-        "read*", "-format= -show_entries= -of= -v= -print_format= -select_streams= -i=read", single=True
+    "pdfinfo": program("read*", "-f= -l= -opw= -upw= -enc=", single=True),
+    "identify": program("read*", "-format= -write=write -define= -log= -debug=", handler=_media, single=True),
+    "ffprobe": program(
+        "read*",
+        "-show_entries= -of= -v= -loglevel= -print_format= -output_format= -select_streams= -i=read -f=!unknown "
+        "-o=write -report!change -dump_attachment=write -stats_file=write",
+        handler=_media,
+        single=True,
+    ),
+    "mediainfo": program(
+        "read*",
+        "--Output=maybe --Inform=maybe --Full -f --Help --Version --Info-Parameters --Language=maybe",
+        handler=_media,
+        closed=True,
     ),
     "more most pg": program("read*", "-n= --lines= +", handler=_less),
     "less": program(
