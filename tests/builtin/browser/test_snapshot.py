@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolcrib.builtin.browser.downloads import safe_name
 from toolcrib.builtin.browser.notes import MOST, Notes, quoted
 from toolcrib.builtin.browser.session import same_page
-from toolcrib.builtin.browser.snapshot import Element, paged, plain_ref, renumbered, subtree
+from toolcrib.builtin.browser.snapshot import Element, changed, paged, plain_ref, renumbered, subtree
 
 # As Playwright 1.65 writes a page, with what a hostile page can put into it.
 TREE = """- generic [active] [ref=e1]:
@@ -154,3 +154,28 @@ def test_a_page_is_the_same_while_its_origin_is() -> None:
     assert not same_page("http://a.example/", "https://a.example/")
     assert not same_page("http://a.example/", "http://a.example.evil/")
     assert not same_page("http://a.example/", "http://a.example:8080/")
+
+
+def test_what_is_new_stands_in_its_place() -> None:
+    rows = [f"  - row {number} of a table that is long" for number in range(200)]
+    before = ["- table [ref=e1]:", *rows, "- form [ref=e3]:", "  - textbox [ref=e4]", "  - button [ref=e5]"]
+    now = [*before[:-2], "  - textbox [ref=e4]: typed", before[-1]]
+    assert changed(before, now) == ["…", "- form [ref=e3]:", "  - textbox [ref=e4]: typed", "…"]
+    assert changed(before, before) == ["…"]
+    assert changed([], now) is None
+    assert changed(before, before[-3:]) is None  # few: the whole page is shown
+
+
+ROWS = st.sampled_from(["- a", "  - b", "  - c", "    - d", "- x"])
+
+
+@given(st.lists(ROWS), st.lists(ROWS))
+def test_every_new_line_is_shown(before: list[str], now: list[str]) -> None:
+    long = [f"- {'long ' * 100}{number}" for number in range(20)]
+    shown = changed([*before, *long], [*now, *long])
+    if shown is None:
+        return
+    for line in set(now):
+        assert shown.count(line) >= now.count(line) - before.count(line)
+    rest = iter(now)
+    assert all(line in rest for line in shown if line != "…")  # in the page's order

@@ -68,7 +68,7 @@ class ActingTools:
         *,
         ctx: ToolContext,
     ) -> ToolOutput:
-        """Click an element of the page, and show the page as it is then.
+        """Click an element of the page, and show what is new on it.
 
         Args:
             ref: The element, by its ref in the last snapshot (e1234).
@@ -86,7 +86,7 @@ class ActingTools:
     async def browser_type(
         self, ref: str, text: str, submit: bool = False, append: bool = False, *, ctx: ToolContext
     ) -> ToolOutput:
-        """Type text into a field of the page, in place of what it holds.
+        """Type text into a field of the page, in place of what it holds, and show what is new.
 
         Args:
             ref: The field, by its ref in the last snapshot (e1234).
@@ -111,7 +111,7 @@ class ActingTools:
         return await self._act(ctx, ref, act)
 
     async def browser_select(self, ref: str, values: list[str], *, ctx: ToolContext) -> ToolOutput:
-        """Choose options of a list on the page.
+        """Choose options of a list on the page, and show what is new.
 
         Args:
             ref: The list (combobox or listbox), by its ref in the last snapshot (e1234).
@@ -137,7 +137,7 @@ class ActingTools:
             tab = found.tab if open_still else session.tab() if session.tabs else None
             if tab is None:
                 return await told(session, None, f"{said} The tab was closed by that.")
-            return await told(session, tab, said, await session.snapshot(tab))
+            return await told(session, tab, said, await session.snapshot(tab, changes=True))
 
         return await self._engine.run(ctx, work)
 

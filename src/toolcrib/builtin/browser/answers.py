@@ -27,7 +27,10 @@ async def told(
     inside = "\n".join(lines)
     around = mark(inside)
     parts = [said, NOTICE.format(mark=around), around, inside, around]
-    if page is not None and page.last < page.total:
+    if page is not None and page.partly:
+        cut = ", cut" if page.last < page.total else ""
+        parts.append(f"[what is new{cut}; … stands for what is as it was; browser_snapshot shows the whole page]")
+    elif page is not None and page.last < page.total:
         parts.append(
             f"[lines {page.first}-{page.last} of {page.total}; browser_snapshot(start={page.last + 1}) goes on]"
         )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolError
 from ...core.loop_thread import LoopThread
+from .notes import quoted
 from .settings import BrowserSettings
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_SESSIONS = 16
+BUSY_SECONDS = 30.0  # a session used so recently is not closed for another
 REAP_SECONDS = 5.0  # how often idle sessions are looked for
 CLOSE_SECONDS = 30.0
+_MOST_REMEMBERED = 1_000
 
 
 class Engine:
@@ -118,7 +121,7 @@ class Engine:
             detail = next((line.strip(" -") for line in reversed(str(error).splitlines()) if " - " in line), "")
             return ToolError(
                 f"it could not be done within {self.settings.seconds:g} s"
-                f"{f' ({detail[:200]})' if detail else ''}; look with browser_snapshot what is in the way"
+                f"{f' ({quoted(detail)})' if detail else ''}; look with browser_snapshot what is in the way"
             )
         if "has been closed" in said or "crashed" in said:
             return ToolError("the page was closed or crashed meanwhile; browser_tabs lists what is open")
@@ -144,8 +147,9 @@ class Engine:
         from .session import Session
         from .visits import Visits
 
-        if len(self._sessions) >= MOST_SESSIONS:
-            raise ToolError(f"{MOST_SESSIONS} sessions have pages open in this browser; try again when one is closed")
+        if self.guard().settings.proxy is not None:
+            raise ToolError("the browser cannot go through the proxy of the setting web.proxy; web_fetch does")
+        await self._make_room()
         if self._chromium is None:
             self._chromium = await self._launch()
         session = Session(self.settings, Visits(self.guard, self.settings, self._gate), self._chromium)
@@ -155,10 +159,20 @@ class Engine:
             await session.close()
             raise
         self._sessions[key] = session
-        self._begun.add(key)
+        self._begun = {key, *list(self._begun)[:_MOST_REMEMBERED]}
         if self._reaper is None:
             self._reaper = asyncio.ensure_future(self._reap())
         return session
+
+    async def _make_room(self) -> None:
+        """Close the session that was used longest ago where there are too many, unless all of them are busy."""
+        now = time.monotonic()
+        while len(self._sessions) >= MOST_SESSIONS:
+            idle = {key: each for key, each in self._sessions.items() if not each.lock.locked()}
+            oldest = min(idle, key=lambda key: idle[key].used, default=None)
+            if oldest is None or now - idle[oldest].used < BUSY_SECONDS:
+                raise ToolError(f"{MOST_SESSIONS} sessions have pages open in this browser; try again in a while")
+            await self._sessions.pop(oldest).close()
 
     async def _launch(self) -> Chromium:
         from .launch import launch, sweep

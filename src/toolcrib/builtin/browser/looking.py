@@ -138,12 +138,14 @@ class LookingTools:
                 found, locator = await session.element(ref)
                 await locator.scroll_into_view_if_needed()
                 await session.settle(found.tab)
-                return await told(session, found.tab, f"{ref} is in view.", await session.snapshot(found.tab))
+                return await told(
+                    session, found.tab, f"{ref} is in view.", await session.snapshot(found.tab, changes=True)
+                )
             tab = session.tab()
             at, height, whole = await tab.page.evaluate(_SCROLL, [direction, pages])
             await session.settle(tab)
             said = f"Scrolled: the window shows pixels {at:,} to {at + height:,} of {whole:,}."
-            return await told(session, tab, said, await session.snapshot(tab))
+            return await told(session, tab, said, await session.snapshot(tab, changes=True))
 
         return await self._engine.run(ctx, work)
 
@@ -155,7 +157,7 @@ class LookingTools:
         *,
         ctx: ToolContext,
     ) -> ToolOutput:
-        """Wait until a text is on the page, or no longer, and show the page; without a text, wait that long.
+        """Wait until a text is on the page, or no longer, and show what is new; without a text, wait that long.
 
         Args:
             seconds: How long at most.
@@ -181,7 +183,7 @@ class LookingTools:
             if text is None and gone is None:
                 await tab.page.wait_for_timeout(seconds * 1000)
             await session.settle(tab)
-            return await told(session, tab, said, await session.snapshot(tab))
+            return await told(session, tab, said, await session.snapshot(tab, changes=True))
 
         return await self._engine.run(ctx, work)
 

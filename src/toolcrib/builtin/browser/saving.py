@@ -14,7 +14,7 @@ from ...core.threads import shared_threads
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
 from ...record.journal import Journal
-from ..explain import call_id_of, explained
+from ..explain import call_id_of, explained, still_wanted
 from .engine import Engine
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class SavingTool:
         )
 
     def _write(self, path: str, data: bytes, ctx: ToolContext) -> str:
+        still_wanted(ctx)
         shown = self._ws.relative(path)
         try:
             with explained(self._ws, path):

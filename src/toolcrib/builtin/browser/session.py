@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,7 +15,7 @@ from ...core.context import ToolContext
 from ...core.errors import ToolError
 from .downloads import Downloads
 from .notes import Notes, quoted
-from .snapshot import Element, paged, plain_ref, renumbered, subtree
+from .snapshot import Element, changed, paged, plain_ref, renumbered, subtree
 from .snapshot import Page as Lines
 from .visits import RULE_OWN, Visits
 
@@ -47,7 +47,7 @@ class Tab:
     moved: float = 0.0
     ours: dict[str, str] = field(default_factory=dict[str, str])
     shown: dict[str, Ref] = field(default_factory=dict[str, "Ref"])
-    document: str = ""
+    lines: list[str] = field(default_factory=list[str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,8 +299,9 @@ class Session:
 
     # --- snapshots and refs
 
-    async def snapshot(self, tab: Tab, start: int = 1, within: str | None = None) -> Lines:
-        """The accessibility tree as lines with our refs, or what is in the element `within`.
+    async def snapshot(self, tab: Tab, start: int = 1, within: str | None = None, *, changes: bool = False) -> Lines:
+        """The accessibility tree as lines with our refs, or what is in the element `within`; with `changes` only what
+        is new in it, unless that is most of it.
 
         Refs of earlier snapshots of this tab fit no more, but an element that is still there keeps its own. It is
         always the whole tree, with mode="ai": Playwright forgets the refs of all that its last snapshot does not have.
@@ -323,10 +324,14 @@ class Session:
             return ours
 
         lines = renumbered(tree, name)
+        before, tab.lines = tab.lines, lines
         tab.ours = {ref.element.handle: ours for ours, ref in shown.items()}
         tab.shown = shown
         if within is not None:
             lines = subtree(lines, within)
+        new = changed(before, lines) if changes else None
+        if new is not None:
+            return replace(paged(new, 1, self.settings.most_chars), partly=True)
         return paged(lines, start, self.settings.most_chars)
 
     def find(self, ref: str) -> Ref | None:

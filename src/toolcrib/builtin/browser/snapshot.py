@@ -7,6 +7,7 @@ ref says which tab it belongs to, and one from before a page was left fits nothi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ _NODE = re.compile(
 _QUOTED = re.compile(r"'(?P<key>(?:[^']|'')*)'(?P<rest>:.*)?", re.DOTALL)
 _REF = re.compile(r" \[ref=((?:f\d+)?e\d+)\]")
 _FORGED = re.compile(r"\[(?=\s*ref\s*=)", re.IGNORECASE)
+_FEW = 4_000  # characters: a small page is shown whole
+_MOSTLY = 0.6  # of the lines: then the whole page is easier to read
 LONGEST_LINE = 1_000  # characters; one paragraph of a page may be a book
 
 
@@ -33,12 +36,13 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Lines `first` to `last` (from 1) of `total`."""
+    """Lines `first` to `last` (from 1) of `total`; with `partly` only what is new among them."""
 
     text: str
     first: int
     last: int
     total: int
+    partly: bool = False
 
 
 def renumbered(tree: str, name: Callable[[Element], str]) -> list[str]:
@@ -67,6 +71,37 @@ def subtree(lines: list[str], ref: str) -> list[str]:
                 end += 1
             return [each[indent:] for each in lines[number:end]]
     return []
+
+
+def changed(before: list[str], lines: list[str]) -> list[str] | None:
+    """The lines that are new, each with those it stands in, `…` for the others; None if most are, or there are few.
+
+    An element keeps its ref, so a line that says the same of it is the same line.
+    """
+    if sum(map(len, lines)) <= _FEW:
+        return None
+    left = Counter(before)
+    wanted: set[int] = set()
+    above: list[tuple[int, int]] = []  # (indent, number) of the lines around the one that is looked at
+    for number, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip(" "))
+        while above and above[-1][0] >= indent:
+            above.pop()
+        if left[line] > 0:
+            left[line] -= 1
+        else:
+            wanted.update(each for _, each in above)
+            wanted.add(number)
+        above.append((indent, number))
+    if len(wanted) > len(lines) * _MOSTLY:
+        return None
+    shown: list[str] = []
+    for number, line in enumerate(lines):
+        if number in wanted:
+            shown.append(line)
+        elif not shown or shown[-1] != "…":
+            shown.append("…")
+    return shown
 
 
 def paged(lines: list[str], start: int, most_chars: int) -> Page:
