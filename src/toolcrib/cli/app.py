@@ -26,6 +26,7 @@ COMMANDS = {
     "approvals": "Answer calls that wait for a yes.",
     "changes": "See and apply what commands would change.",
     "rules": "Allow, ask or deny calls by rules.",
+    "mcp": "List, try, add and remove MCP servers.",
     "plugin": "List, check and begin plugins.",
     "lint": "Find what is wrong with tools' texts.",
     "trust": "Accept a project's configuration.",

@@ -41,10 +41,10 @@ class Opening:
         self._make, self._begin = make, begin
         self._box: Toolbox | None = None
 
-    def now(self) -> Toolbox:
-        """Open it here and now, without a loop; the caller closes it."""
+    def now(self, *, servers: bool = True) -> Toolbox:
+        """Open it here and now, without a loop; the caller closes it. Without `servers` no MCP server is started."""
         box = self._make()
-        if box.has_new_servers:
+        if servers and box.has_new_servers:
             try:
                 box.run_sync(box.mcp.start())
             except BaseException:

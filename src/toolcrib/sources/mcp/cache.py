@@ -22,6 +22,8 @@ log = logging.getLogger("toolcrib.mcp")
 
 VERSION = 1
 MAX_BYTES = 64 * 2**20
+FAILED_SECONDS = 120.0
+"""How long a server that failed is not asked when a toolbox opens. `toolcrib mcp test` asks at once."""
 
 
 class ListCache:
@@ -58,6 +60,7 @@ class ListCache:
                 with os.fdopen(fd, "w", encoding="utf-8") as out:
                     json.dump(entry, out)
                 os.replace(temp, self._path(identity))
+                self._path(identity, "failed").unlink(missing_ok=True)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(temp)
@@ -65,10 +68,23 @@ class ListCache:
         except Exception as error:
             log.warning("the tools of MCP server %s could not be kept: %s", name, error)
 
-    def forget(self, identity: str) -> None:
-        """Drop a listing."""
+    def failed(self, identity: str, error: str) -> None:
+        """Remember that a server without a listing could not be reached: the next toolbox does not wait for it."""
         with contextlib.suppress(OSError):
-            self._path(identity).unlink()
+            private_folder(self._folder.parent)
+            private_folder(self._folder)
+            fd = os.open(self._path(identity, "failed"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as out:
+                out.write(error)
 
-    def _path(self, identity: str) -> Path:
-        return self._folder / f"{identity[:32]}.json"
+    def failure(self, identity: str) -> str | None:
+        """Why a server could not be reached a moment ago; None where that is not known or long ago."""
+        path = self._path(identity, "failed")
+        try:
+            ago = time.time() - path.stat().st_mtime
+            return path.read_text(encoding="utf-8")[:2_000] if 0 <= ago < FAILED_SECONDS else None
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def _path(self, identity: str, kind: str = "json") -> Path:
+        return self._folder / f"{identity[:32]}.{kind}"

@@ -7,15 +7,18 @@ yet are connected all at once; one that fails has no tools, and its error stands
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import fnmatch
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConfigError, ToolConflictError, ToolcribError
 from .config import ServerConfig
 from .extras import extra_tools
-from .host import Host
+from .host import Host, LoginDoor
 from .listed import ListedTool, Listing
 from .names import free_name, tool_name
 from .server import McpFailure, Server, ServerStatus, check_category
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.mcp")
 
 CLOSE_SECONDS = 15.0
+FIRST_RETRY, LAST_RETRY = 10.0, 300.0
+"""Seconds until servers that failed at the start are tried again, doubled each time up to the last."""
 
 
 class McpServers:
@@ -40,6 +45,7 @@ class McpServers:
         self._names: dict[tuple[str, str], str] = {}
         self._shown: dict[str, dict[str, Tool]] = {}
         self._closed = False
+        self._reviving: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         for config in configs:
             self._add(config)
 
@@ -73,6 +79,25 @@ class McpServers:
         await server.refresh()
         return self.servers[name]
 
+    async def login(
+        self, config: ServerConfig, door: Callable[[ServerConfig], LoginDoor], seconds: float
+    ) -> ServerStatus:
+        """Log in to a server by a door to a person, who gets so many seconds; its tools are listed and kept.
+
+        A login that was there is forgotten. Raises McpFailure.
+        """
+        host = replace(self._host, login=door)
+        config = replace(config.expanded(host.environ), start_timeout=seconds)
+        from .oauth import TokenFile
+
+        TokenFile(host.tokens, config.url or "", host.learn).forget()
+        server = Server(config, host, lambda server, listing: None)
+        try:
+            listing = await server.refresh()
+            return server.status(len(listing.tools))
+        finally:
+            await server.aclose()
+
     async def disconnect(self, name: str) -> None:
         """End a server's connection and take its tools away."""
         server = self._require(name)
@@ -98,26 +123,53 @@ class McpServers:
     @property
     def waiting(self) -> bool:
         """Whether there are servers that must be asked before their tools can be known."""
-        return any(server.listing is None or server.config.required for server in self._enabled())
+        return any(self._is_new(server) for server in self._enabled())
+
+    @staticmethod
+    def _is_new(server: Server) -> bool:
+        """Whether it is to be asked when the toolbox opens: not again where it has failed just now."""
+        return server.config.required or (server.listing is None and server.error is None)
 
     async def start(self) -> None:
         """Connect those that nobody has asked yet, all at once. Raises McpFailure where a required one fails."""
-        new = [server for server in self._enabled() if server.listing is None or server.config.required]
+        new = [server for server in self._enabled() if self._is_new(server)]
         errors = await asyncio.gather(*(self._try(server) for server in new))
         for server, error in zip(new, errors, strict=True):
             if error is not None and server.config.required:
                 raise McpFailure(f"{error} (mcp_servers.{server.name}.required is set)")
+        failed = [server for server, error in zip(new, errors, strict=True) if error is not None]
+        if failed:
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(self._revive(failed), name="toolcrib-mcp-revive", context=contextvars.Context())
+            self._reviving = (loop, task)
+
+    async def _revive(self, servers: list[Server]) -> None:
+        """Try servers that failed again, while the toolbox is open: one that starts slowly is there in the end."""
+        delay = FIRST_RETRY
+        while servers:
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LAST_RETRY)
+            servers = [server for server in servers if self._servers.get(server.name) is server]
+            errors = await asyncio.gather(*(self._try(server) for server in servers))
+            servers = [server for server, error in zip(servers, errors, strict=True) if error is not None]
+
+    def _stop_reviving(self) -> None:
+        self._closed = True
+        if self._reviving is not None:
+            loop, task = self._reviving
+            with contextlib.suppress(RuntimeError):  # its loop has ended, and the task with it
+                loop.call_soon_threadsafe(task.cancel)
 
     async def aclose(self) -> None:
         """End all connections, at once."""
-        self._closed = True
+        self._stop_reviving()
         await asyncio.gather(*(server.aclose() for server in self._servers.values()), return_exceptions=True)
 
     def close(self) -> None:
         """`aclose` for callers outside the loop of the servers."""
         import threading
 
-        self._closed = True
+        self._stop_reviving()
         threads = [
             threading.Thread(target=server.close, args=(CLOSE_SECONDS,), daemon=True, name="toolcrib-mcp-close")
             for server in self._servers.values()

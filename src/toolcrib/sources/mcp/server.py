@@ -69,7 +69,10 @@ class Server:
     def __init__(self, config: ServerConfig, host: Host, changed: Callable[[Server, Listing], None]) -> None:
         self.config, self._host, self._changed = config, host, changed
         self.error: str | None = config.fault
-        self.listing: Listing | None = host.cache.read(self._identity) if not config.fault else None
+        self.listing: Listing | None = None
+        if not config.fault:
+            self.listing = host.cache.read(self._identity)
+            self.error = host.cache.failure(self._identity)
         self.checked = False
         self._link: Link | None = None
         self._calls: Calls | None = None
@@ -219,6 +222,8 @@ class Server:
             self._failures += 1
             self._not_before = time.monotonic() + min(LONGEST_DELAY, FIRST_DELAY * 2 ** (self._failures - 1))
             self.error = self._explain(error, transport)
+            if self.listing is None:
+                self._host.cache.failed(self._identity, self.error)
             raise McpFailure(f"MCP server {self.name} could not be reached: {self.error}") from error
         self._failures, self._not_before, self.error = 0, 0.0, None
         self._link, self._calls = link, loaded.Calls()

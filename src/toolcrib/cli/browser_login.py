@@ -1,0 +1,85 @@
+"""A person's browser as the door of a login: shows the page, and listens on this machine for the way back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
+
+from . import show
+
+if TYPE_CHECKING:
+    from ..sources.mcp import ServerConfig
+
+PATH = "/callback"
+WAIT_SECONDS = 300.0
+MAX_REQUEST = 16_384
+_PAGE = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nCache-Control: no-store\r\n"
+    b"Referrer-Policy: no-referrer\r\n\r\nYou can close this page and go back to the terminal.\n"
+)
+_ELSEWHERE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class BrowserLogin:
+    """One login. The socket is taken at once, so that the address is known before the page is opened."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        port = config.oauth.redirect_port if config.oauth is not None else None
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind(("127.0.0.1", port or 0))
+        except OSError as error:
+            self._socket.close()
+            if error.errno == errno.EADDRINUSE:
+                raise OSError(error.errno, f"port {port} is taken; set another, oauth.redirect_port") from None
+            raise
+        self.redirect_uri = f"http://127.0.0.1:{self._socket.getsockname()[1]}{PATH}"
+        self._query: asyncio.Future[dict[str, str]] | None = None
+        self._server: asyncio.Server | None = None
+
+    async def open(self, url: str) -> None:
+        """Show the login page, or say where it is."""
+        self._query = asyncio.get_running_loop().create_future()
+        self._server = await asyncio.start_server(self._visited, sock=self._socket)
+        show.say(f"Log in here, if no browser opens by itself:\n{url}")
+        await asyncio.to_thread(_browse, url)
+
+    async def answer(self) -> Mapping[str, str]:
+        """What the page sent them back with. Raises TimeoutError after five minutes."""
+        assert self._query is not None
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                return await self._query
+        finally:
+            if self._server is not None:
+                self._server.close()
+
+    async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(10):
+                line = (await reader.readuntil(b"\r\n"))[:MAX_REQUEST].decode("latin-1").split(" ")
+                parts = urlsplit(line[1] if len(line) == 3 else "")
+                ours = line[0] == "GET" and parts.path == PATH
+                writer.write(_PAGE if ours else _ELSEWHERE)
+                await writer.drain()
+            if ours and self._query is not None and not self._query.done():
+                self._query.set_result(dict(parse_qsl(parts.query, keep_blank_values=True)))
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+def _browse(url: str) -> None:
+    import webbrowser
+
+    with contextlib.suppress(webbrowser.Error):
+        webbrowser.open(url)

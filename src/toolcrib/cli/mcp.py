@@ -1,0 +1,249 @@
+"""`toolcrib mcp`: the MCP servers whose tools are ours: how they stand, tried, added, removed, logged in to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from . import show
+from .options import FAILED, HELP, OK, REFUSED, USAGE, Options, Usage, command, group
+
+if TYPE_CHECKING:
+    from ..sources.mcp import ServerStatus
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What the server is called.")]
+LOGIN_SECONDS = 360.0
+
+
+def listed(options: Options) -> int:
+    """List the configured servers and how many tools each has, as far as that is known. None is started."""
+    box = options.open(builtin=False).now(servers=False)
+    try:
+        servers = box.mcp.servers
+        if options.json:
+            show.out_json([_as_json(status) for status in servers.values()])
+            return OK
+        show.columns([_row(status) for status in servers.values()], ("bold", None, "dim", None))
+        if not servers:
+            show.say("No MCP servers are configured. See `toolcrib mcp add --help`.")
+        return OK
+    finally:
+        box.close()
+
+
+def tested(
+    options: Options,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="These servers; default all.")] = None,
+) -> int:
+    """Connect to servers now, and list their tools. Exit code 1 if one of them fails."""
+    from .running import run
+
+    found = run(_reload(options, names or []))
+    if options.json:
+        show.out_json([{**_as_json(status), "names": tools} for status, tools in found])
+    else:
+        for status, tools in found:
+            show.columns([_row(status)], ("bold", None, "dim", None))
+            for fault in status.faults:
+                show.warn(f"{status.name}: {fault}")
+            for tool in tools:
+                show.out(f"  {tool}")
+    return FAILED if any(status.error for status, _ in found) else OK
+
+
+async def _reload(options: Options, names: list[str]) -> list[tuple[ServerStatus, list[str]]]:
+    box = options.open(builtin=False).now(servers=False)
+    try:
+        for name in names:
+            box.mcp.tools(name)  # says which there are, where there is none of that name
+        enabled = [name for name, status in box.mcp.servers.items() if status.state != "disabled"]
+        wanted = names or enabled
+        await asyncio.gather(*(box.mcp.reload(name) for name in wanted))
+        found = box.mcp.servers
+        return [(found[name], [tool.name for tool in box.mcp.tools(name)]) for name in wanted]
+    finally:
+        await box.aclose()
+
+
+def added(
+    options: Options,
+    name: Name,
+    target: Annotated[
+        list[str],
+        typer.Argument(metavar="COMMAND [ARG…] | URL", help="A program with its arguments (after --), or a URL."),
+    ],
+    env: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A variable for a program.")] = None,
+    header: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A header for a URL.")] = None,
+    transport: Annotated[str | None, typer.Option(help="stdio, http or sse.")] = None,
+    category: Annotated[str | None, typer.Option(help="The category of its tools.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Believe what it says of its tools and results.")] = False,
+) -> int:
+    """Add a server to your own configuration. Secrets are better referred to: --env 'TOKEN=${secret:github}'."""
+    from ..sources.mcp import server_config
+    from ..sources.mcp.server import check_category
+
+    is_url = len(target) == 1 and target[0].startswith(("http://", "https://"))
+    entry: dict[str, Any] = {"url": target[0]} if is_url else {"command": target[0]}
+    if not is_url and target[1:]:
+        entry["args"] = target[1:]
+    for key, pairs in (("env", env), ("headers", header)):
+        if pairs:
+            entry[key] = dict(map(_pair, pairs))
+    more = {"transport": transport, "category": category, "trust": "hints" if trust else None}
+    entry.update({key: value for key, value in more.items() if value is not None})
+    check_category(server_config(name, entry))
+    return _put(options, {name: entry})
+
+
+def imported(
+    options: Options, file: Annotated[str, typer.Argument(metavar="FILE", help="A .mcp.json or the like.")]
+) -> int:
+    """Show the servers of another program's file (`mcpServers`), and add them to your own after a yes."""
+    from ..config.files import read_config_file
+    from ..config.layers import file_layer
+
+    path = Path(file).expanduser()
+    found = read_config_file(path)
+    values = found.values
+    if not any(key in values for key in ("mcpServers", "mcp_servers", "servers", "tools", "mcp")):
+        values = {"mcpServers": values}  # the map alone
+    elif "servers" in values:
+        values = {"mcpServers": values["servers"]}
+    values = {key: value for key, value in values.items() if key in ("mcpServers", "mcp_servers", "tools", "mcp")}
+    layer = file_layer(replace(found, values=values))
+    servers = cast("dict[str, Any]", layer.values.get("mcp_servers") or {})
+    if not servers:
+        show.error(f"{file} has no MCP servers")
+        return USAGE
+    return _put(options, servers)
+
+
+def _put(options: Options, servers: Mapping[str, Any]) -> int:
+    from ..core.errors import ConfigError
+    from .servers_file import with_server, write
+
+    path, before = _own_file()
+    text = before
+    for name, entry in servers.items():
+        try:
+            text = with_server(text, path.suffix, name, entry)
+        except ConfigError as error:
+            raise Usage(f"{path}: {error}") from None
+    show.say(f"To {path}:", "bold")
+    for line in text[len(before) :].strip("\n").splitlines() if text.startswith(before) else text.splitlines():
+        show.say(f"+ {line}", "green")
+    if not options.yes and not show.confirm("Write this? Programs in it are run with your rights."):
+        show.error("nothing was written (say yes at a terminal, or use --yes)")
+        return REFUSED
+    write(path, text)
+    show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
+    return OK
+
+
+def removed(options: Options, name: Name) -> int:
+    """Take a server out of your own configuration."""
+    from ..core.errors import ConfigError
+    from .servers_file import without_server, write
+
+    path, before = _own_file()
+    try:
+        after = without_server(before, path.suffix, name)
+    except ConfigError as error:
+        raise Usage(f"{path}: {error}") from None
+    write(path, after)
+    show.say(f"Removed {name} from {path}.")
+    return OK
+
+
+def logged_in(options: Options, name: Name) -> int:
+    """Log in to a server in the browser. The token is kept in a file that only you can read."""
+    from .running import run
+
+    status = run(_login(options, name))
+    show.say(f"Logged in to {name}: {status.tools} tools.")
+    return OK
+
+
+async def _login(options: Options, name: str) -> ServerStatus:
+    from .browser_login import BrowserLogin
+
+    settings = options.settings()
+    if name not in settings.mcp_servers:
+        raise Usage(f"there is no MCP server {name!r}; configured: {', '.join(settings.mcp_servers) or 'none'}")
+    if settings.mcp_servers[name].url is None:
+        raise Usage(f"{name} is a program on this machine; it has no login of this kind")
+    only = settings.model_copy(update={"mcp_servers": {}})
+    box = await options.open(only, builtin=False)
+    try:
+        return await box.mcp.login(_config(settings, name), BrowserLogin, LOGIN_SECONDS)
+    finally:
+        await box.aclose()
+
+
+def _config(settings: Any, name: str) -> Any:
+    from ..config.mcp import mcp_configs
+
+    return next(config for config in mcp_configs(settings) if config.name == name)
+
+
+def logged_out(options: Options, name: Name) -> int:
+    """Forget the token of a server."""
+    from ..sources.mcp.oauth import TokenFile
+
+    settings = options.settings(quiet=True)
+    if name not in settings.mcp_servers or settings.mcp_servers[name].url is None:
+        raise Usage(f"there is no MCP server {name!r} with a url")
+    folder = options.state().path.parent / "mcp" / "tokens"
+    import os
+
+    config = _config(settings, name).expanded(os.environ)
+    there = TokenFile(folder, config.url, lambda key, value: None).forget()
+    show.say(f"Logged out of {name}." if there else f"There was no login to {name}.")
+    return OK
+
+
+def _own_file() -> tuple[Path, str]:
+    """The user's configuration file, and what is in it."""
+    from ..config.load import config_home
+
+    home = config_home()
+    toml, plain = home / "config.toml", home / "config.json"
+    path = plain if plain.exists() and not toml.exists() else toml
+    try:
+        return path, path.read_text(encoding="utf-8") if path.exists() else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise Usage(f"{path} cannot be read: {error}") from None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, separator, value = text.partition("=")
+    if not separator or not key:
+        raise Usage(f"{text!r}: should be KEY=VALUE")
+    return key, value
+
+
+def _row(status: ServerStatus) -> list[str]:
+    known = f"{status.tools} tools" if status.tools or status.cached or status.state == "connected" else ""
+    said = status.error or (status.server or "")
+    idle = "known" if status.cached else "not asked yet"
+    state = idle if status.state == "idle" else status.state
+    return [status.name, f"{state}{', ' if known else ''}{known}", f"{status.transport} {status.where}", said]
+
+
+def _as_json(status: ServerStatus) -> dict[str, Any]:
+    return {key: getattr(status, key) for key in type(status).__slots__}
+
+
+app = group(listed, "The MCP servers whose tools are ours. Alone: list them.")
+app.command("list", context_settings=HELP)(command(listed))
+app.command("test", context_settings=HELP)(command(tested))
+app.command("add", context_settings=HELP)(command(added, without=("json", "mode", "workspace", "config")))
+app.command("import", context_settings=HELP)(command(imported, without=("json", "mode", "workspace", "config")))
+app.command("remove", context_settings=HELP)(command(removed, without=("json", "mode", "yes", "workspace", "config")))
+app.command("login", context_settings=HELP)(command(logged_in, without=("json", "yes")))
+app.command("logout", context_settings=HELP)(command(logged_out, without=("json", "yes", "mode")))
