@@ -174,7 +174,7 @@ def test_a_refusal_of_an_import_that_cannot_be_read_is_an_error(place):
 @pytest.mark.parametrize(
     ("mode", "ours", "note"),
     [("default", "assistant", ""), ("acceptEdits", "assistant", ""), ("plan", "observer", ""),
-     ("dontAsk", "assistant", "refused where nobody"), ("bypassPermissions", "observer", "does not count")],
+     ("dontAsk", "assistant", ""), ("bypassPermissions", "observer", "does not count")],
 )  # fmt: skip
 def test_modes_of_claude_code(place, mode, ours, note):
     place.user('mode = "observer"\n')
@@ -182,6 +182,7 @@ def test_modes_of_claude_code(place, mode, ours, note):
     place.trust.trust(read_config_file(place.workspace / "toolcrib.json"))
     settings = place.load()
     assert settings.mode == ours
+    assert settings.approval.never_ask == (mode == "dontAsk")
     assert any(note in warning for warning in settings.warnings) or not note
 
 

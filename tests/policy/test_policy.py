@@ -208,3 +208,27 @@ def test_a_doubt_asks_whatever_rules_allow() -> None:
     assert Policy("assistant", yes=True).check(noted, {}).verdict == "allow"
     noted.doubt = None
     assert Policy("assistant", rules=rules).check(noted, {}).verdict == "allow"
+
+
+def test_require_for_tools_asks_for_those_alone():
+    policy = Policy(approval="require_for_tools", ask_for=("wipe",), rules=RuleSet([parse_rule("sent", "ask")]))
+    assert policy.check(made("destructive", name="wipe"), {}).verdict == "ask"
+    assert policy.check(made("network_write", name="sent"), {}).verdict == "ask"
+    found = policy.check(made("destructive", name="other"), {})
+    assert (found.verdict, found.rule) == ("allow", "approval.policy")
+    risky = made("shell", Judgement("ask", "it deletes files"), name="run")
+    assert policy.check(risky, {}).verdict == "allow"
+    assert policy.check(made("shell", Judgement("deny", "no")), {}).verdict == "deny"
+    assert Policy("observer", approval="require_for_tools").check(made("destructive"), {}).verdict == "deny"
+
+
+@pytest.mark.parametrize("options", [{}, {"yes": True}, {"enabled": False}, {"approval": "always_allow"}])
+def test_never_ask_refuses_what_would_ask_whoever_says_yes(options):
+    policy = Policy(never_ask=True, rules=RuleSet([parse_rule("good", "allow")]), **options)
+    found = policy.check(made("destructive"), {})
+    assert (found.verdict, found.rule) == ("deny", "approval.never_ask")
+    assert "approval.never_ask" in policy.usual(made("destructive")).reason
+    assert policy.check(made("memory"), {}).verdict == "allow"
+    assert policy.check(made("destructive", name="good"), {}).verdict == "allow"
+    assert Policy("autonomous", never_ask=True).check(made("destructive"), {}).verdict == "allow"
+    assert Policy("autonomous", never_ask=True, ask_for=("*",)).check(made(), {}).verdict == "deny"

@@ -43,7 +43,7 @@ MODES: dict[str, tuple[str | None, str]] = {
     "acceptEdits": ("assistant", ""),
     "auto": ("assistant", ""),
     "plan": ("observer", ""),
-    "dontAsk": ("assistant", "what is not allowed asks here, and is refused where nobody can be asked"),
+    "dontAsk": ("assistant", ""),
     "bypassPermissions": (None, 'it does not count; say mode = "autonomous" to be asked nothing'),
 }
 SERVERS = ("mcp_servers",)
@@ -152,6 +152,8 @@ def _mode(value: Any, spelled: Path_, out: Shaped) -> None:
         out.notes.append(f"{'.'.join(spelled)} = {value!r}: {note}")
     if mode is not None:
         _put(mode, ("mode",), spelled, out)
+    if value == "dontAsk":
+        _put(True, ("approval", "never_ask"), spelled, out)
 
 
 def _rules(value: Any, spelled: Path_, out: Shaped) -> Any:

@@ -65,8 +65,10 @@ class Policy:
     """May this call run? An `Authorizer` for a registry.
 
     `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools
-    (with `*`) that always ask; `yes` turns asks into allow. `walled` says whether commands run in an active
-    sandbox without network; where it raises, the sandbox is missing and commands are refused. Nothing turns a deny.
+    (with `*`) that always ask. With `require_for_tools` those ask, and what rules, hooks and labels ask about; the
+    mode does not. `yes` turns asks into allow; `never_ask` into denials, whatever `yes` says. `walled` says whether
+    commands run in an active sandbox without network; where it raises, the sandbox is missing and commands are
+    refused. Nothing turns a deny.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Policy:
         enabled: bool = True,
         ask_for: Iterable[str] = (),
         yes: bool = False,
+        never_ask: bool = False,
         walled: Callable[[], bool] | None = None,
         rules: Rules | None = None,
         flow: Flow | None = None,
@@ -91,6 +94,7 @@ class Policy:
         self.approval = approval
         self.ask_for = tuple(ask_for)
         self.quiet = yes or not enabled or approval == "always_allow"
+        self.never_ask = never_ask
         self.walled = walled or (lambda: False)
         self.rules = rules
         self.flow = flow
@@ -192,9 +196,14 @@ class Policy:
                 )
         if verdict == "ask" and self.mode == "autonomous":
             return Check("allow", category, "mode:autonomous", f"autonomous mode does not ask ({reason})")
+        if verdict == "ask" and self.approval == "require_for_tools":
+            return Check("allow", category, "approval.policy", f"approval is required for other tools alone ({reason})")
         return self._quieted(Check(verdict, category, rule, reason))
 
     def _quieted(self, check: Check) -> Check:
+        if check.verdict == "ask" and self.never_ask:
+            reason = f"nobody is asked (approval.never_ask), so what would ask is refused: {check.reason}"
+            return Check("deny", check.category, "approval.never_ask", reason, check.step)
         if check.verdict == "ask" and self.quiet:
             return Check("allow", check.category, "approval:off", f"approvals are off ({check.reason})", check.step)
         return check

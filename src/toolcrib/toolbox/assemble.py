@@ -147,6 +147,7 @@ def _make_policy(box: Toolbox, given: Given) -> None:
     box.rules = _rules(box)
     box.policy = Policy(
         settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=walls.active,
+        never_ask=approval.never_ask,
         ask_for=(*approval.require_for, *approval.dangerous_tools, APPLY), approver=box.approver,
         rules=box.rules, flow=box.flow, hooks=_hooks(box), limits=_limits(settings), dry_run=settings.dry_run,
     )  # fmt: skip

@@ -31,7 +31,10 @@ class Approval(Section):
     policy: Annotated[
         ApprovalPolicy, Rank(("always_allow", "require_for_tools", "require_for_dangerous", "always_require"))
     ] = "require_for_dangerous"
-    """require_for_dangerous asks as the mode's table says."""
+    """require_for_dangerous asks as the mode's table says, and for the two lists below; require_for_tools for the lists
+    alone (and where a rule, a hook or a label asks)."""
+    never_ask: Annotated[bool, Only(True)] = False
+    """What would ask is refused, and nobody is asked: Claude Code's mode dontAsk."""
     require_for: Annotated[list[str], More()] = []
     """Tools that always ask."""
     dangerous_tools: Annotated[list[str], More()] = []
