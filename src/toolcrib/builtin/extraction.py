@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urljoin, urlsplit
 
 from ..core.bound import safe
 from .charsets import decode
+from .tidy import absolute, is_unseen, tidy
 
 KEPT = 1_000_000  # characters of a text that are handed back at most
 LITTLE = 200  # characters: an article shorter than this may be a mistake
@@ -21,15 +21,10 @@ LINKS, LINK_CHARS = 100, 8_000  # how many links of an article are listed
 _INDENTED = 2
 _TITLE_CHARS = 300
 
-# A list is a menu if it is hardly more than links and these are short.
-MENU_LINKS = 4
-MENU_SHARE = 0.8
-MENU_LINK_CHARS = 30
-
-_UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas")
-_CODE = re.compile(r"(^```.*?^```[^\n]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(!?)\[([^\[\]\n]{0,500})\]\(([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?)\)")
+_LINK = re.compile(r"(!?)\[([^\[\]]{0,500})\]\(([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?)\)")
+# A link, or code, in which nothing is one: whichever begins first.
+_LINK_OR_CODE = re.compile(rf"{_LINK.pattern}|^```.*?^```[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 _BLANK = re.compile(r"\n{3,}")
 # Characters that nobody sees and models read: Unicode tags and the second block of variation selectors.
 _SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
@@ -91,7 +86,7 @@ def main_text(html: str, url: str, style: str) -> str:
     tree = load_html(html)
     if tree is None:
         return ""
-    _clean(tree, url)
+    tidy(tree, url)
     text = trafilatura.extract(
         tree,
         fast=True,
@@ -111,62 +106,6 @@ def without_title(text: str, title: str) -> str:
     return rest.lstrip() if repeated and rest.strip() else text
 
 
-def _clean(tree: Any, url: str) -> None:
-    """Take out of a tree (lxml's) what is not seen, what is a menu, and links that lead nowhere."""
-    for element in list(tree.iter()):
-        if isinstance(element.tag, str) and is_unseen(element.attrib):
-            _drop(element)
-    for element in list(tree.iter("nav")):
-        _drop(element)
-    for element in list(tree.iter("ul", "ol")):
-        if _is_menu(element):
-            _drop(element)
-    for link in tree.iter("a"):
-        href = link.get("href")
-        if href is not None:
-            whole = absolute(url, href)
-            if whole is None:
-                del link.attrib["href"]
-            else:
-                link.set("href", whole)
-
-
-def _drop(element: Any) -> None:
-    if element.getparent() is not None:
-        element.drop_tree()
-
-
-def is_unseen(attributes: Mapping[str, Any]) -> bool:
-    """Whether an element says of itself that it is not shown."""
-    if "hidden" in attributes and attributes["hidden"] != "until-found":
-        return True
-    style = attributes.get("style")
-    return bool(style) and _UNSEEN.search(str(style)) is not None
-
-
-def _is_menu(element: Any) -> bool:
-    links = list(element.iter("a"))
-    if len(links) < MENU_LINKS or element.getparent() is None:
-        return False
-    whole = _size(element)
-    linked = sum(map(_size, links))
-    return bool(whole) and linked / whole >= MENU_SHARE and linked / len(links) < MENU_LINK_CHARS
-
-
-def _size(element: Any) -> int:
-    return len(" ".join(element.text_content().split()))
-
-
-def absolute(base: str, href: str) -> str | None:
-    """A link's whole address; None for what is no web address."""
-    try:
-        whole = urljoin(base, href.strip())
-        scheme = urlsplit(whole).scheme
-    except ValueError:
-        return None
-    return whole if scheme in ("http", "https", "mailto") else None
-
-
 def without_targets(markdown: str) -> tuple[str, list[list[str]]]:
     """Markdown with `[text](address)` as `[text]`, and the (text, address) of each link, in order, once.
 
@@ -178,15 +117,15 @@ def without_targets(markdown: str) -> tuple[str, list[list[str]]]:
     def note(match: re.Match[str]) -> str:
         nonlocal room
         image, text, address = match.groups()
+        if address is None:  # code
+            return match[0]
         pair = (" ".join(text.split()), address)
         if not image and address and len(links) < LINKS and pair not in links and sum(map(len, pair)) <= room:
             links[pair] = None
             room -= sum(map(len, pair))
         return text if image else f"[{text}]"
 
-    parts = _CODE.split(markdown)
-    plain = "".join(part if number % 2 else _LINK.sub(note, part) for number, part in enumerate(parts))
-    return plain, [list(pair) for pair in links]
+    return _LINK_OR_CODE.sub(note, markdown), [list(pair) for pair in links]
 
 
 # --- the whole page

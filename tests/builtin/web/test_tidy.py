@@ -1,0 +1,56 @@
+"""Pages that trafilatura reads wrongly as they come, and what is done about it."""
+
+import pytest
+
+from toolcrib.builtin.extraction import main_text, without_targets
+
+FILLER = "<p>A paragraph of ordinary text that is long enough to be taken for the main text of a page, twice over.</p>"
+
+
+def text_of(html: str, style: str = "markdown") -> str:
+    page = f"<html><body><article><h1>Title of it</h1>{FILLER * 3}{html}{FILLER}</article></body></html>"
+    return main_text(page, "https://site.example/docs/page.html", style)
+
+
+@pytest.mark.parametrize(
+    ("html", "kept"),
+    [
+        ('<h2><a class="anchor" href="#use"><span class="icon"></span></a>Usage</h2><p>text</p>', "## Usage"),
+        (
+            '<p>Set <code><a href="a">Dir</a></code>, or <code>x</code> (<code><a href="b">Loc</a></code> is one).</p>',
+            "Set [Dir](https://site.example/docs/a), or `x` ([Loc](https://site.example/docs/b) is one).",
+        ),
+        (
+            '<pre class="programlisting">\nSELECT <b>a_b</b>,\n  <a href="r">round</a>(x)\n</pre>',
+            "```\nSELECT a_b,\n  round(x)\n```",
+        ),
+        (
+            '<div class="section" id="related-objects"><h2>Related objects</h2>' + FILLER.replace("A ", "Another ") * 6,
+            "Another paragraph of ordinary text",
+        ),
+        (
+            "<table><tr><td><h2>Widget</h2><p>A container for buttons in a row.</p></td><td></td></tr></table>",
+            "A container for buttons in a row.",
+        ),
+        (
+            "<div>First words in a <b>div</b> of its own, which is a paragraph.</div>",
+            "First words in a **div** of its own",
+        ),
+    ],
+    ids=["anchor", "code link", "pre", "section", "frame", "div"],
+)
+def test_nothing_is_lost(html, kept):
+    assert kept in text_of(html)
+
+
+def test_related_articles_are_still_left_out():
+    links = "".join(f'<li><a href="/{n}">Some other article about something, number {n}</a></li>' for n in range(12))
+    assert "other article" not in text_of(f'<section id="related"><h2>Related</h2><ul>{links}</ul></section>')
+
+
+def test_links_of_code_are_listed_and_code_stays():
+    text, links = without_targets(
+        "Use [`json`](https://x.example/json) and `[a](b)`.\n\n```\n[c](d)\n```\n[e](https://x.example/e)"
+    )
+    assert text == "Use [`json`] and `[a](b)`.\n\n```\n[c](d)\n```\n[e]"
+    assert links == [["`json`", "https://x.example/json"], ["e", "https://x.example/e"]]
