@@ -311,3 +311,9 @@ def test_a_wrong_table_names_its_line(place):
     place.user('[[rules]]\nverdict = "deny"\ntool = "a"\n[[rules]]\nverdict = "no"\ntool = "b"\n')
     with pytest.raises(ConfigError, match=r"config\.toml:4: rules\.1"):
         place.load()
+
+
+def test_servers_that_rules_cannot_tell_apart_are_a_warning(place):
+    place.user("".join(f'[mcp_servers."{name}"]\ncommand = "a"\n' for name in ("my.git", "my git", "mygit")))
+    (warning,) = [text for text in place.load().warnings if "one name to rules" in text]
+    assert "'my.git'" in warning and "'my git'" in warning and "'mygit'" not in warning and "mcp__my_git" in warning

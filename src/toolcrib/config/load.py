@@ -9,11 +9,12 @@ in full only after `toolcrib trust`; till then it can only tighten.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
+from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, exists, read_config_file
 from .layers import Layer, PathLike, absolute, check, env_layer, file_layer, flag_layer
 from .merge import Ignored, Merged
@@ -108,6 +109,7 @@ def load_settings(
         listed = "; ".join(map(str, rules.ignored))
         warnings.append(f"not trusted, so only what tightens counts. Ignored: {listed}. `toolcrib trust` accepts it.")
     warnings += _not_yet(result.sources)
+    warnings += _same_servers(settings.mcp_servers)
     files = tuple(layer.file.path for layer in layers if layer.file)
     return settings.with_origin(
         Origin(
@@ -230,3 +232,16 @@ def _not_yet(sources: Mapping[str, str]) -> list[str]:
     if not keys:
         return []
     return [f"accepted, but without effect in this version: {one_line(', '.join(sorted(keys)))}"]
+
+
+def _same_servers(names: Iterable[str]) -> list[str]:
+    """Servers whose names rules cannot tell apart, because they spell them alike."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(server_in_rules(name), []).append(name)
+    return [
+        f"mcp_servers: {one_line(', '.join(map(repr, each)))} are one name to rules (mcp__{key}), so a rule for one is "
+        "a rule for all of them; give them names that differ in letters or digits"
+        for key, each in alike.items()
+        if len(each) > 1
+    ]

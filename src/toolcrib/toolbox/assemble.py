@@ -33,6 +33,7 @@ from ..record.journal import Journal
 from ..record.retention import Retention
 from ..record.spill import Spill
 from ..record.state import StateFolder
+from .approval_names import check_approval_names
 from .effects import make_effects
 from .sources import add_sources
 from .walls import Walls
@@ -75,6 +76,8 @@ def assemble(box: Toolbox, given: Given) -> None:
     always = [tool.name for tool in builtin]
     box.exposure = Exposure(box.registry, _search_tools, box.settings.tools.list_limit, always)
     add_sources(box, builtin=given.builtin)
+    if given.builtin:  # without, a person's own settings name tools that are not meant to be here
+        check_approval_names(box)
 
 
 def _search_tools(exposure: Exposure) -> list[Tool]:

@@ -98,18 +98,23 @@ def anchored(name: str) -> bool:
     return bool(server) and "*" not in server
 
 
+def server_in_rules(server: str) -> str:
+    """A server's name as a rule may spell it: what stands in no tool's name is `_`."""
+    return _LEGAL.sub("_", server)
+
+
 def _means_mcp(name: str, tool: Tool, allow: bool) -> bool:
     origin = tool.origin
     if not allow:  # any way to read the name will do
         joined = {tool.name}
         if origin is not None:
-            for server in {origin.server, _LEGAL.sub("_", origin.server)}:
+            for server in {origin.server, server_in_rules(origin.server)}:
                 joined |= {f"mcp__{server}__{origin.tool}", f"mcp__{server}"}
         return any(wildcard(_stars(name), each) for each in joined)
     if origin is None or not anchored(name) or "__" in origin.server:
         return False
     server, _, wanted = name.removeprefix("mcp__").partition("__")
-    if server not in (origin.server, _LEGAL.sub("_", origin.server)):
+    if server not in (origin.server, server_in_rules(origin.server)):
         return False
     return not wanted or wildcard(_stars(wanted), origin.tool)
 

@@ -1,0 +1,43 @@
+"""Do the tools exist that settings want to be asked about? A name that means none would protect nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from .toolbox import Toolbox
+
+
+def check_approval_names(box: Toolbox) -> None:
+    """Refuse names in `approval.require_for` that no tool has; names with `*` may mean tools that come later.
+
+    `dangerous_tools` only warns: files of the earlier designs name tools there that were theirs. Where servers or
+    plugins bring tools whose names are not known yet, so does `require_for`. Raises ConfigError.
+    """
+    settings = box.settings
+    if not settings.approval.require_for and not settings.approval.dangerous_tools:
+        return
+    known = {name for tool in box.registry for name in tool.every_name} | {name for name, _ in box.missing}
+    more_come = bool(settings.mcp_servers) or settings.plugins.enabled
+    for setting in ("require_for", "dangerous_tools"):
+        unknown = [name for name in getattr(settings.approval, setting) if "*" not in name and name not in known]
+        if not unknown:
+            continue
+        text = _said(setting, unknown, known, settings.sources.get(f"approval.{setting}"))
+        if setting == "dangerous_tools" or more_come:
+            logging.getLogger("toolcrib").warning("%s", text)
+        else:
+            raise ConfigError(text)
+
+
+def _said(setting: str, unknown: Iterable[str], known: set[str], where: str | None) -> str:
+    names = ", ".join(map(repr, unknown))
+    place = f"{where}: " if where else ""
+    return (
+        f"{place}approval.{setting}: there is no tool {names}, so nothing would ask because of it; known here: "
+        f"{', '.join(sorted(known))}. A name with * may mean tools that come later"
+    )
