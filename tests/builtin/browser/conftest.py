@@ -154,6 +154,7 @@ class Room:
         self.stack = ExitStack()
         self.ports: set[int] = set()
         self.domains: tuple[str, ...] = ()
+        self.proxy: str | None = None
         (folder / "work").mkdir(parents=True)
         self.root = folder / "work"
         self.workspace = Workspace(self.root)
@@ -177,7 +178,7 @@ class Room:
 
     def guard(self) -> Guard:
         settings = GuardSettings(
-            Grants.parse([f"{HERE}:{port}" for port in self.ports]), frozenset(self.ports), self.domains
+            Grants.parse([f"{HERE}:{port}" for port in self.ports]), frozenset(self.ports), self.domains, self.proxy
         )
         return Guard(settings, self._look_up)
 

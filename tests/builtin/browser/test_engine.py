@@ -10,15 +10,17 @@ import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from toolcrib.boundary.proxy.server import FilteringProxy, loopback_listener
 from toolcrib.builtin.browser.launch import sweep
 from toolcrib.builtin.browser.settings import BrowserSettings
 
-from .conftest import SETTINGS, Got, Reply, Room, ref_of
+from .conftest import HERE, SETTINGS, Got, Reply, Room, ref_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -189,6 +191,24 @@ async def test_downloads_are_cut_off_at_their_limit(room_with: Any) -> None:
     assert "was not downloaded" in await room.refused("browser_save", item="d1", path="big.bin")
     folder = room.engine._chromium.downloads
     await until(lambda: not any(each.stat().st_size > 1 << 20 for each in folder.iterdir()))
+
+
+async def test_pages_go_through_the_proxy_that_is_set(room: Room) -> None:
+    asked: list[str] = []
+
+    async def admit(host: str, port: int) -> Any:
+        asked.append(host)
+        return [ip_address(HERE)]
+
+    beyond = FilteringProxy(admit)
+    listener = loopback_listener()
+    await beyond.serve(listener)
+    room.proxy = f"http://{HERE}:{listener.getsockname()[1]}"
+    site = room.site({"/": "<h1>Hi</h1>"})
+    assert "Hi" in await room.ok("browser_open", url=site.url())
+    assert "not public" in await room.refused("browser_open", url="http://10.0.0.1/")
+    await beyond.close()
+    assert set(asked) == {"site.example"}
 
 
 async def test_a_page_opens_no_more_tabs_than_there_may_be(room: Room) -> None:

@@ -147,8 +147,6 @@ class Engine:
         from .session import Session
         from .visits import Visits
 
-        if self.guard().settings.proxy is not None:
-            raise ToolError("the browser cannot go through the proxy of the setting web.proxy; web_fetch does")
         await self._make_room()
         if self._chromium is None:
             self._chromium = await self._launch()

@@ -84,7 +84,9 @@ class Session:
     async def start(self) -> None:
         """Make the proxy and the context."""
         credential = ("toolcrib", secrets.token_urlsafe(24))
-        self._proxy = FilteringProxy(self.visits.admit, credential=credential, on_refused=self._refused)
+        self._proxy = FilteringProxy(
+            self.visits.admit, credential=credential, dial=self.visits.dial, on_refused=self._refused
+        )
         listener = loopback_listener()
         port = listener.getsockname()[1]
         await self._proxy.serve(listener)

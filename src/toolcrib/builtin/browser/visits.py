@@ -14,6 +14,7 @@ from .settings import BrowserSettings
 if TYPE_CHECKING:
     from ...boundary.network.addresses import Address
     from ...boundary.network.guard import Guard
+    from ...boundary.proxy.dialling import Dial
     from ...core.verdict import Judgement
     from ..outgoing import Gate
 
@@ -61,6 +62,13 @@ class Visits:
         if ruled is not None and ruled.verdict == "deny":
             raise AddressRefused(ruled.reason, ruled.rule or "rules")
         return await self._guard().admit(host, port)
+
+    @property
+    def dial(self) -> Dial:
+        """How the proxy connects: directly, or through the one of `web.proxy`."""
+        from ...boundary.proxy.dialling import dialling
+
+        return dialling(self._guard().settings)
 
     def refuses(self, url: str, *, page: bool) -> str | None:
         """Why a request of a page may not go out, as far as its address says; `page`: it would become the page."""
