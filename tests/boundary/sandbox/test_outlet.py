@@ -393,6 +393,17 @@ async def test_where_no_socket_can_be_opened_the_command_does_not_run(
     assert not (workspace / "ran").exists()
 
 
+async def test_what_bubblewrap_says_counts_where_it_fails(
+    server: Server, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = select_sandbox(server.settings(), workspace)
+    monkeypatch.setattr(sandbox, "_hidden", lambda: ["--ro-bind", "/nonexistent", "/nonexistent"])
+    for _ in range(5):
+        spawn = sandbox.wrap(["/bin/true"], cwd=workspace, env=command_environment(), timeout=20)
+        with pytest.raises(SandboxUnavailable, match="nonexistent"):
+            await run(spawn, timeout=20)
+
+
 async def test_the_opener_is_started_again_when_it_has_ended(server: Server, workspace: Path) -> None:
     ours = listeners()
     ours.ready()

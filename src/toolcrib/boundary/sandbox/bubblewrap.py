@@ -179,6 +179,15 @@ def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
     return seccomp.build(machine, (seccomp.AF_UNIX,))
 
 
+def _has_ended(pid: int) -> bool:
+    """Whether a process is gone, or waits to be reaped."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    except OSError:
+        return True
+
+
 class _Handshake:
     """bwrap tells the pid of the leader and waits; we set its limits, open its outlet, and let it go on."""
 
@@ -203,6 +212,19 @@ class _Handshake:
         return leader
 
     def _confine(self, leader: int) -> None:
+        self._confined = True
+        try:
+            self._bound(leader)
+        except (SandboxUnavailable, ProcessLookupError):
+            if not _has_ended(leader):
+                raise
+            return  # bubblewrap could not make the sandbox, and says why
+        try:
+            os.write(self._release, b"1")
+        except BrokenPipeError:  # it has failed meanwhile, and says so itself
+            pass
+
+    def _bound(self, leader: int) -> None:
         for limit, value in resource_limits(self._limits, self._timeout).items():
             soft, hard = resource.prlimit(leader, limit)
             bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -211,11 +233,6 @@ class _Handshake:
         self._counted.begin(leader)
         if self._outlet is not None:
             self._outlet.open(leader)
-        self._confined = True
-        try:
-            os.write(self._release, b"1")
-        except BrokenPipeError:  # it has failed meanwhile, and says so itself
-            pass
 
     def failure(self, stderr: str, code: int) -> Exception | None:
         if self._ran:

@@ -30,7 +30,7 @@ def findings(settings: SandboxSettings, backend: str) -> list[Finding]:
         return []
     from .bubblewrap import Bubblewrap
 
-    asked = replace(settings, profile="workspace-write", effects="direct", read=(), write=(), hidden=(), env=())
+    asked = replace(settings, profile="workspace-write", read=(), write=(), hidden=(), env=())
     problem = try_run(lambda folder: Bubblewrap(found.path, asked, folder))
     listed = ", ".join(settings.domains[:10]) + ("…" if len(settings.domains) > 10 else "")
     if problem:
