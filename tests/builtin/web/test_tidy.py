@@ -6,6 +6,11 @@ from toolcrib.builtin.extraction import main_text, without_targets
 
 FILLER = "<p>A paragraph of ordinary text that is long enough to be taken for the main text of a page, twice over.</p>"
 
+LINKED_CODE = (
+    '<p>Set <code class="d"><a href="a">Dir</a></code>, or <code>x</code> (in <code><a href="b">Loc</a></code> sections)'
+    " as needed by whoever reads this sentence of some length.</p>"
+)
+
 
 def text_of(html: str, style: str = "markdown") -> str:
     page = f"<html><body><article><h1>Title of it</h1>{FILLER * 3}{html}{FILLER}</article></body></html>"
@@ -17,8 +22,8 @@ def text_of(html: str, style: str = "markdown") -> str:
     [
         ('<h2><a class="anchor" href="#use"><span class="icon"></span></a>Usage</h2><p>text</p>', "## Usage"),
         (
-            '<p>Set <code><a href="a">Dir</a></code>, or <code>x</code> (<code><a href="b">Loc</a></code> is one).</p>',
-            "Set [Dir](https://site.example/docs/a), or `x` ([Loc](https://site.example/docs/b) is one).",
+            LINKED_CODE,
+            "Set [Dir](https://site.example/docs/a), or `x` (in [Loc](https://site.example/docs/b) sections)",
         ),
         (
             '<pre class="programlisting">\nSELECT <b>a_b</b>,\n  <a href="r">round</a>(x)\n</pre>',
