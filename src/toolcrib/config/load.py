@@ -17,6 +17,7 @@ from ..core.errors import ConfigError
 from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, exists, read_config_file
 from .layers import Layer, PathLike, absolute, check, env_layer, file_layer, flag_layer
+from .mcp_file import project_servers
 from .merge import Ignored, Merged
 from .remembered import remembered_layers
 from .rules import RuleLayer, Trusts, gather
@@ -80,6 +81,11 @@ def load_settings(
     if chosen is not None:
         result.add(chosen)
         layers.append(chosen)
+    store = trust or TrustStore(_trust_path(env))
+    foreign = project_servers(root, warnings) if chosen is None else None
+    if foreign is not None:
+        _take_servers(foreign, _status(foreign[0], store, root), result, warnings)
+    foreign_ignored = len(result.ignored)
     if project is not None:
         layers.append(project)
         result.add(project) if status == "trusted" else result.tighten(project)
@@ -89,7 +95,6 @@ def load_settings(
 
     settings = check(result.values, "the merged settings", Shaped(), None)
     warnings += _foreign([*layers, from_env])
-    store = trust or TrustStore(_trust_path(env))
     rules = gather(
         [
             *(RuleLayer(kept, name) for name, kept in remembered_layers(_config_home(env), root)),
@@ -103,8 +108,9 @@ def load_settings(
     )
     result.ignored += rules.ignored
     warnings += rules.warnings
-    if result.ignored and project is not None and status != "trusted":
-        warnings.append(_untrusted(project, status, result.ignored))
+    of_project = result.ignored[foreign_ignored:]
+    if of_project and project is not None and status != "trusted":
+        warnings.append(_untrusted(project, status, of_project))
     if rules.ignored:
         listed = "; ".join(map(str, rules.ignored))
         warnings.append(f"not trusted, so only what tightens counts. Ignored: {listed}. `toolcrib trust` accepts it.")
@@ -116,13 +122,29 @@ def load_settings(
             result.sources,
             warnings,
             tuple(result.ignored),
-            status == "trusted" and not rules.ignored,
+            status == "trusted" and not rules.ignored and not foreign_ignored,
             files,
             found,
             tuple(rules.rules),
-            tuple(rules.imported),
+            (*rules.imported, *(foreign[:1] if foreign is not None else ())),
         )
     )
+
+
+def _take_servers(found: tuple[ConfigFile, Layer], status: Status, result: Merged, warnings: list[str]) -> None:
+    """The servers of a project's .mcp.json, if it is trusted."""
+    file, layer = found
+    if status == "trusted":
+        result.add(layer)
+        return
+    result.tighten(layer)
+    if result.ignored:
+        why = "has changed since it was trusted" if status == "changed" else "is not trusted"
+        listed = "; ".join(map(str, result.ignored))
+        warnings.append(
+            f"{file.path} {why}, so its MCP servers are not used: {listed}. Look at it, then run `toolcrib trust` to "
+            "accept it as it is."
+        )
 
 
 def _rule_layer(layer: Layer, untrusted: bool, project: Layer | None, chosen: Layer | None) -> RuleLayer:

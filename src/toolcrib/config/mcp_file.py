@@ -1,0 +1,51 @@
+"""The `.mcp.json` of a project, as other MCP clients have it: its servers are ours, too, once it is trusted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from ..core.errors import ConfigError
+from .files import ConfigFile, exists, read_config_file
+from .layers import Layer, file_layer
+from .shapes import one_line
+
+NAME = ".mcp.json"
+
+
+def project_servers(root: Path, warnings: list[str]) -> tuple[ConfigFile, Layer] | None:
+    """The file as it is, and what of it counts: its servers without ourselves. None where there is nothing.
+
+    It is another program's file: one that cannot be read is a warning, and no reason to stop.
+    """
+    path = root / NAME
+    if not exists(path):
+        return None
+    try:
+        file = read_config_file(path)
+        given: Any = file.values.get("mcpServers", file.values.get("servers"))
+        if not isinstance(given, dict):
+            return None
+        servers = {name: each for name, each in cast("dict[str, Any]", given).items() if not is_ourselves(each)}
+        if not servers:
+            return None
+        return file, file_layer(replace(file, values={"mcpServers": servers}))
+    except ConfigError as error:
+        warnings.append(f"its MCP servers are not used: {one_line(str(error))}")
+        return None
+
+
+def is_ourselves(server: Any) -> bool:
+    """Whether an entry starts Toolcrib, as `toolcrib install` writes it: serving ourselves to ourselves has no end."""
+    if not isinstance(server, Mapping):
+        return False
+    entry = cast("Mapping[str, Any]", server)
+    args: Any = entry.get("args")
+    words = [os.path.basename(str(entry.get("command") or ""))]
+    words += [str(each) for each in cast("list[Any]", args)] if isinstance(args, list) else []
+    return "serve" in words and any(
+        word in ("toolcrib", "toolcrib.exe") or word.startswith("toolcrib[") for word in words
+    )
