@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from .outlet import Outlet
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
+
+_ENDING_MS = 500
 
 # The sandbox's own user namespace is the last one (--disable-userns); pid, network, ipc, uts, cgroup and mounts
 # are new. --new-session keeps it from the terminal, and with the pid namespace the whole tree ends together.
@@ -180,12 +183,17 @@ def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a process is gone, or waits to be reaped."""
+    """Whether a process is gone, or is just going: it loses its namespaces before it counts as ended."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+        fd = os.pidfd_open(pid)
     except OSError:
         return True
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(_ENDING_MS))
+    finally:
+        os.close(fd)
 
 
 class _Handshake:
