@@ -257,6 +257,31 @@ class TestWhatPagesDo:
 
 
 @pytest.mark.slow
+class TestWhatCannotBeDone:
+    async def test_what_is_in_the_way_is_named(self, home: Any, room_of_module: Room) -> None:
+        body = (
+            "<button>Under</button><p>text</p><div id=cover style='position:fixed;inset:0;background:#fff'>over</div>"
+        )
+        site = room_of_module.site({"/": body})
+        page = await home.ok("browser_open", url=site.url())
+        said = await home.refused("browser_click", ref=ref_of(page, "button"))
+        assert 'id=\\"cover\\"' in said
+        assert "intercepts pointer events" in said
+        said = await home.refused("browser_type", ref=ref_of(page, "paragraph"), text="x")
+        assert said.startswith("Element is not an <input>")
+        said = await home.refused("browser_select", ref=ref_of(page, "button"), values=["x"])
+        assert said.startswith("Element is not a <select>")
+
+    async def test_a_page_that_hangs_can_be_left(self, home: Any, room_of_module: Room) -> None:
+        site = room_of_module.site({"/": "<h1>x</h1><script>setTimeout(() => { while (true); }, 1500)</script>"})
+        await home.ok("browser_open", url=site.url())
+        await asyncio.sleep(2)
+        assert "the page does not answer" in await home.refused("browser_snapshot")
+        assert "Apples" in await home.ok("browser_open", url=home.site.url("/home"), new_tab=True)
+        await home.ok("browser_tabs", action="close", tab=1)
+
+
+@pytest.mark.slow
 class TestPictures:
     async def test_a_whole_page_and_an_element(self, room_of_module: Room) -> None:
         from PIL import Image

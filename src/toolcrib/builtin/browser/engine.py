@@ -114,18 +114,14 @@ class Engine:
         """A failure of the browser in words; what is a mistake of ours stays as it is."""
         if session.chromium is not self._chromium or not session.chromium.browser.is_connected():
             return ToolError("the browser ended unexpectedly, and its pages are gone; browser_open starts it again")
+        if isinstance(error, TimeoutError):
+            return ToolError(
+                "the page does not answer (a script keeps it busy); browser_tabs can close it, browser_open with "
+                "new_tab=true opens another"
+            )
         if isinstance(error, ToolcribError) or not type(error).__module__.startswith("playwright"):
             return error
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if "Timeout" in said:
-            detail = next((line.strip(" -") for line in reversed(str(error).splitlines()) if " - " in line), "")
-            return ToolError(
-                f"it could not be done within {self.settings.seconds:g} s"
-                f"{f' ({quoted(detail)})' if detail else ''}; look with browser_snapshot what is in the way"
-            )
-        if "has been closed" in said or "crashed" in said:
-            return ToolError("the page was closed or crashed meanwhile; browser_tabs lists what is open")
-        return ToolError(said.partition(": ")[2][:500] or said[:500])
+        return ToolError(_in_words(str(error) or type(error).__name__))
 
     async def _session(self, key: str, create: bool) -> Session:
         found = self._sessions.get(key)
@@ -228,3 +224,16 @@ class Engine:
 
 def _key(ctx: ToolContext) -> str:
     return ctx.session_id or ""
+
+
+def _in_words(said: str) -> str:
+    """What Playwright says of a step that failed, without its own names."""
+    first = said.splitlines()[0]
+    if "Timeout" in first:
+        lines = [line.strip(" -") for line in said.splitlines()[1:]]
+        telling = [line for line in lines if "intercepts" in line or "not " in line]
+        why = f": {quoted(telling[-1])}" if telling else ""
+        return f"it could not be done in time{why}; look with browser_snapshot or browser_screenshot what is in the way"
+    if "has been closed" in first or "crashed" in first:
+        return "the page was closed or crashed meanwhile; browser_tabs lists what is open"
+    return (first.partition(": ")[2] or first).removeprefix("Error: ")[:500]

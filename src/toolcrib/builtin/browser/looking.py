@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +25,7 @@ TabAction = Literal["list", "select", "close"]
 
 LAUNCH_SECONDS = 75.0  # more than a start of Chromium and of a session may take
 MOST_WAIT = 30.0
+ACTION_SECONDS = 10.0
 _TALLEST = 8_000  # pixels of a whole-page screenshot
 _LARGEST = 3_500_000  # bytes: base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
 _SCROLL = """([how, pages]) => {
@@ -142,7 +144,8 @@ class LookingTools:
                     session, found.tab, f"{ref} is in view.", await session.snapshot(found.tab, changes=True)
                 )
             tab = session.tab()
-            at, height, whole = await tab.page.evaluate(_SCROLL, [direction, pages])
+            async with asyncio.timeout(ACTION_SECONDS):
+                at, height, whole = await tab.page.evaluate(_SCROLL, [direction, pages])
             await session.settle(tab)
             said = f"Scrolled: the window shows pixels {at:,} to {at + height:,} of {whole:,}."
             return await told(session, tab, said, await session.snapshot(tab, changes=True))
@@ -248,5 +251,6 @@ class LookingTools:
 
 async def _whole(session: Session, tab: Any) -> Any:
     """The rectangle of a whole page, as far down as a picture may be tall."""
-    height = await tab.page.evaluate("document.documentElement ? document.documentElement.scrollHeight : 0")
+    async with asyncio.timeout(ACTION_SECONDS):
+        height = await tab.page.evaluate("document.documentElement ? document.documentElement.scrollHeight : 0")
     return {"x": 0, "y": 0, "width": session.settings.viewport[0], "height": max(1, min(height, _TALLEST))}

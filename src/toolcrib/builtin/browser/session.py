@@ -29,6 +29,7 @@ MOST_TABS = 20
 QUIET_SECONDS = 0.25  # without a request a page counts as settled
 SETTLE_SECONDS = 4.0
 FRAME_SECONDS = 3.0
+ACTION_SECONDS = 10.0  # for a click, a text, a picture
 _LOOK_SECONDS = 0.05
 # The switches of the browser keep these to the proxy; they have changed names before, so pages do not get them at all.
 _NO_DATAGRAMS = (
@@ -106,7 +107,8 @@ class Session:
             **more,
         )
         self._context = context
-        context.set_default_timeout(settings.seconds * 1000)
+        context.set_default_timeout(min(ACTION_SECONDS, settings.seconds) * 1000)
+        context.set_default_navigation_timeout(settings.seconds * 1000)
         await context.grant_permissions([])  # no location, no clipboard, no notifications, no camera
         await context.add_init_script(_NO_DATAGRAMS)
         await context.route("**/*", self._route)
@@ -296,7 +298,10 @@ class Session:
             return "; ".join(f"{each.where}: {each.reason}" for each in refused[-3:])
         first = said.splitlines()[0].removeprefix("Page.goto: ")
         if "Timeout" in first:
-            return f"it did not load within {self.settings.seconds:g} s (tools.browser.timeout)"
+            return (
+                f"it did not load within {self.settings.seconds:g} s (tools.browser.timeout); if the last page hangs, "
+                "new_tab=true opens it beside"
+            )
         return first.partition(" at ")[0]
 
     # --- snapshots and refs
@@ -313,7 +318,10 @@ class Session:
         except Exception as error:
             if "Timeout" not in str(error):
                 raise
-            tree = await tab.page.aria_snapshot(mode="ai")
+            try:
+                tree = await tab.page.aria_snapshot(mode="ai")
+            except Exception as again:
+                raise (TimeoutError() if "Timeout" in str(again) else again) from None
         url = tab.page.url
         shown: dict[str, Ref] = {}
 

@@ -58,7 +58,7 @@ class Browser(Section):
     only_allowed_domains: Annotated[bool, Only(True)] = False
     """Pages reach the domains of allowed_domains and nothing else."""
     timeout: Annotated[Seconds | None, Smaller(lambda: 30.0)] = None
-    """Seconds for a page to load, or for one click. Unset: 30."""
+    """Seconds for a page to load. Unset: 30. A click gets 10 at most."""
     idle_timeout: Annotated[Seconds | None, Smaller(lambda: 600.0)] = None
     """Seconds without a call after which a session's pages are closed. Unset: 600."""
     viewport: Annotated[list[Annotated[int, Field(ge=100, le=5_000)]], Field(min_length=2, max_length=2)] = [1280, 800]
