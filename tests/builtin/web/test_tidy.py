@@ -7,7 +7,7 @@ from toolcrib.builtin.extraction import main_text, without_targets
 FILLER = "<p>A paragraph of ordinary text that is long enough to be taken for the main text of a page, twice over.</p>"
 
 LINKED_CODE = (
-    '<p>Set <code class="d"><a href="a">Dir</a></code>, or <code>x</code> (in <code><a href="b">Loc</a></code> sections)'
+    '<p>Set <code><a href="a">Dir</a></code>, or <code>x</code> (in <code><a href="b">Loc</a></code> sections)'
     " as needed by whoever reads this sentence of some length.</p>"
 )
 
