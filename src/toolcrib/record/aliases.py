@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -49,7 +48,7 @@ class Aliases:
         leaves, tree = (op.after, op.tree) if back else (op.before, op.old_tree)
         leaves = None if leaves is None else _followed(known, root, op.path, leaves)
         tree = tuple((path, _followed(known, root, f"{op.path}/{path}", entry)) for path, entry in tree)
-        return replace(op, after=leaves, tree=tree) if back else replace(op, before=leaves, old_tree=tree)
+        return op._replace(after=leaves, tree=tree) if back else op._replace(before=leaves, old_tree=tree)
 
     def _fresh(self) -> dict[tuple[str, str], dict[str, str]]:
         stamp = os.stat(self._path).st_size if self._path.exists() else 0
@@ -68,5 +67,5 @@ def _followed(known: dict[tuple[str, str], dict[str, str]], root: str, path: str
             break
         seen.add(text)
         dev, ino, mtime, size = map(int, of_path[text].split(":"))
-        entry = replace(entry, dev=dev, ino=ino, mtime=mtime, size=size)
+        entry = entry._replace(dev=dev, ino=ino, mtime=mtime, size=size)
     return entry

@@ -47,5 +47,5 @@ def turn(layers: Layers, held: Held) -> str:
             f"what call {held.call_id} changed cannot be {'taken back' if back else 'brought back'}: {error}. A "
             "command's changes go together, so nothing was changed; force does not help here."
         ) from None
-    count = len(held.changes().ops)
+    count = len(held.ops())
     return f"{'took back' if back else 'brought back'} what a command changed ({count} step{'s' * (count != 1)})"

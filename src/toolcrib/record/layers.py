@@ -16,22 +16,23 @@ import logging
 import os
 import re
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from ..boundary.layers.apply import Applier, ApplyConflict, Step, Widened, steps
+from ..boundary.layers.apply import Applier, ApplyConflict, Widened, steps
 from ..boundary.layers.changes import ChangeList, Op
 from ..boundary.layers.layer import Layer, LayerRoot, lock_folder
-from ..boundary.layers.plan import from_data, to_data
+from ..boundary.layers.plan import changes_from_data, changes_to_data, ops_from_data, ops_to_data
 from ..boundary.layers.removing import remove_all
 from ..boundary.layers.staging import bring, copy_home, needs_staging, staging_folder
 from ..core.errors import ToolcribError, ToolError
 from .aliases import Aliases
 from .state import StateFolder, private_folder
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 State = Literal["held", "applying", "applied", "undoing", "undone"]
@@ -61,6 +62,8 @@ class Held:
     command: str
     key: str
     roots: tuple[str, ...]
+    conflicts: bool = False
+    """Whether somebody else changed something that the command changed, too."""
     told: str = ""
     """What the model reads of the command beside its changes."""
     approval_id: str | None = None
@@ -75,9 +78,16 @@ class Held:
         return tuple(LayerRoot(Path(path), self.folder / str(n)) for n, path in enumerate(self.roots))
 
     def changes(self) -> ChangeList:
-        """What it holds. Raises LayerUnknown where the list is damaged, or another version's."""
+        """What it holds, without the ops. Raises LayerUnknown where the list is damaged, or another version's."""
+        return self._read("changes.json", changes_from_data)
+
+    def ops(self) -> list[Op]:
+        """What an apply does. Raises LayerUnknown."""
+        return self._read("plan.json", ops_from_data)
+
+    def _read(self, name: str, make: Callable[[Any], T]) -> T:
         try:
-            return from_data(json.loads((self.folder / "plan.json").read_text()))
+            return make(json.loads((self.folder / name).read_text()))
         except (OSError, ValueError, TypeError, KeyError, IndexError) as error:
             raise LayerUnknown(f"the list of changes {self.id} cannot be read: {error}") from None
 
@@ -107,9 +117,10 @@ class Layers:
         """Keep what a command would change, until it is applied or discarded. Lets go of the lock."""
         held = Held(
             layer.id, layer.folder, "held", time.time(), call_id, session_id, command, key,
-            tuple(str(root.path) for root in layer.roots), told,
+            tuple(str(root.path) for root in layer.roots), bool(found.conflicts), told,
         )  # fmt: skip
-        _write(layer.folder / "plan.json", to_data(found))
+        _write(layer.folder / "changes.json", changes_to_data(found))
+        _write(layer.folder / "plan.json", ops_to_data(found.ops))
         self._save(held)
         layer.unlock()
         return held
@@ -158,8 +169,7 @@ class Layers:
         held = self.get(name)
         if held.state not in ("applied", "undone"):
             return [f"changes {name} are {held.state}"]
-        found = held.changes()
-        todo = self._steps(held, found, back=held.state == "applied")
+        todo = steps(self._followed(held, held.ops(), held.state == "applied"), back=held.state == "applied")
         applier = Applier(held.layer_roots)
         try:
             return applier.conflicts(todo, strict=False)
@@ -179,14 +189,15 @@ class Layers:
         with self._locked(name) as held:
             if held.state != state:
                 raise LayerUnknown(f"changes {name} are {held.state}, not {state}")
-            found = held.changes()
-            if state == "held" and found.conflicts:
+            if state == "held" and held.conflicts:
+                found = held.changes()
                 raise ApplyConflict([f"{found.shown_path(c)}: {c.conflict}" for c in found.conflicts])
             back = during == "undoing"
-            found = replace_ops(found, [step.op for step in self._steps(held, found, back=back)])
+            known = held.ops()
+            ops = self._followed(held, known, back)
             applier = Applier(held.layer_roots)
             try:
-                todo = steps(found.ops, back=back)
+                todo = steps(ops, back=back)
                 conflicts = applier.conflicts(todo, strict=state == "held")
                 if conflicts:
                     raise ApplyConflict(conflicts)
@@ -196,19 +207,20 @@ class Layers:
             held = replace(held, widened=widened, origin=state, staged=needs_staging(held.layer_roots))
             if held.staged:
                 self._save(held)
-                found = bring(held.layer_roots, name, found, back=back)
-            _write(held.folder / "plan.json", to_data(found))
+                ops = bring(held.layer_roots, name, ops, back=back)
+            if ops is not known:
+                _write(held.folder / "plan.json", ops_to_data(ops))
             self._save(replace(held, state=during), sync=True)
             try:
-                self._move(held, found, back)
+                self._move(held, ops, back)
             except BaseException:
-                self._roll_back(held, found, back)
+                self._roll_back(held, ops, back)
                 raise
-            return self._finish(held, found, then)
+            return self._finish(held, ops, then)
 
-    def _move(self, held: Held, found: ChangeList, back: bool) -> None:
+    def _move(self, held: Held, ops: list[Op], back: bool) -> None:
         applier = Applier(held.layer_roots, _places(held))
-        todo = steps(found.ops, back=back)
+        todo = steps(ops, back=back)
         try:
             applier.widen(held.widened)
             for step in todo:
@@ -217,26 +229,26 @@ class Layers:
         finally:
             applier.close()
 
-    def _roll_back(self, held: Held, found: ChangeList, back: bool) -> None:
+    def _roll_back(self, held: Held, ops: list[Op], back: bool) -> None:
         """Take back the steps that were taken. If even that fails, the state says what was begun, for `recover`."""
         applier = Applier(held.layer_roots, _places(held))
         try:
-            taken = [applier.is_taken(step) for step in steps(found.ops, back=back)]
-            todo = steps(found.ops, back=not back)
+            taken = [applier.is_taken(step) for step in steps(ops, back=back)]
+            todo = steps(ops, back=not back)
             for step, was_taken in reversed([*zip(todo, taken, strict=True)]):
                 if was_taken:
                     applier.take(step)
             applier.restore(held.widened, todo)
-            ops = applier.looked_at_again(found.ops)
+            ops = applier.looked_at_again(ops)
         finally:
             applier.close()
-        _write(held.folder / "plan.json", to_data(replace_ops(found, ops)))
+        _write(held.folder / "plan.json", ops_to_data(ops))
         self._unstage(replace(held, state=held.origin))
 
-    def _finish(self, held: Held, found: ChangeList, then: State) -> Held:
+    def _finish(self, held: Held, ops: list[Op], then: State) -> Held:
         done = replace(held, state=then, widened=())
         if held.staged:
-            copy_home(held.layer_roots, held.id, found, back=then == "undone")
+            copy_home(held.layer_roots, held.id, ops, back=then == "undone")
         self._save(done)
         return self._unstage(done)
 
@@ -282,13 +294,13 @@ class Layers:
             self._unstage(held)
             return []
         back = held.state == "undoing"
-        found = held.changes()
+        ops = held.ops()
         try:
-            self._move(held, found, back)
+            self._move(held, ops, back)
         except (OSError, ToolcribError) as error:  # somebody changed something since
-            self._roll_back(held, found, back)
+            self._roll_back(held, ops, back)
             return [f"changes {held.id} were cut off and are {held.origin} again: {error}"]
-        done = self._finish(held, found, "undone" if back else "applied")
+        done = self._finish(held, ops, "undone" if back else "applied")
         return [f"completed what was cut off: changes {held.id} of call {held.call_id} are {done.state}"]
 
     def prune(self, max_age: float = HELD_SECONDS) -> None:
@@ -300,12 +312,11 @@ class Layers:
 
     # --- small things
 
-    def _steps(self, held: Held, found: ChangeList, *, back: bool) -> list[Step]:
-        """The steps, with files in place of those that an undo of an edit has written anew."""
-        todo = steps(found.ops, back=back)
+    def _followed(self, held: Held, ops: list[Op], back: bool) -> list[Op]:
+        """The ops with files in place of those that an undo of an edit has written anew."""
         if not self.aliases:
-            return todo
-        return steps([self.aliases.follow(held.roots[op.root], op, back=back) for op in found.ops], back=back)
+            return ops
+        return [self.aliases.follow(held.roots[op.root], op, back=back) for op in ops]
 
     @contextlib.contextmanager
     def _locked(self, name: str) -> Generator[Held]:
@@ -328,15 +339,10 @@ class Layers:
 
     def _save(self, held: Held, *, sync: bool = False) -> None:
         names = (
-            "state", "at", "call_id", "session_id", "command", "key", "told", "approval_id", "origin", "staged",
-            "roots", "widened",
+            "state", "at", "call_id", "session_id", "command", "key", "conflicts", "told", "approval_id", "origin",
+            "staged", "roots", "widened",
         )  # fmt: skip
         _write(held.folder / "state.json", {name: getattr(held, name) for name in names}, sync=sync)
-
-
-def replace_ops(found: ChangeList, ops: list[Op]) -> ChangeList:
-    """The same list with other ops."""
-    return ChangeList(found.roots, found.changes, ops)
 
 
 def _places(held: Held) -> list[Path]:
@@ -357,7 +363,7 @@ def _write(path: Path, data: Any, *, sync: bool = False) -> None:
     """Replace a file in one step."""
     temp = path.with_suffix(".tmp")
     with open(temp, "w", encoding="utf-8") as file:
-        json.dump(data, file, separators=(",", ":"))
+        file.write(json.dumps(data, separators=(",", ":")))  # `dump` is many times slower
         if sync:
             file.flush()
             os.fsync(file.fileno())

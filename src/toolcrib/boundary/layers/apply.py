@@ -13,7 +13,7 @@ import errno
 import os
 import stat
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ...core.errors import ToolcribError
 from ..openat2 import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, has_openat2, openat2, rename_exchange, rename_new
@@ -23,6 +23,8 @@ from .layer import LayerRoot
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_MOVED = "is in a folder that was moved or replaced meanwhile"
 
 Widened = tuple[int, str, int]
 """A folder that its owner may not write to, and must for a step: root, path, mode."""
@@ -37,29 +39,27 @@ class ApplyConflict(ToolcribError):
         self.conflicts = conflicts
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """An op in one direction: what leaves the root, and what comes from the layer."""
 
     op: Op
     leaves: Entry | None
     comes: Entry | None
     left_tree: tuple[tuple[str, Entry], ...]
-
-    @property
-    def parent(self) -> str:
-        return os.path.dirname(self.op.path)
-
-    @property
-    def name(self) -> str:
-        return os.path.basename(self.op.path)
+    parent: str
+    name: str
 
 
 def steps(ops: Sequence[Op], *, back: bool) -> list[Step]:
     """The ops as steps, forward or back."""
+    return [_step(op, back) for op in ops]
+
+
+def _step(op: Op, back: bool) -> Step:
+    parent, _, name = op.path.rpartition("/")
     if back:
-        return [Step(op, op.after, op.before, op.tree) for op in ops]
-    return [Step(op, op.before, op.after, op.old_tree) for op in ops]
+        return Step(op, op.after, op.before, op.tree, parent, name)
+    return Step(op, op.before, op.after, op.old_tree, parent, name)
 
 
 class Applier:
@@ -69,6 +69,7 @@ class Applier:
         self._fds: list[tuple[int, int]] = []
         self._at: tuple[int, str] = (-1, "")
         self._pair: tuple[int, int] = (-1, -1)
+        self._identity: tuple[int, int] = (0, 0)
         try:
             for number, root in enumerate(roots):
                 top = os.open(root.path, _FOLDER)
@@ -103,15 +104,16 @@ class Applier:
         return found
 
     def _conflict(self, step: Step, strict: bool) -> str:
+        if step.leaves is None and step.op.kind != "mode":  # a name that is taken is met by the step itself
+            return "" if step.op.above in (None, self._above(step)) else _MOVED
         now = self._now(step)
         if step.op.kind == "mode":
             was = step.leaves
             same = now is not None and was is not None and now.is_same(was) and now.mode == was.mode
             return "" if same else "was changed meanwhile"
         if step.op.above is not None and self._above(step) != step.op.above:
-            return "is in a folder that was moved or replaced meanwhile"
-        if step.leaves is None:
-            return "" if now is None else "was made meanwhile"
+            return _MOVED
+        assert step.leaves is not None
         if now is None:
             return "was removed meanwhile"
         if not (step.leaves.is_untouched(now) if strict else step.leaves.is_same(now)):
@@ -124,17 +126,17 @@ class Applier:
         """The ops as after a step that was taken back: moving a file out and in again has stamped it anew."""
         found: list[Op] = []
         for op in ops:
-            now = self._now(Step(op, op.before, op.after, op.old_tree)) if op.before is not None else None
+            now = self._now(_step(op, False)) if op.before is not None else None
             same = now is not None and op.before is not None and op.before.is_same(now) and op.kind != "mode"
-            found.append(replace(op, before=now) if same else op)
+            found.append(op._replace(before=now) if same else op)
         return found
 
     def _above(self, step: Step) -> tuple[int, int] | None:
         try:
-            st = os.fstat(self._parents(step)[0])
+            self._parents(step)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        return st.st_dev, st.st_ino
+        return self._identity
 
     def _same_tree(self, step: Step) -> bool:
         expected = dict(step.left_tree)
@@ -198,7 +200,10 @@ class Applier:
                 with contextlib.suppress(FileNotFoundError):
                     _chmod_at(name, fd, entry.mode | 0o700)  # its own ".." is written when it moves
         if step.leaves is None:
-            self._rename(name, layer, root, step.comes)
+            try:
+                self._rename(name, layer, root, step.comes)
+            except FileExistsError:
+                raise ApplyConflict([f"{readable(step.op.path)} was made meanwhile"]) from None
         elif step.comes is None:
             if self._rename(name, root, layer, step.leaves) and not step.leaves.is_same(entry_at(name, layer)):
                 rename_new(name, name, layer, root)
@@ -247,6 +252,8 @@ class Applier:
                 os.close(above)
                 raise
             self._at = key
+            st = os.fstat(above)
+            self._identity = (st.st_dev, st.st_ino)
         return self._pair
 
     def _leave(self) -> None:

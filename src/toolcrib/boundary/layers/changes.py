@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from .entry import Entry
 
 Action = Literal["created", "modified", "replaced", "deleted", "mode", "attributes", "touched"]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One path that is otherwise than before. `path` is relative to root number `root`; bytes that are no UTF-8 are
     surrogate escapes. `below` says that an apply moves it together with a folder above it.
 
@@ -36,8 +35,7 @@ class Change:
 Kind = Literal["put", "swap", "take", "mode"]
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     """One step of an apply: put a new name, swap one for another, take one away, or set a folder's mode.
 
     `tree` is everything below a folder that is put or taken: path below it, entry. `above` is the folder that the path

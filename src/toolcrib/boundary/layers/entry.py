@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["file", "dir", "link", "fifo", "socket", "device"]
 
@@ -17,8 +16,7 @@ _KINDS: dict[int, Kind] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A path as it is. Sizes in bytes, times in ns; of a directory only kind, device and inode count."""
 
     kind: Kind
@@ -34,11 +32,6 @@ class Entry:
         """From its stat."""
         kind = _KINDS.get(stat.S_IFMT(st.st_mode), "device")
         return cls(kind, stat.S_IMODE(st.st_mode), st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
-
-    @property
-    def row(self) -> list[int | str]:
-        """As plain data."""
-        return [self.kind, self.mode, self.dev, self.ino, self.size, self.mtime, self.ctime]
 
     def is_same(self, other: Entry | None) -> bool:
         """Whether it is the same file, unchanged. Moving a file stamps it anew (ctime), and changes nothing else."""

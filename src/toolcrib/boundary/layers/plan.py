@@ -1,59 +1,46 @@
-"""A change list as plain data, so that a layer can be applied, undone or completed by another process."""
+"""A change list as plain data, so that a layer can be applied, undone or completed by another process.
+
+Changes, ops and entries are tuples, which JSON writes as they are. Names that are no UTF-8 are surrogate escapes.
+"""
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
-from .changes import Action, Change, ChangeList, Kind, Op
+from .changes import Change, ChangeList, Op
 from .entry import Entry
-from .entry import Kind as EntryKind
-
-Tree = tuple[tuple[str, Entry], ...]
 
 
-def to_data(found: ChangeList) -> dict[str, Any]:
-    """As JSON data. Names that are no UTF-8 are surrogate escapes, which JSON writes as \\u escapes."""
-    return {
-        "roots": list(found.roots),
-        "changes": [
-            [c.root, c.path, c.action, _row(c.before), _row(c.after), c.below, c.refused, c.conflict, list(c.notes),
-             c.target]
-            for c in found.changes
-        ],
-        "ops": [
-            [op.kind, op.root, op.path, _row(op.before), _row(op.after), _rows(op.tree), _rows(op.old_tree),
-             op.above]
-            for op in found.ops
-        ],
-    }  # fmt: skip
+def ops_to_data(ops: list[Op]) -> list[Any]:
+    """What is to be done."""
+    return [tuple(op) for op in ops]
 
 
-def from_data(data: dict[str, Any]) -> ChangeList:
+def changes_to_data(found: ChangeList) -> dict[str, Any]:
+    """What people read."""
+    return {"roots": list(found.roots), "changes": [tuple(change) for change in found.changes]}
+
+
+def ops_from_data(data: list[Any]) -> list[Op]:
     """Back again."""
+    return [
+        Op(kind, root, path, _entry(before), _entry(after), _tree(tree), _tree(old), tuple(above) if above else None)
+        for kind, root, path, before, after, tree, old, above in data
+    ]
+
+
+def changes_from_data(data: dict[str, Any]) -> ChangeList:
+    """Back again, without the ops."""
     changes = [
-        Change(root, path, cast("Action", action), _entry(before), _entry(after), below, refused, conflict,
-               tuple(notes), target)
+        Change(root, path, action, _entry(before), _entry(after), below, refused, conflict, tuple(notes), target)
         for root, path, action, before, after, below, refused, conflict, notes, target in data["changes"]
-    ]  # fmt: skip
-    ops = [
-        Op(cast("Kind", kind), root, path, _entry(before), _entry(after), _tree(tree), _tree(old),
-           None if above is None else (above[0], above[1]))
-        for kind, root, path, before, after, tree, old, above in data["ops"]
-    ]  # fmt: skip
-    return ChangeList(data["roots"], changes, ops)
-
-
-def _row(entry: Entry | None) -> list[int | str] | None:
-    return None if entry is None else entry.row
-
-
-def _rows(tree: Tree) -> list[Any]:
-    return [[path, entry.row] for path, entry in tree]
+    ]
+    return ChangeList(data["roots"], changes)
 
 
 def _entry(row: list[Any] | None) -> Entry | None:
-    return None if row is None else Entry(cast("EntryKind", row[0]), *row[1:])
+    return None if row is None else Entry(*row)
 
 
-def _tree(rows: list[Any]) -> Tree:
-    return tuple((path, Entry(cast("EntryKind", row[0]), *row[1:])) for path, row in rows)
+def _tree(rows: list[Any]) -> tuple[tuple[str, Entry], ...]:
+    return tuple((path, Entry(*row)) for path, row in rows) if rows else ()

@@ -346,7 +346,7 @@ def _tree(path: str, changes: list[Change]) -> tuple[tuple[str, Entry], ...]:
 
 
 def _with_mode(entry: Entry, mode: int) -> Entry:
-    return Entry(entry.kind, mode, entry.dev, entry.ino, entry.size, entry.mtime, entry.ctime)
+    return entry._replace(mode=mode)
 
 
 def _without_set_id(entry: Entry) -> Entry:

@@ -9,10 +9,9 @@ import contextlib
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from .changes import ChangeList, Op
+from .changes import Op
 from .content import READ, copy_sparse
 from .entry import OVERLAY, Entry
 from .layer import LayerRoot
@@ -32,15 +31,15 @@ def staging_folder(root: LayerRoot, name: str) -> Path:
     return root.path / f".toolcrib-{name}"
 
 
-def bring(roots: Sequence[LayerRoot], name: str, found: ChangeList, *, back: bool) -> ChangeList:
+def bring(roots: Sequence[LayerRoot], name: str, found: Sequence[Op], *, back: bool) -> list[Op]:
     """Copy all that is to come to the roots' file systems; the list with the copies in place of the originals."""
-    ops: list[Op] = list(found.ops)
+    ops: list[Op] = list(found)
     for number, root in enumerate(roots):
         there = staging_folder(root, name)
         remove_all(there)
         there.mkdir(mode=0o700)
         links: dict[tuple[int, int], str] = {}
-        for at, op in enumerate(found.ops):
+        for at, op in enumerate(found):
             if op.root != number or op.kind == "mode":
                 continue
             (there / op.path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,18 +48,18 @@ def bring(roots: Sequence[LayerRoot], name: str, found: ChangeList, *, back: boo
                 continue
             _copy(root.upper / op.path, there / op.path, links)
             entry, tree = _looked(there / op.path)
-            ops[at] = replace(op, before=entry, old_tree=tree) if back else replace(op, after=entry, tree=tree)
-    return ChangeList(found.roots, found.changes, ops)
+            ops[at] = op._replace(before=entry, old_tree=tree) if back else op._replace(after=entry, tree=tree)
+    return ops
 
 
-def copy_home(roots: Sequence[LayerRoot], name: str, found: ChangeList, *, back: bool) -> None:
+def copy_home(roots: Sequence[LayerRoot], name: str, ops: Sequence[Op], *, back: bool) -> None:
     """Copy what left the roots into the layer, in place of what came from there. Can be repeated after a crash."""
     for number, root in enumerate(roots):
         there = staging_folder(root, name)
         if not there.exists():
             continue
         links: dict[tuple[int, int], str] = {}
-        for op in found.ops:
+        for op in ops:
             if op.root != number or op.kind == "mode":
                 continue
             left = op.after if back else op.before
