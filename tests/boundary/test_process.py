@@ -193,6 +193,9 @@ async def test_all_input_at_once_before_the_command_began() -> None:
         process = start(shell("cat"), timeout=20, interactive=True)
         assert process.write(b"all of it", end=True)
         assert out(await process.finished()) == "all of it"
+    for given in (b"", b"all of it", b"x" * 3_000_000):
+        assert out(await start(shell("cat | wc -c"), timeout=20, input=given).finished()).strip() == str(len(given))
+    assert (await start(shell("true"), timeout=20, input=b"x" * 3_000_000).finished()).exit_code == 0
 
 
 async def test_interactive_input_and_output_in_pieces() -> None:

@@ -64,6 +64,7 @@ class Process:
         open_spill: OpenSpill | None = None,
         interactive: bool = False,
         wire: Wire | None = None,
+        input: bytes | None = None,  # noqa: A002
     ) -> None:
         self.result: ProcessResult | None = None
         self.error: BaseException | None = None
@@ -73,7 +74,7 @@ class Process:
         self._limit = limit
         self._open_spill = open_spill
         self._interactive = interactive  # takes input now; the last may come before the command begins
-        self._has_stdin = interactive
+        self._has_stdin = interactive or input is not None
         self._wire = wire
         self._lock = threading.Lock()
         self._done = threading.Event()
@@ -86,7 +87,7 @@ class Process:
         self._exit_fd: int | None = None  # a pidfd of the child
         self._leader_fd: int | None = None  # a pidfd of pid 1 inside
         self._stdin: int | None = None
-        self._pending = bytearray()
+        self._pending = bytearray(input or b"")
         self._marker = ""
         self._killing = False
 
@@ -260,6 +261,8 @@ class Process:
             os.set_blocking(spawn.handshake.fd, False)
             thread.watch(spawn.handshake.fd, self._news, self)
         self._watch_exit()
+        if self._stdin is not None and (self._pending or not self._interactive):
+            self._flush()
         if self._killing:  # cancelled before it began
             self._kill(self._ended_by)
 
@@ -486,11 +489,15 @@ def start(
     open_spill: OpenSpill | None = None,
     interactive: bool = False,
     wire: Wire | None = None,
+    input: bytes | None = None,  # noqa: A002
 ) -> Process:
-    """Start a command. Never blocks; a failure to spawn is raised by `wait` and `finished`."""
+    """Start a command. Never blocks; a failure to spawn is raised by `wait` and `finished`. `input` is all that its
+    stdin has, unless it is interactive."""
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
-    process = Process(spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive, wire=wire)
+    process = Process(
+        spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive, wire=wire, input=input
+    )
     spawner().call(process.begin)
     return process
 

@@ -22,6 +22,8 @@ from ..core.threads import shared_threads
 from .effects import Effects, OpenSpill, Settled
 from .transcript import MOST_CHARACTERS, appeared
 
+MOST_INPUT = 16 << 20  # bytes of stdin that a program is given
+
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -110,6 +112,8 @@ class CommandRunner:
         """
         passed = list(fds)
         try:
+            if input is not None and len(input) > MOST_INPUT:
+                raise ToolError(f"the arguments have {len(input):,} bytes; a program is given at most {MOST_INPUT:,}")
             granted, failed = await self.granted(asker)
             sandbox, spawn = await self.prepare(argv, working_dir, timeout, {**(env or {}), **granted})
             spawn.child_fds = (*spawn.child_fds, *passed)
@@ -118,11 +122,7 @@ class CommandRunner:
             for fd in passed:
                 os.close(fd)
         kept = self.spill_of(call_id) if spill else None
-        process = start(spawn, timeout=timeout, limit=limit, open_spill=kept, interactive=input is not None)
-        if input is not None and not process.write(input, end=True):
-            process.kill()
-            await process.finished()
-            raise ToolError(f"the arguments have {len(input):,} bytes, more than a program is given at once")
+        process = start(spawn, timeout=timeout, limit=limit, open_spill=kept, input=input)
         ctx = current_context()
         result, settled = await self.finished(process, sandbox, spawn, ctx, " ".join(argv))
         return Ran(result, sandbox, [*failed, *settled.notes])

@@ -189,7 +189,8 @@ async def test_a_hanging_program_is_ended_with_all_it_started(room: Room) -> Non
 async def test_too_many_bytes_for_a_program_are_an_error(room: Room) -> None:
     binary(room, ECHO)
     await room.open(**settings(room))
-    assert "more than a program is given at once" in await room.fails("t", x="x" * 2_000_000)
+    assert "a program is given at most" in await room.fails("t", x="x" * 17_000_000)
+    assert len(json.loads(await room.ok("t", x="x" * 20_000))["args"]["x"]) == 20_000
 
 
 async def test_a_bad_one_is_named_and_the_others_load(room: Room, plugin: Made) -> None:

@@ -29,6 +29,7 @@ MOST_ANSWER = 4_000_000  # characters of stdout that are looked at; what a model
 MOST_SAID = 4_000  # characters of an error's text
 MOST_RAW = 200  # characters of an answer that is none
 _BUSY_PAUSES = (0.025, 0.05)  # while somebody still writes the program (ETXTBSY)
+_HAS_PROC = os.path.isdir("/proc/self/fd")
 _FORM = '{"result": {"output": "…"}} or {"error": {"code": 1, "message": "…"}}'
 
 
@@ -66,7 +67,7 @@ class BinaryWork:
         for pause in (*_BUSY_PAUSES, None):
             fd = self.program.open()
             program, fds = f"/proc/self/fd/{fd}", [fd]
-            if sandbox.name == "docker" or not os.path.isdir("/proc/self/fd"):
+            if sandbox.name == "docker" or not _HAS_PROC:
                 os.close(fd)
                 program, fds = str(self.program.place), []
                 if self.program.sha256 is not None:
