@@ -444,3 +444,8 @@ def test_no_spelling_and_no_nesting_hides_a_command(text: str, nests: list[objec
     script = read_script.__wrapped__(text, CWD, HOME)
     found = any(matches(command, ["rm", "-rf", "/"]) for command in script.commands)
     assert found or script.problems, text
+
+
+def test_quoted_arguments_are_no_word_where_there_are_none() -> None:
+    script = read_script('f() { b "$@"; }; f', "/", "/home/u")
+    assert [[word.text for word in command.words] for command in script.commands if command.name == "b"] == [["b"]]

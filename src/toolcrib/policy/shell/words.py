@@ -216,6 +216,8 @@ def _value_tildes(text: str, first: bool, last: bool, state: State) -> list[str 
 
 def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> list[_Field]:
     """The arguments that brace-free pieces become; `braced` ones came out of braces."""
+    if runner.state.arguments == () and len(pieces) == 2 and _no_arguments(*pieces):
+        return []
     out: list[_Field] = []
     current = _Field()
     # A dollar sign that begins nothing keeps bash 5.2 from splitting the word it stands in, sometimes.
@@ -257,6 +259,13 @@ def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> l
     if current.present:
         out.append(current)
     return out
+
+
+def _no_arguments(quote: Piece, piece: Piece) -> bool:
+    """Whether this is `"$@"` alone, which is no word at all where there are no arguments."""
+    quoted = isinstance(quote, Lit) and quote.quoted and not quote.text
+    alone = isinstance(piece, Param) and piece.quoted and piece.name == "@" and not piece.prefix and not piece.op
+    return quoted and alone
 
 
 def _value_goes_on(first: Piece, text: str) -> bool:
