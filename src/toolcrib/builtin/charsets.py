@@ -45,7 +45,7 @@ def codec(label: str) -> str | None:
     if name in _TEXT:
         return None
     try:
-        b"".decode(name)  # some codecs (rot13, hex) make no text
+        b"a".decode(name, "replace")  # some codecs (rot13, hex, zip) make no text; nothing at all they would take
     except (LookupError, UnicodeError):
         return None
     return _MEANT.get(name, name)

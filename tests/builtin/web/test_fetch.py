@@ -111,6 +111,8 @@ async def test_what_is_no_text_is_named(web, kind, body, said):
         ("text/html", '<meta content="text/html; charset=Shift_JIS"><p>日本語</p>'.encode("cp932"), "日本語"),
         ("text/html; charset=euc-kr", "<p>한국어</p>".encode("cp949"), "한국어"),
         ("text/html; charset=nonsense", "<p>Größe</p>".encode(), "Größe"),
+        ("text/html; charset=zip", "<p>Größe</p>".encode(), "Größe"),
+        ("text/html; charset=rot13", b"<p>Hello</p>", "Hello"),
         ("text/html; charset=utf-7", b"<p>+ADw-script+AD4-</p>", "+ADw-script+AD4-"),
         ("text/plain; charset=utf-16", "Größe".encode("utf-16"), "Größe"),
         ("text/plain; charset=utf-16le", "Größe".encode("utf-16-le"), "Größe"),
