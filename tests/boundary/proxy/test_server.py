@@ -203,6 +203,39 @@ async def test_a_body_is_never_read_as_a_second_request() -> None:
         assert w.told == []
 
 
+async def test_a_head_may_come_byte_by_byte() -> None:
+    async with world() as w:
+        reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
+        for (
+            byte
+        ) in f"\r\nGET http://good.test:{w.good.port}/ HTTP/1.1\r\nHost: good.test:{w.good.port}\r\n\r\n".encode():
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert status(await asyncio.wait_for(reader.readuntil(b"ok"), 20)) == 200
+        for byte in b"GET http://good.test/ HTTP/1.1\r\nX: a\r\n b: c\r\n\r\n":
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0.001)
+        assert status(await asyncio.wait_for(reader.read(), 20)) == 400
+        await hang_up(writer)
+
+
+async def test_a_broken_body_is_refused_while_the_server_waits() -> None:
+    async with world(echo=True) as w:  # it never answers of its own
+        head = f"POST http://good.test:{w.good.port}/ HTTP/1.1\r\nHost: good.test:{w.good.port}\r\n"
+        assert status(await w.send(f"{head}Transfer-Encoding: chunked\r\n\r\nxyz\r\n".encode())) in (400, 502)
+        await w.send(f"{head}Content-Length: 100\r\n\r\nhalf".encode(), end=True)  # ends, and does not wait
+
+
+async def test_an_early_answer_counts() -> None:
+    async with world(answer=b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n") as w:
+        head = f"POST http://good.test:{w.good.port}/ HTTP/1.1\r\nHost: good.test:{w.good.port}\r\n"
+        reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
+        writer.write(f"{head}Content-Length: 100000\r\n\r\nhalf".encode())
+        assert status(await asyncio.wait_for(reader.read(), 20)) == 413
+        await hang_up(writer)
+
+
 async def test_upgrade_becomes_a_tunnel_to_the_same_host() -> None:
     switched = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\nhello"
     async with world(answer=switched) as w:

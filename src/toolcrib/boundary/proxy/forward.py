@@ -35,13 +35,16 @@ class Forwarded:
     async def run(self) -> bool:
         """Send and bring back. Whether another request may follow on the client's connection."""
         self._server.write(self._up.send(self._request.onward()) or b"")
-        sending = asyncio.ensure_future(self._send_body())
+        sending, receiving = asyncio.ensure_future(self._send_body()), asyncio.ensure_future(self._receive())
         try:
-            switched = await self._receive()
+            await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()  # raises what is wrong with the client's side
+            switched = await receiving
         finally:
-            sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError, OSError, h11.ProtocolError):
-                await sending
+            for task in (sending, receiving):
+                task.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
         self._inbox.give_back(self._conn.trailing_data[0])
         if switched:
             self._client.write(self._up.trailing_data[0])
@@ -51,18 +54,25 @@ class Forwarded:
 
     async def _send_body(self) -> None:
         while True:
-            event = self._conn.next_event()
+            try:
+                event = self._conn.next_event()
+            except h11.RemoteProtocolError as error:
+                raise Refused(400, f"the body of the request is broken: {error}") from None
             if event is h11.NEED_DATA:
                 self._conn.receive_data(await self._inbox.some())
             elif isinstance(event, h11.Data):
-                self._server.write(self._up.send(h11.Data(data=event.data)) or b"")
-                await self._server.drain()
+                await self._pass(h11.Data(data=event.data))
             elif isinstance(event, h11.EndOfMessage):
-                self._server.write(self._up.send(h11.EndOfMessage()) or b"")
-                await self._server.drain()
+                await self._pass(h11.EndOfMessage())
                 return
             else:  # PAUSED, or the client has gone
                 return
+
+    async def _pass(self, event: h11.Event) -> None:
+        """A server that takes no more may have answered all the same: the answer decides."""
+        with contextlib.suppress(OSError):
+            self._server.write(self._up.send(event) or b"")
+            await self._server.drain()
 
     async def _receive(self) -> bool:
         """Bring the answer back. Whether the server switched protocols, so that what follows is no HTTP."""

@@ -58,19 +58,27 @@ class Inbox:
         data, self._left = self._left, b""
         return data or await self._reader.read(PIECE)
 
+    async def _beginning(self) -> bytes:
+        """The first bytes of a request, without an empty line before it (RFC 9112 §2.2)."""
+        data = await self.some()
+        if data == b"\r":
+            data += await self.some()
+        return await self.some() if data == b"\r\n" else data.removeprefix(b"\r\n")
+
     async def head(self, most: int) -> bytes | None:
         """The lines of a request as far as the empty one; None at the end of the stream."""
-        data = await self.some()
+        data = bytearray(await self._beginning())
+        seen = 0
         while data:
-            data = data.removeprefix(b"\r\n")  # RFC 9112 §2.2
-            end = data.find(b"\r\n\r\n")
-            head = data[: end + 4] if end >= 0 else data
-            _judge_lines(head)
-            if len(head) > most:
+            end = data.find(b"\r\n\r\n", max(0, seen - 3))
+            size = end + 4 if end >= 0 else len(data)
+            _judge_lines(data, max(0, seen - 1), size)
+            if size > most:
                 raise Refused(431, f"the head of the request is longer than {most:,} bytes")
             if end >= 0:
-                self._left = data[end + 4 :]
-                return head
+                self._left = bytes(data[size:])
+                return bytes(data[:size])
+            seen = len(data)
             more = await self._reader.read(PIECE)
             if not more:
                 break
@@ -78,12 +86,13 @@ class Inbox:
         return None
 
 
-def _judge_lines(head: bytes) -> None:
-    if head and not _METHOD.match(head):
+def _judge_lines(data: bytearray, start: int, end: int) -> None:
+    """What lies between; only the new part, or whoever sends byte by byte would have all of it read each time."""
+    if start == 0 and not _METHOD.match(data):
         raise Refused(400, "this is a proxy for HTTP; what came is no request (TLS is spoken after CONNECT)")
-    if _BARE_LF.search(head) or _BARE_CR.search(head):
+    if _BARE_LF.search(data, start, end) or _BARE_CR.search(data, start, end):
         raise Refused(400, "a line of the request's head ends otherwise than in CR LF")
-    if _FOLDED.search(head):
+    if _FOLDED.search(data, start, end):
         raise Refused(400, "a header is folded into a second line")
 
 
