@@ -1,7 +1,7 @@
 """What it costs to run commands over a layer: the run itself, the apply, and real work, each beside doing it directly.
 
-    python benchmarks/effects.py              # the two numbers with a bound, and real work: about three minutes
-    python benchmarks/effects.py quick        # the two numbers with a bound
+    python benchmarks/effects.py              # all of it: about three minutes on a quiet machine
+    python benchmarks/effects.py true apply   # parts: true, apply (the numbers with a bound), pip, git, C, sqlite
     ROUNDS=40 python benchmarks/effects.py    # more rounds on a busy machine (default 15)
 
 All rows of a table take turns; times are the smallest and the median, ratios those of the smallest. The state folder
@@ -134,13 +134,17 @@ def bench_apply(base: Path) -> None:
     table("apply (bound: 1.5 x mv)", rows, max(3, ROUNDS // 3), f"mv of {FILES:,} files")
 
 
-def bench_real(base: Path) -> None:
+def bench_real(base: Path, chosen: set[str]) -> None:
     """The same work directly, over a layer that is held, and over a layer that is applied."""
     for title, prepare, command, reset in works(base):
+        if chosen and title.split()[0].rstrip(":") not in chosen:
+            continue
         if not prepare:
             print(f"\n{title}: left out here")
             continue
-        direct, held, journal = (Place(base, f"{title.split()[0]}-{kind}") for kind in ("direct", "held", "journal"))
+        direct, held, journal = (
+            Place(base, f"{title.split()[0].rstrip(':')}-{kind}") for kind in ("direct", "held", "journal")
+        )
         for place in (direct, held, journal):
             prepare(place.path)
 
@@ -176,7 +180,7 @@ def works(base: Path) -> list[tuple[str, Prepare | None, str, str]]:
          "git checkout -q other", "git checkout -q main"),
         ("C build of 60 files, and link", _c_project if shutil.which("gcc") and shutil.which("make") else None,
          "make -s -j2", "make -s clean"),
-        ("sqlite, 300 commits in a file of 40 MB", _database,
+        ("sqlite: 300 commits in a file of 40 MB", _database,
          "python3 -c \"import sqlite3; d = sqlite3.connect('db');\n"
          "for i in range(300): d.execute('update t set v = ? where id = ?', (str(i), i * 100)); d.commit()\"", "true"),
     ]  # fmt: skip
@@ -253,10 +257,12 @@ def _database(path: Path) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         base = Path(os.path.realpath(name))
-        bench_true(base)
-        bench_apply(base)
-        if "quick" not in sys.argv[1:]:
-            bench_real(base)
+        chosen = {part for part in sys.argv[1:]}
+        if not chosen or "true" in chosen:
+            bench_true(base)
+        if not chosen or "apply" in chosen:
+            bench_apply(base)
+        bench_real(base, chosen)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import stat
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -50,7 +49,7 @@ def _empty(fd: int, top: int, depth: int) -> None:
     with contextlib.suppress(PermissionError):
         os.fchmod(fd, 0o700)
     with os.scandir(fd) as entries:
-        found = [(entry.name, stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode)) for entry in entries]
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in found:
         if not is_folder:
             with contextlib.suppress(FileNotFoundError):

@@ -50,6 +50,7 @@ class _Scan:
         self.found, self.number, self.root, self.started = found, number, root, started
         self.refuse, self.keep = refuse, keep
         self.aside = 0
+        self.links = 1  # names of the file that was prepared last
         self.above: tuple[int, int] = (0, 0)  # the folder of the root whose entries are looked at
         self.seen = 0
 
@@ -96,7 +97,7 @@ class _Scan:
             self._folder(upper, lower, name, st, path, depth)
             return
         copied = before is None and self._was_below(upper, lower, name, st)
-        reason, children, after = self._prepare(upper, lower, name, path, depth)
+        reason, children, after = self._prepare(upper, lower, name, st, path, depth)
         if reason:
             action = "created" if before is None else self._action(upper, lower, name, before, after)
             if action is not None:
@@ -116,11 +117,11 @@ class _Scan:
         The kernel notes on files that it copied up where they come from, and the note goes along when they are moved
         inside the layer. Folders from below cannot be moved; of a file it can only be said if somebody was at work.
         """
-        if stat.S_ISLNK(st.st_mode) or not _has(upper, name, "origin"):
-            return False
         if stat.S_ISDIR(st.st_mode):
-            return not _has(upper, name, "opaque")
-        return os.fstat(lower).st_mtime_ns > self.started
+            return _has(upper, name, "origin") and not _has(upper, name, "opaque")
+        if stat.S_ISLNK(st.st_mode) or os.fstat(lower).st_mtime_ns <= self.started:
+            return False
+        return _has(upper, name, "origin")
 
     def _folder(self, upper: int, lower: int, name: str, st: os.stat_result, path: str, depth: int) -> None:
         if depth >= MOST_DEPTH:
@@ -157,7 +158,7 @@ class _Scan:
     # --- names that are new, or other than before
 
     def _created(self, upper: int, name: str, path: str, after: Entry, children: list[Change], conflict: str) -> None:
-        self._add(Change(self.number, path, "created", None, after, conflict=conflict, notes=_notes(after, upper, name),
+        self._add(Change(self.number, path, "created", None, after, conflict=conflict, notes=_notes(after, self.links),
                          target=_target(upper, name, after)))  # fmt: skip
         self.found.changes += children
         self.found.ops.append(
@@ -176,7 +177,7 @@ class _Scan:
         if before.kind == "dir" and not reason:
             reason = self._below(lower, name, path, old, depth)
         conflict = self._conflict(before) or next((each.conflict for each in old if each.conflict), "")
-        notes = _notes(after, upper, name)
+        notes = _notes(after, self.links)
         if before.kind == "file":
             links = os.lstat(name, dir_fd=lower).st_nlink
             notes += (f"it had {links} names; the others keep what was there",) if links > 1 else ()
@@ -202,32 +203,31 @@ class _Scan:
             return "mode"
         if _attributes(upper, name) != _attributes(lower, name):
             return "attributes"
-        if before.mtime == after.mtime and os.lstat(name, dir_fd=upper).st_nlink == 1:
+        if before.mtime == after.mtime and self.links == 1:
             return None
         return "touched"  # or given another name
 
     def _prepare(
-        self, upper: int, lower: int | None, name: str, path: str, depth: int
+        self, upper: int, lower: int | None, name: str, st: os.stat_result, path: str, depth: int
     ) -> tuple[str, list[Change], Entry]:
         """Make a new entry, and all below it, ready to be moved in: why it cannot be, what is below it, what it is."""
         self._count()
-        st = os.lstat(name, dir_fd=upper)
-        kind = Entry.of(st).kind
-        if kind in ("fifo", "socket", "device"):
-            return f"{_SPECIAL[kind]} cannot be applied", [], Entry.of(st)
-        reason = self.refuse(self.number, path, kind, lambda name, before: _is_there(name, upper, lower, before))
+        entry = Entry.of(st)
+        if entry.kind in ("fifo", "socket", "device"):
+            return f"{_SPECIAL[entry.kind]} cannot be applied", [], entry
+        reason = self.refuse(self.number, path, entry.kind, lambda name, before: _is_there(name, upper, lower, before))
         if reason:
-            return reason, [], Entry.of(st)
-        if kind == "dir":
+            return reason, [], entry
+        if entry.kind == "dir":
             if depth >= MOST_DEPTH:
-                return "folders nested too deep", [], Entry.of(st)
-            return "", self._prepare_folder(upper, name, st, path, depth), Entry.of(os.lstat(name, dir_fd=upper))
-        if kind == "file":
-            _strip(upper, name)
+                return "folders nested too deep", [], entry
+            return "", self._prepare_folder(upper, name, st, path, depth), entry
+        if entry.kind == "file":
+            self.links = st.st_nlink
+            _strip(upper, name, st)
             if st.st_mode & _SET_ID:
                 _set_mode(upper, name, stat.S_IMODE(st.st_mode) & ~_SET_ID)
-                return "", [], _with_mode(Entry.of(os.lstat(name, dir_fd=upper)), stat.S_IMODE(st.st_mode))
-        return "", [], Entry.of(os.lstat(name, dir_fd=upper))
+        return "", [], entry
 
     def _prepare_folder(self, upper: int, name: str, st: os.stat_result, path: str, depth: int) -> list[Change]:
         found: list[Change] = []
@@ -240,10 +240,10 @@ class _Scan:
                     os.unlink(each, dir_fd=up)
                     continue
                 inside = _join(path, each)
-                reason, children, after = self._prepare(up, None, each, inside, depth + 1)
+                reason, children, after = self._prepare(up, None, each, below, inside, depth + 1)
                 change = Change(
                     self.number, inside, "created", None, after, below=not reason, refused=reason,
-                    notes=() if reason else _notes(after, up, each), target=_target(up, each, after),
+                    notes=() if reason else _notes(after, self.links), target=_target(up, each, after),
                 )  # fmt: skip
                 if reason:
                     self._set_aside(up, each)
@@ -353,12 +353,11 @@ def _without_set_id(entry: Entry) -> Entry:
     return _with_mode(entry, entry.mode & ~_SET_ID) if entry.kind == "file" and entry.mode & _SET_ID else entry
 
 
-def _notes(after: Entry, dir_fd: int, name: str) -> tuple[str, ...]:
+def _notes(after: Entry, links: int) -> tuple[str, ...]:
     notes: list[str] = []
     if after.kind == "file":
         if after.mode & _SET_ID:
             notes.append("its set-user-ID or set-group-ID bit is not applied")
-        links = os.lstat(name, dir_fd=dir_fd).st_nlink
         if links > 1:
             notes.append(f"one of {links} names of one file")
     return tuple(notes)
@@ -413,14 +412,14 @@ def _attributes(dir_fd: int, name: str) -> dict[str, bytes]:
     return attributes(_proc(dir_fd, name))
 
 
-def _strip(dir_fd: int, name: str) -> None:
+def _strip(dir_fd: int, name: str, st: os.stat_result) -> None:
     """Take overlayfs's notes off a regular file."""
     path = _proc(dir_fd, name)
     with contextlib.suppress(OSError):
         notes = [each for each in os.listxattr(path, follow_symlinks=False) if each.startswith(OVERLAY)]
         if not notes:
             return
-        mode = stat.S_IMODE(os.lstat(name, dir_fd=dir_fd).st_mode)
+        mode = stat.S_IMODE(st.st_mode)
         if not mode & 0o200:  # attributes are written like content
             _set_mode(dir_fd, name, mode | 0o200)
         for each in notes:
