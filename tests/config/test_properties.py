@@ -92,6 +92,7 @@ def test_junk_variables_are_errors_that_can_be_read(name: str, value: str, more:
 # Values that pass, so that tightening itself is exercised and not only refused as junk.
 _words = st.lists(st.sampled_from(["/a", "/b", "/c", "/r"]), max_size=3, unique=True)
 _number = st.integers(1, 2**62)
+_port = st.integers(1, 65_535)
 _valid = st.fixed_dictionaries(
     {},
     optional={
@@ -107,6 +108,7 @@ _valid = st.fixed_dictionaries(
                 "require_for": _words,
                 "dangerous_tools": _words,
                 "timeout": st.floats(0.1, 1e6),
+                "never_ask": st.booleans(),
             },
         ),
         "rules": st.fixed_dictionaries({}, optional={"allow": _words, "ask": _words, "deny": _words}),
@@ -145,8 +147,12 @@ _valid = st.fixed_dictionaries(
                 ),
             },
         ),
-        "web": st.fixed_dictionaries({}, optional={"allowed_domains": _words, "ports": st.lists(_number, max_size=2)}),
+        "web": st.fixed_dictionaries({}, optional={"allowed_domains": _words, "ports": st.lists(_port, max_size=2)}),
         "mcp_servers": st.dictionaries(st.sampled_from(["s", "t"]), st.just({"command": "x"}), max_size=2),
+        "custom_tools": st.lists(
+            st.just({"name": "t", "description": "Say something.", "command": "echo"}), max_size=1
+        ),
+        "openapi": st.dictionaries(st.just("api"), st.just({"spec": "/x.json"}), max_size=1),
         "plugins": st.fixed_dictionaries({}, optional={"enabled": st.booleans(), "blocked_plugins": _words}),
         "hooks": st.lists(
             st.sampled_from(
@@ -190,6 +196,7 @@ def _no_looser(after: Any, before: Any) -> list[str]:
     )  # fmt: skip
     subset("require_for", before.approval.require_for, after.approval.require_for)
     subset("dangerous_tools", before.approval.dangerous_tools, after.approval.dangerous_tools)
+    rank("never_ask", after.approval.never_ask, before.approval.never_ask, [False, True])
     at_most("approval.timeout", after.approval.timeout, before.approval.timeout)
     subset("allow", after.rules.allow, before.rules.allow)
     subset("ask", before.rules.ask, after.rules.ask)
@@ -227,6 +234,8 @@ def _no_looser(after: Any, before: Any) -> list[str]:
     subset("ports", after.web.ports, before.web.ports)
     if after.mcp_servers != before.mcp_servers:
         wrong.append("servers")
+    if (after.custom_tools, after.openapi) != (before.custom_tools, before.openapi):
+        wrong.append("sources")
     kept, added = after.hooks[: len(before.hooks)], after.hooks[len(before.hooks) :]
     if kept != before.hooks or any(hook.action in ("log", "notify") for hook in added):
         wrong.append("hooks")
