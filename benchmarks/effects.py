@@ -62,7 +62,7 @@ class Place:
         assert spawn.changes is not None
         found = spawn.changes()
         if not found:
-            layer.remove()
+            layer.remove_later()
             return "", time.perf_counter() - began
         assert not found.conflicts and not found.refused, found.conflicts or found.refused
         held = self.layers.hold(layer, found, call_id="c", session_id=None, command="")

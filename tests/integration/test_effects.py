@@ -232,8 +232,9 @@ async def test_very_many_changes_are_bounded(work: Path) -> None:
 
 
 async def test_what_is_refused_is_said(work: Path) -> None:
+    (work / "make.py").write_text("import os; os.mkdir('.vscode'); open('.vscode/t', 'w')")
     async with toolbox(work, "journal") as box:
-        out = await run(box, 'python3 -c \'import os; os.mkdir(".vscode"); open(".vscode/t", "w")\'; echo y > b')
+        out = await run(box, "python3 make.py; echo y > b")
         assert "never applied" in out.for_llm and ".vscode/ NOT APPLIED" in out.for_llm
         assert (work / "b").exists() and not (work / ".vscode").exists()
 

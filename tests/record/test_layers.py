@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -441,3 +442,17 @@ def test_old_changes_are_dropped(box: Commands) -> None:
     time.sleep(0.02)
     box.layers.prune(0.01)
     assert box.layers.all() == []
+
+
+def test_modes_that_keep_their_owner_out(tmp_path: Path) -> None:
+    script = [sys.executable, str(Path(__file__).with_name("layers_as_user.py"))]
+    if os.geteuid() == 0:
+        for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+            folder.chmod(0o755)
+    base = tmp_path / "base"
+    base.mkdir()
+    user = ["65534"] if os.geteuid() == 0 else []
+    done = subprocess.run([*script, str(base), *user], capture_output=True, text=True, check=False, cwd="/")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen == {"untouched": True, "applied": True, "undone": True, "redone": True, "gone": True, "refused": []}

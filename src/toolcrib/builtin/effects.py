@@ -162,7 +162,7 @@ class Effects:
             layer.remove()
             return Settled([f"[what the command changed was discarded: {error}]"], undo="")
         if not found:
-            layer.remove()
+            layer.remove_later()
             return Settled(undo="(it changed no files)")
         try:
             return self._keep(layer, found, call_id or "exec", ctx.session_id, command)

@@ -293,10 +293,19 @@ def open_beneath(root: int, path: str) -> int:
 
 @contextlib.contextmanager
 def _opened(name: str, dir_fd: int) -> Generator[int]:
-    fd = os.open(name, _LISTED, dir_fd=dir_fd)
+    """A folder for listing. One whose mode keeps its owner out is let in for as long as that takes."""
+    mode = None
+    try:
+        fd = os.open(name, _LISTED, dir_fd=dir_fd)
+    except PermissionError:
+        mode = os.lstat(name, dir_fd=dir_fd).st_mode & 0o7777
+        _chmod_at(name, dir_fd, mode | 0o700)
+        fd = os.open(name, _LISTED, dir_fd=dir_fd)
     try:
         yield fd
     finally:
+        if mode is not None:
+            os.fchmod(fd, mode)
         os.close(fd)
 
 

@@ -35,14 +35,9 @@ class Entry(NamedTuple):
 
     def is_same(self, other: Entry | None) -> bool:
         """Whether it is the same file, unchanged. Moving a file stamps it anew (ctime), and changes nothing else."""
-        if other is None or (self.kind, self.mode, self.dev, self.ino) != (
-            other.kind,
-            other.mode,
-            other.dev,
-            other.ino,
-        ):
+        if other is None or (self.kind, self.dev, self.ino) != (other.kind, other.dev, other.ino):
             return False
-        return self.kind == "dir" or (self.size, self.mtime) == (other.size, other.mtime)
+        return self.kind == "dir" or (self.mode, self.size, self.mtime) == (other.mode, other.size, other.mtime)
 
     def is_untouched(self, other: Entry | None) -> bool:
         """Whether it is the same and nobody even moved it or changed its attributes."""

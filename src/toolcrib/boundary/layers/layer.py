@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -87,6 +88,10 @@ class Layer:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def remove_later(self) -> None:
+        """Drop it beside what goes on. If that is cut off, `Layers.recover` does the rest."""
+        threading.Thread(target=self.remove, name="toolcrib-layer", daemon=True).start()
 
     def remove(self) -> None:
         """Drop it, whatever is in it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..layers.changes import ChangeList
     from ..layers.layer import Layer
 
+_OCTAL = re.compile(rb"\\([0-7]{3})")
 LEAST_VERSION = (0, 11)  # the first with --overlay
 
 
@@ -72,7 +74,7 @@ def _mount_points() -> list[str]:
         return []
     # The kernel writes blanks, tabs, line ends and backslashes in octal (proc_pid_mountinfo(5)).
     points = (line.split(b" ", 5)[4] for line in lines)
-    return [os.fsdecode(point.decode("unicode_escape").encode("latin-1")) for point in points]
+    return [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), point)) for point in points]
 
 
 def changes_of(layer: Layer, guards: Sequence[Guard]) -> ChangeList:
