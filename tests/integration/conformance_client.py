@@ -17,6 +17,7 @@ import httpx2
 
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.tool import Tool
 from toolcrib.sources.mcp import Host, McpServers, OAuthConfig, ServerConfig
 from toolcrib.sources.mcp.cache import ListCache
 
@@ -48,11 +49,15 @@ async def person(question: str, options: Sequence[str] = ()) -> str:
     return "accept" if "accept" in options else ""
 
 
-def arguments_for(tool: str) -> list[dict[str, object]]:
-    """What each scenario wants its tool to be called with."""
-    if SCENARIO == "http-custom-headers" and GIVEN.get("toolCalls"):
-        return [call["arguments"] for call in GIVEN["toolCalls"] if call["name"] == tool]
-    return {"add_numbers": [{"a": 5, "b": 3}]}.get(tool, [{}])
+def arguments_for(tool: Tool) -> list[dict[str, object]]:
+    """What each scenario wants its tool to be called with; else whatever fits."""
+    if GIVEN.get("toolCalls"):
+        return [call["arguments"] for call in GIVEN["toolCalls"] if call["name"] == tool.name]
+    if tool.name == "add_numbers":
+        return [{"a": 5, "b": 3}]
+    samples = {"string": "x", "integer": 1, "number": 1.5, "boolean": True, "array": [], "object": {}}
+    properties = tool.schema.get("properties", {})
+    return [{name: samples[properties[name]["type"]] for name in tool.schema.get("required", ())}]
 
 
 async def main(url: str) -> None:
@@ -71,7 +76,7 @@ async def main(url: str) -> None:
             status = await servers.connect("suite")
             print(status, file=sys.stderr)
             for tool in servers.tools("suite"):
-                for arguments in arguments_for(tool.name):
+                for arguments in arguments_for(tool):
                     output = await registry.execute(tool.name, arguments, ToolContext(ask=person))
                     print(tool.name, arguments, output, file=sys.stderr)
         finally:
