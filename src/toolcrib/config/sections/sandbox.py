@@ -64,6 +64,8 @@ class Sandbox(Section):
     """Domains that commands may reach (`pypi.org`, `*.myco.com`); without any they have no network. With bubblewrap
     only; the section web has the rules for addresses and ports."""
     effects: Annotated[Literal["direct", "review", "journal"], Rank(("direct", "journal", "review"))] = "direct"
+    """What becomes of what a command changes: direct writes it at once; journal applies it when the command has ended,
+    so that undo covers it; review shows it and asks first. The last two need bubblewrap 0.11 (docs/effects.md)."""
     env: Annotated[list[str], Fewer()] = []
     """Names of environment variables that commands get beside the harmless ones. This is how a secret is granted."""
     allow_protected: Annotated[list[str], Fewer()] = []
