@@ -1,0 +1,43 @@
+"""What people write for a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.core.errors import ConfigError
+from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.server import check_category
+
+
+def test_defaults() -> None:
+    config = server_config("a", {"command": "x"})
+    assert (config.transport, config.timeout, config.max_timeout, config.trust) == ("stdio", 30.0, 600.0, "none")
+    assert server_config("a", {"url": "https://x"}).transport == "http"
+    assert server_config("a", {"url": "https://x", "type": "streamable-http"}).transport == "http"
+    assert server_config("a", {"url": "https://x", "transport": "http_sse"}).transport == "sse"
+    assert server_config("a", {"url": "https://x", "command": "x"}).command is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "needs a command or a url"),
+        ({"command": "x", "transport": "carrier-pigeon"}, "it can be stdio, http or sse"),
+        ({"command": "x", "transport": "http"}, "http needs a url"),
+        ({"url": "https://x", "transport": "stdio"}, "stdio needs a command"),
+        ({"url": "https://x", "sandbox": "read-only"}, "only a local server"),
+        ({"command": "x", "sandbox": "unrestricted"}, "read-only, workspace-write or none"),
+        ({"command": "x", "comand": "y"}, "there is no setting 'comand'"),
+    ],
+)
+def test_what_makes_no_sense(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        server_config("a", given)
+
+
+def test_categories_are_known_ones() -> None:
+    check_category(server_config("a", {"command": "x", "category": "network_read"}))
+    with pytest.raises(ConfigError, match=r"mcp_servers\.a\.per_tool\.t: unknown category 'fun'"):
+        check_category(server_config("a", {"command": "x", "per_tool": {"t": {"category": "fun"}}}))

@@ -1,0 +1,72 @@
+"""What is believed of a server's tools, and what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolcrib.core.labels import Labels
+from toolcrib.policy.flow import default_labels
+from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.listed import ListedTool
+from toolcrib.sources.mcp.tool import McpTool
+
+
+def tool(hints: dict[str, Any], **settings: Any) -> McpTool:
+    async def run(*_: Any) -> Any:
+        raise AssertionError
+
+    listed = ListedTool("t", "Does it.", {"type": "object"}, hints=hints)
+    return McpTool("mcp_s_t", listed, server_config("s", {"command": "x", **settings}), run)
+
+
+@pytest.mark.parametrize("hints", [{}, {"readOnlyHint": True, "openWorldHint": False, "idempotentHint": True}])
+def test_hints_of_a_server_that_is_not_trusted_loosen_nothing(hints: dict[str, Any]) -> None:
+    found = tool(hints)
+    assert (found.category, found.is_read_only, found.categorized) == ("shell", False, False)
+    assert (found.open_world, found.idempotent) == (True, None)
+    assert default_labels(found) == Labels("untrusted", "private")
+    assert found.timeout is not None
+    assert found.timeout > 600
+
+
+def test_they_may_make_things_stricter() -> None:
+    assert tool({"destructiveHint": True}).destructive
+    assert tool({"destructiveHint": False}).destructive is None
+
+
+@pytest.mark.parametrize(
+    ("hints", "category", "read_only"),
+    [
+        ({"readOnlyHint": True}, "network_read", True),
+        ({"readOnlyHint": True, "openWorldHint": False}, "filesystem_read", True),
+        ({"destructiveHint": False}, "network_write", False),
+        ({"destructiveHint": False, "openWorldHint": False}, "filesystem_write", False),
+        ({"readOnlyHint": "yes"}, "destructive", False),
+        ({}, "destructive", False),
+    ],
+)
+def test_hints_of_a_trusted_server(hints: dict[str, Any], category: str, read_only: bool) -> None:
+    found = tool(hints, trust="hints")
+    assert (found.category, found.is_read_only) == (category, read_only)
+
+
+def test_a_category_of_the_settings_wins() -> None:
+    assert tool({"readOnlyHint": True}, trust="hints", category="messaging").category == "messaging"
+    assert tool({}, category="memory", per_tool={"t": {"category": "network_read"}}).category == "network_read"
+
+
+async def test_labels_are_believed_of_trusted_servers_only(client: Any) -> None:
+    from mcp_world import raw
+
+    for trust, labels in (("none", None), ("hints", Labels("trusted", "public"))):
+        servers = await client(raw(tools=["labelled"], settings={"trust": trust}))
+        output = await servers.tools("raw")[0]._run(servers.tools("raw")[0].listed, {}, _context())
+        assert output.labels == labels
+
+
+def _context() -> Any:
+    from toolcrib.core.context import ToolContext
+
+    return ToolContext()
