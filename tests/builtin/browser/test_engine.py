@@ -212,7 +212,7 @@ async def test_pages_go_through_the_proxy_that_is_set(room: Room) -> None:
 
 
 async def test_a_page_opens_no_more_tabs_than_there_may_be(room: Room) -> None:
-    site = room.site({"/": "<script>for (let n = 0; n < 60; n++) open('/x' + n)</script>", "/x": "x"})
+    site = room.site({"/": "<script>for (let n = 0; n < 30; n++) open('/x' + n)</script>", "/x": "x"})
     await room.ok("browser_open", url=site.url())
     await until(lambda: len(next(iter(room.engine._sessions.values())).tabs) <= 20)
 

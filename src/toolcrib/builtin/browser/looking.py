@@ -83,6 +83,7 @@ class LookingTools:
             url: Address, http or https.
             new_tab: Open it beside the tab that is shown instead of in it.
         """
+        self._engine.guard().target(url)  # before anything is started for it
 
         async def work(session: Session) -> ToolOutput:
             address = session.visits.opened(url)

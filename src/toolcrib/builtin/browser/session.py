@@ -29,6 +29,7 @@ MOST_TABS = 20
 QUIET_SECONDS = 0.25  # without a request a page counts as settled
 SETTLE_SECONDS = 4.0
 FRAME_SECONDS = 3.0
+LOAD_SECONDS = 5.0  # after the first bytes, until what is there is shown
 ACTION_SECONDS = 10.0  # for a click, a text, a picture
 _LOOK_SECONDS = 0.05
 # The switches of the browser keep these to the proxy; they have changed names before, so pages do not get them at all.
@@ -273,7 +274,8 @@ class Session:
         proxy.refused.clear()
         for attempt in range(3):
             try:
-                response = await tab.page.goto(url, wait_until="domcontentloaded")
+                # a page that goes elsewhere at once is never loaded: what came is enough, `settle` waits for the rest
+                response = await tab.page.goto(url, wait_until="commit")
             except Exception as error:
                 said = str(error)
                 # the page of an error comes a moment after the error, and would be what ends the next visit
@@ -287,6 +289,8 @@ class Session:
                 raise ToolError(f"{url} could not be opened: {self._why(said)}") from None
             where = urlsplit(response.url).netloc if response is not None and response.status >= 400 else ""
             ours = proxy.refused.get(where if ":" in where else f"{where}:80")
+            with contextlib.suppress(Exception):
+                await tab.page.wait_for_load_state("domcontentloaded", timeout=LOAD_SECONDS * 1000)
             if ours is not None:  # the page is the proxy's own word
                 raise ToolError(f"{url} could not be opened: {ours.where}: {ours.reason}")
             return response
