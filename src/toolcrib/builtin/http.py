@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -125,7 +125,7 @@ class HttpRequest:
             Limits(self._settings.most_bytes, self._settings.seconds),
             hop,
         )
-        return _output(answer, method, left_out)
+        return response(answer, method, left_out)
 
     async def _headers(self, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], list[str]]:
         """Headers for every server, those with secrets for the first alone, and the names of what was left out."""
@@ -192,7 +192,8 @@ def refuse_domain(outgoing: Outgoing, domains: tuple[str, ...], host: Host) -> N
     raise AddressRefused(f"{host} is no allowed domain ({listed}); the setting {RULE} allows one", RULE)
 
 
-def _output(answer: Answer, method: str, left_out: list[str]) -> ToolOutput:
+def response(answer: Answer, method: str, left_out: Sequence[str] = ()) -> ToolOutput:
+    """What a model reads of an answer: its status, where it led, and the body."""
     body = describe(answer.headers.get("content-type"), answer.body)
     lines = [f"Status: {answer.status}"]
     if answer.final_url != answer.url and answer.final_url.rstrip("/") != answer.url.rstrip("/"):

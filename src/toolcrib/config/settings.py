@@ -13,7 +13,7 @@ from .sections.base import AnyPath, Json, Section
 from .sections.policy import Approval, CallLimit, Flow, HookSetting, Redaction, Rules, SecretSource, is_tightening
 from .sections.record import Record
 from .sections.sandbox import Sandbox
-from .sections.sources import CustomTool, McpServer, Plugins
+from .sections.sources import CustomTool, McpServer, OpenApi, Plugins
 from .sections.tools import Tools
 from .sections.web import Web
 from .tighten import Only, OnlySome, Rank
@@ -63,6 +63,7 @@ class Settings(Section):
     mcp_servers: dict[str, McpServer] = {}
     custom_tools: list[CustomTool] = []
     plugins: Plugins = Plugins()
+    openapi: dict[str, OpenApi] = {}
     secrets: dict[str, SecretSource] = {}
     redact: Redaction = Redaction()
     hooks: Annotated[list[HookSetting], OnlySome(lambda hook: is_tightening(hook))] = []

@@ -28,6 +28,8 @@ def add_sources(box: Toolbox, *, builtin: bool = True) -> None:
     settings = box.settings
     if settings.custom_tools:
         _command_tools(box, around_of(box))
+    for name in settings.openapi:
+        _api_tools(box, name)
     if settings.plugins.enabled:
         box.missing += box.plugins.problems
         box.missing += _python_plugins(box)
@@ -87,6 +89,38 @@ def open_plugins(box: Toolbox) -> Plugins:
     box.when_closed(plugins.close)
     plugins.load()
     return plugins
+
+
+def _api_tools(box: Toolbox, name: str) -> None:
+    from ..builtin.outgoing import missing
+    from ..config.web import user_agent
+    from ..core.errors import AddressRefused
+    from ..sources.openapi.calling import Api
+    from ..sources.openapi.document import Document, OpenApiError
+    from ..sources.openapi.operations import server_url
+    from ..sources.openapi.tools import api_tools
+    from ..sources.registering import register_all
+
+    given = box.settings.openapi[name]
+    absent = missing("httpx2")
+    if absent is not None:
+        box.missing.append((f"openapi {name}", absent))
+        return
+    try:
+        document = Document.read(given.spec)
+        api = Api(
+            name, given.base_url or server_url(document), lambda: box.network, given.headers, box.secrets.resolve,
+            given.timeout or 30.0, user_agent(box.settings),
+        )  # fmt: skip
+        box.network.target(api.base_url)
+        tools = api_tools(
+            document, api, only=given.operations, without=given.disabled_operations, prefix=given.prefix,
+            category=given.category,
+        )  # fmt: skip
+        register_all(box.registry, tools)
+    except (OpenApiError, ToolDefinitionError, ToolConflictError, AddressRefused) as error:
+        where = box.settings.sources.get(f"openapi.{name}.spec") or "settings"
+        raise ConfigError(f"{where}: openapi.{name}: {error}") from None
 
 
 def _judged_in_thread(box: Toolbox) -> Callable[[Tool], None]:

@@ -91,6 +91,8 @@ class McpServer(Section):
     """The category of all its tools. Unset: shell, which asks; with trust = "hints" what its hints say."""
     sandbox: str | None = None
     """read-only or workspace-write: the walls of commands around a local server. Unset: none."""
+    read: list[AnyPath] = []
+    """Further paths that a server in such walls may read: its own files, where they are not on the PATH."""
     guarded: bool = False
     """Send its requests past the address guard, as those of the web tools."""
     oauth: McpOAuth = McpOAuth()
@@ -131,3 +133,26 @@ class Plugins(Section):
     """Names of plugins, entry points or packages. Empty: all that are not blocked."""
     blocked_plugins: Annotated[list[str], More()] = []
     """These are never loaded, whatever else is said."""
+
+
+class OpenApi(Section):
+    """An API whose operations become tools, from its OpenAPI description."""
+
+    spellings = {"timeout_secs": "timeout", "include": "operations", "exclude": "disabled_operations"}
+
+    spec: AnyPath
+    """The description: a JSON file, OpenAPI 3.0 or 3.1."""
+    base_url: str | None = None
+    """Where the API is. Unset: the first of its servers. No request goes anywhere else."""
+    headers: dict[str, str] = {}
+    """Sent with every request: `{Authorization = "Bearer ${secret:NAME}"}`, granted to `openapi:` and the API's name."""
+    operations: list[str] | None = None
+    """Names of the operations that count, `*` allowed. Unset: all."""
+    disabled_operations: list[str] = []
+    """Names of operations that do not, `*` allowed."""
+    category: str | None = None
+    """Of all its tools. Unset: network_read for GET and HEAD, network_write for the others."""
+    prefix: str | None = None
+    """What its tools' names begin with. Unset: the API's name and `_`."""
+    timeout: Seconds | None = None
+    """Seconds for one request. Unset: 30."""

@@ -1,0 +1,1 @@
+"""OpenAPI: operations of an API description become tools."""

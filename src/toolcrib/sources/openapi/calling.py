@@ -1,0 +1,204 @@
+"""From an operation and its values to a request behind the guard, and from the answer to an output.
+
+The address is pinned: scheme, host and port are those of the base address, whatever the values; a value in the path is
+percent-encoded and cannot leave its place; redirects to another origin are refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, urlencode
+
+from ...boundary.network.exchange import Limits, Request, exchange
+from ...builtin.http import Resolve, response
+from ...builtin.outgoing import USER_AGENT
+from ...core.context import ToolContext
+from ...core.errors import AddressRefused, ToolError
+from ...core.output import ToolOutput
+from ...core.threads import shared_threads
+from ...core.tool import Tool
+from ...core.verdict import Judgement
+from ...policy.addresses import RULE_ALLOWED_DOMAIN
+from .operations import IN_PATH, Operation, Parameter
+
+if TYPE_CHECKING:
+    from ...boundary.network.guard import Guard
+    from ...boundary.network.url import Target
+
+MOST_BYTES = 512 * 1024
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One API. `headers` may have `${secret:NAME}`, which `resolve` puts in; they go to the base address alone."""
+
+    name: str
+    base_url: str
+    guard: Callable[[], Guard]
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    resolve: Resolve | None = None
+    seconds: float = 30.0
+    user_agent: str = USER_AGENT
+
+
+@dataclass(frozen=True, slots=True)
+class OperationWork:
+    """One operation of an API, as a tool runs it."""
+
+    operation: Operation
+    api: Api
+
+    async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
+        """Send the request."""
+        plain, data = request_of(self.operation, self.api.base_url, args)
+        private = await self._private()
+        headers = {"User-Agent": self.api.user_agent, "Accept": "application/json, */*;q=0.5", **plain.headers}
+        guard = self.api.guard()
+        base = guard.target(self.api.base_url)
+
+        def hop(target: Target) -> None:
+            if (target.scheme, target.host, target.port) != (base.scheme, base.host, base.port):
+                raise ToolError(f"{base.authority} redirects to {target.authority}, which is not its API: not followed")
+
+        answer = await exchange(
+            guard, Request(self.operation.method, plain.url, headers, private, data),
+            Limits(MOST_BYTES, self.api.seconds), hop,
+        )  # fmt: skip
+        text = response(answer, self.operation.method).for_llm
+        return ToolOutput(text) if answer.status < 400 else ToolOutput.error(text)
+
+    async def _private(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name, value in self.api.headers.items():
+            if "${secret:" in value:
+                if self.api.resolve is None:
+                    raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
+                asker = f"openapi:{self.api.name}"
+                value = await shared_threads.run(self.api.resolve, {"text": value, "asker": asker})
+            found[name] = _header(name, value)
+        return found
+
+    def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        """The address guard's word; allow for an allowed domain."""
+        guard = self.api.guard()
+        try:
+            url = request_of(self.operation, self.api.base_url, args)[0].url
+            found = guard.judge_known(url)
+            if found is None and guard.allowed_domain(guard.target(url).host):
+                return Judgement("allow", "its domain is one of web.allowed_domains", RULE_ALLOWED_DOMAIN)
+        except AddressRefused as error:
+            return Judgement("deny", str(error), error.rule)
+        except ToolError as error:
+            return Judgement("deny", str(error), "openapi:value")
+        return found
+
+    def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
+        """The request line and the body."""
+        from ...policy.preview import fit, visible
+
+        plain, data = request_of(self.operation, self.api.base_url, args)
+        text = f"{self.operation.method} {plain.url}\n{data.decode('utf-8', 'replace')}".strip()
+        return fit(visible(text), 2_500, "`toolcrib approvals show` has it whole")
+
+
+def operation_tool(operation: Operation, api: Api, name: str, category: str | None = None) -> Tool:
+    """The tool. Reading methods read the network, the others write it, unless `category` says otherwise."""
+    work = OperationWork(operation, api)
+    reads = operation.method in READING
+    return Tool.from_schema(
+        name, operation.description, operation.schema, work.execute,
+        category=category or ("network_read" if reads else "network_write"), source=f"openapi:{api.name}",
+        destructive=operation.method == "DELETE", idempotent=operation.method in (*READING, "PUT", "DELETE"),
+        open_world=True, timeout=api.seconds + 10, judge=work.judge, preview=work.preview,
+        max_output=2 * MOST_BYTES,
+    )  # fmt: skip
+
+
+def request_of(operation: Operation, base_url: str, args: Mapping[str, Any]) -> tuple[Request, bytes]:
+    """The request without what is secret, and its body. Raises ToolError for a value that has no place in it."""
+    path = operation.path
+    query: list[tuple[str, str]] = []
+    headers: dict[str, str] = {}
+    values: dict[str, str] = {}
+    for parameter in operation.parameters:
+        if args.get(parameter.key) is None:
+            continue
+        value = args[parameter.key]
+        if parameter.place == "path":
+            values[parameter.name] = _in_path(parameter.key, value)
+        elif parameter.place == "query":
+            query += _in_query(parameter, value)
+        else:
+            headers[parameter.name] = _header(parameter.name, _plain(value))
+    path = IN_PATH.sub(lambda found: _value(found[1], values), path)
+    data = b""
+    if operation.encoding is not None and operation.body in args:
+        data = _body(operation.encoding, args[operation.body])
+        headers["Content-Type"] = operation.encoding
+    url = base_url.rstrip("/") + path
+    return Request(operation.method, f"{url}?{_encoded(query)}" if query else url, headers), data
+
+
+def _value(name: str, values: Mapping[str, str]) -> str:
+    if name not in values:
+        raise ToolError(f"{name} is missing, and the path needs it")
+    return values[name]
+
+
+def _in_path(key: str, value: Any) -> str:
+    """Percent-encoded. `..`, and what a lenient server could read as one, has no place in a path."""
+    text = ",".join(_plain(each) for each in cast("list[Any]", value)) if isinstance(value, list) else _plain(value)
+    if not text:
+        raise ToolError(f"{key} is empty, and would leave its place in the path")
+    if any(part in (".", "..") for part in text.replace("\\", "/").split("/")):
+        raise ToolError(f"{key} has a part '.' or '..', which would leave its place in the path")
+    return quote(_utf8(key, text), safe="")
+
+
+def _in_query(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
+    name = parameter.name
+    if parameter.as_json:
+        return [(name, json.dumps(value, ensure_ascii=False))]
+    if isinstance(value, list):
+        items = [_plain(each) for each in cast("list[Any]", value)]
+        return [(name, item) for item in items] if parameter.explode else [(name, ",".join(items))]
+    if isinstance(value, dict):
+        pairs = [(key, _plain(each)) for key, each in cast("dict[str, Any]", value).items()]
+        if parameter.deep:
+            return [(f"{name}[{key}]", text) for key, text in pairs]
+        return pairs if parameter.explode else [(name, ",".join(part for pair in pairs for part in pair))]
+    return [(name, _plain(value))]
+
+
+def _body(encoding: str, value: Any) -> bytes:
+    if encoding.startswith("application/x-www-form-urlencoded") and isinstance(value, dict):
+        return _encoded([(key, _plain(each)) for key, each in cast("dict[str, Any]", value).items()]).encode()
+    plain = encoding.partition(";")[0].strip().lower()
+    if plain == "application/json" or plain.endswith("+json"):
+        return json.dumps(value).encode()
+    return _utf8("body", _plain(value))
+
+
+def _encoded(pairs: list[tuple[str, str]]) -> str:
+    return urlencode([(_utf8(key, key), _utf8(key, value)) for key, value in pairs], quote_via=quote)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _utf8(key: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ToolError(f"{key[:100]!a} has half of a surrogate pair, which is no text") from None
+
+
+def _header(name: str, value: str) -> str:
+    if not value.isascii() or not all(c.isprintable() or c == "\t" for c in value):
+        raise ToolError(f"the header {name} has characters that no header can have (line breaks, non-ASCII)")
+    return value

@@ -1,0 +1,144 @@
+"""An OpenAPI document: read, its references followed, its schemas turned into JSON Schema. JSON, 3.0 and 3.1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import unquote
+
+from ...core.errors import ToolcribError
+
+MOST_BYTES = 32 << 20
+MOST_STEPS = 50  # references that lead to references
+MOST_DEEP = 100
+
+_SCHEMAS = "#/components/schemas/"
+# Of OpenAPI's own, without meaning for a validator.
+_DROPPED = frozenset({"discriminator", "xml", "externalDocs", "example"})
+# Keywords whose value is a map of schemas, a list of schemas, or a schema.
+_MAPS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
+_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_ONES = frozenset(
+    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedProperties"}
+)
+
+
+class OpenApiError(ToolcribError):
+    """A document cannot be used. The text names the file and the place in it."""
+
+
+class Document:
+    """A document in memory. `path` names it in errors."""
+
+    def __init__(self, path: Path, root: Mapping[str, Any]) -> None:
+        self.path, self.root = path, root
+        version = root.get("openapi")
+        if not isinstance(version, str) or not version.startswith(("3.0", "3.1")):
+            said = f"swagger {root['swagger']}" if "swagger" in root else f"openapi {version!r}"
+            raise OpenApiError(f"{path}: is {said[:100]}; 3.0 and 3.1 can be read")
+        self.is_3_0 = version.startswith("3.0")
+
+    @classmethod
+    def read(cls, path: Path) -> Document:
+        """Read a file. Raises OpenApiError."""
+        try:
+            with open(path, "rb") as file:
+                data = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise OpenApiError(f"{path}: cannot be read: {error.strerror}") from None
+        if len(data) > MOST_BYTES:
+            raise OpenApiError(f"{path}: has more than {MOST_BYTES:,} bytes")
+        try:
+            root: Any = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            hint = " (YAML is not read: convert it)" if path.suffix in (".yaml", ".yml") else ""
+            raise OpenApiError(f"{path}: is no JSON{hint}: {str(error)[:200]}") from None
+        if not isinstance(root, dict):
+            raise OpenApiError(f"{path}: should be an object")
+        return cls(path, cast("dict[str, Any]", root))
+
+    def wrong(self, where: str, what: str) -> OpenApiError:
+        """An error that names the place."""
+        return OpenApiError(f"{self.path}: {where}: {what}")
+
+    def resolve(self, node: Any, where: str) -> dict[str, Any]:
+        """An object of the document, its `$ref` followed. Raises OpenApiError; other files are never read."""
+        for _ in range(MOST_STEPS):
+            if not isinstance(node, dict):
+                raise self.wrong(where, "should be an object")
+            found = cast("dict[str, Any]", node)
+            reference = found.get("$ref")
+            if reference is None:
+                return found
+            node = self._at(reference, where)
+        raise self.wrong(where, "its references go in a circle")
+
+    def _at(self, reference: Any, where: str) -> Any:
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            raise self.wrong(where, f"refers to {str(reference)[:100]!r}; only references inside the file are followed")
+        found: Any = self.root
+        for part in reference[2:].split("/"):
+            key = unquote(part).replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, dict) or key not in found:
+                raise self.wrong(where, f"refers to {reference[:100]!r}, which is not there")
+            found = cast("dict[str, Any]", found)[key]
+        return found
+
+    # --- schemas
+
+    def schema(self, node: Any, where: str, definitions: dict[str, Any]) -> Any:
+        """A schema as JSON Schema. What it refers to is put into `definitions`, by name, once."""
+        return self._schema(node, where, definitions, 0)
+
+    def _schema(self, node: Any, where: str, definitions: dict[str, Any], depth: int) -> Any:
+        if isinstance(node, bool):
+            return node
+        if not isinstance(node, dict):
+            raise self.wrong(where, "should be a schema")
+        if depth > MOST_DEEP:
+            raise self.wrong(where, "is nested too deeply")
+        given = cast("dict[str, Any]", node)
+        if isinstance(given.get("$ref"), str):
+            return self._reference(given["$ref"], where, definitions, depth)
+        out: dict[str, Any] = {}
+        for key, value in given.items():
+            if key in _DROPPED or key.startswith("x-"):
+                continue
+            if key in _MAPS and isinstance(value, dict):
+                inner = cast("dict[str, Any]", value)
+                out[key] = {k: self._schema(v, f"{where}.{k}", definitions, depth + 1) for k, v in inner.items()}
+            elif key in _LISTS and isinstance(value, list):
+                items = cast("list[Any]", value)
+                out[key] = [self._schema(v, f"{where}.{key}", definitions, depth + 1) for v in items]
+            elif key in _ONES and isinstance(value, (dict, bool)):
+                out[key] = self._schema(value, f"{where}.{key}", definitions, depth + 1)
+            else:
+                out[key] = value
+        return _as_2020(out) if self.is_3_0 else out
+
+    def _reference(self, reference: str, where: str, definitions: dict[str, Any], depth: int) -> dict[str, Any]:
+        if not reference.startswith(_SCHEMAS):
+            return self._schema(self._at(reference, where), where, definitions, depth + 1)
+        name = reference.removeprefix(_SCHEMAS)
+        if name not in definitions:
+            definitions[name] = {}  # it may refer to itself
+            definitions[name] = self._schema(self._at(reference, where), name, definitions, depth + 1)
+        return {"$ref": f"#/$defs/{name}"}
+
+
+def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
+    """What OpenAPI 3.0 says its own way: `nullable`, and exclusive bounds as switches."""
+    if schema.pop("nullable", False) is True:
+        if isinstance(schema.get("type"), str):
+            schema["type"] = [schema["type"], "null"]
+        if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+            schema["enum"] = [*schema["enum"], None]
+    for switch, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        given = schema.get(switch)
+        if isinstance(given, bool):
+            del schema[switch]
+            if given and bound in schema:
+                schema[switch] = schema.pop(bound)
+    return schema

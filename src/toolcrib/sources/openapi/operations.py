@@ -1,0 +1,192 @@
+"""The operations of a document: for each a name, what it takes and where each value goes in the request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from ...boundary.network.url import parse_url
+from ...core.errors import AddressRefused
+from .document import Document
+
+METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
+Place = Literal["path", "query", "header"]
+MOST_OPERATIONS = 2_000
+MOST_DESCRIPTION = 2_000
+BODY = "body"
+
+_PLACES: tuple[Place, ...] = ("path", "query", "header")
+IN_PATH = re.compile(r"\{([^{}]*)\}")
+_OURS = frozenset({"accept", "content-type", "authorization"})  # by the OpenAPI specification no parameters
+_ENCODINGS = ("application/json", "application/x-www-form-urlencoded", "text/plain")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One value of a request. `key` is what a call names it, `name` what the request does."""
+
+    key: str
+    name: str
+    place: Place
+    explode: bool = True
+    deep: bool = False
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation. `path` has its `{parameter}`s; `encoding` is the media type of the body, None for none;
+    `body` is what a call names it."""
+
+    name: str
+    method: str
+    path: str
+    description: str
+    schema: Mapping[str, Any]
+    parameters: tuple[Parameter, ...] = ()
+    encoding: str | None = None
+    body: str = BODY
+
+
+def operations(document: Document) -> Iterator[Operation]:
+    """All of them, in the document's order. Raises OpenApiError."""
+    paths: Any = document.root.get("paths", {})
+    if not isinstance(paths, dict):
+        raise document.wrong("paths", "should be an object")
+    count = 0
+    for path, node in cast("dict[str, Any]", paths).items():
+        item = document.resolve(node, path)
+        for method in METHODS:
+            if method in item:
+                count += 1
+                if count > MOST_OPERATIONS:
+                    raise document.wrong("paths", f"has more than {MOST_OPERATIONS:,} operations")
+                yield _operation(document, path, method, item, document.resolve(item[method], f"{method} {path}"))
+
+
+def server_url(document: Document) -> str:
+    """The first server's address, with the defaults of its variables. Raises OpenApiError where it is not absolute."""
+    servers: Any = document.root.get("servers")
+    entry = _mapping(cast("list[Any]", servers)[0]) if isinstance(servers, list) and servers else {}
+    url = str(entry.get("url", ""))
+    for name, variable in _mapping(entry.get("variables")).items():
+        url = url.replace(f"{{{name}}}", str(_mapping(variable).get("default", "")))
+    try:
+        parse_url(url)
+    except AddressRefused as error:
+        raise document.wrong("servers", f"the address {url[:200]!r} cannot be used ({error}); set base_url") from None
+    return url
+
+
+def _operation(
+    document: Document, path: str, method: str, item: Mapping[str, Any], node: Mapping[str, Any]
+) -> Operation:
+    where = f"{method} {path}"
+    if not path.startswith("/"):
+        raise document.wrong(where, "a path should begin with /")
+    definitions: dict[str, Any] = {}
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    found: list[Parameter] = []
+    for given in _parameters(document, item, node, where):
+        parameter = _parameter(given, properties)
+        if parameter is None:
+            continue
+        found.append(parameter)
+        properties[parameter.key] = _described(document, given, where, definitions)
+        if given.get("required") is True or parameter.place == "path":
+            required.append(parameter.key)
+    missing = set(IN_PATH.findall(path)) - {each.name for each in found if each.place == "path"}
+    if missing:
+        raise document.wrong(where, f"{{{min(missing)}}} of the path is no parameter")
+    encoding, key = None, BODY
+    if "requestBody" in node:
+        body = document.resolve(node["requestBody"], f"{where}.requestBody")
+        encoding, schema = _body(document, body, where, definitions)
+        key = _free(BODY, properties)
+        properties[key] = schema
+        if body.get("required") is True:
+            required.append(key)
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    if definitions:
+        schema["$defs"] = definitions
+    return Operation(
+        _name(node, method, path), method.upper(), path, _text(node, method, path), schema, tuple(found), encoding, key
+    )
+
+
+def _parameters(
+    document: Document, item: Mapping[str, Any], node: Mapping[str, Any], where: str
+) -> list[dict[str, Any]]:
+    """Those of the path and of the operation, which win."""
+    found: dict[tuple[Any, Any], dict[str, Any]] = {}
+    for holder in (item, node):
+        given: Any = holder.get("parameters") or []
+        if not isinstance(given, list):
+            raise document.wrong(f"{where}.parameters", "should be a list")
+        for each in cast("list[Any]", given):
+            parameter = document.resolve(each, f"{where}.parameters")
+            found[parameter.get("in"), parameter.get("name")] = parameter
+    return list(found.values())
+
+
+def _parameter(given: Mapping[str, Any], taken: Mapping[str, Any]) -> Parameter | None:
+    """None for what is not the caller's to say: cookies, and headers that the request sets itself."""
+    name, place = str(given.get("name", "")), given.get("in")
+    if place not in _PLACES or (place == "header" and name.lower() in _OURS):
+        return None
+    style = given.get("style")
+    explode = given.get("explode", place == "query" if style in (None, "form") else True)
+    return Parameter(
+        _free(name, taken, place), name, place, bool(explode), style == "deepObject", "content" in given
+    )  # fmt: skip
+
+
+def _described(document: Document, given: Mapping[str, Any], where: str, definitions: dict[str, Any]) -> Any:
+    node = given.get("schema")
+    if node is None:
+        media = next(iter(_mapping(given.get("content")).values()), None)
+        node = _mapping(media).get("schema", {})
+    schema: Any = document.schema(node, f"{where}.{given.get('name')}", definitions)
+    text = given.get("description")
+    if isinstance(schema, dict) and isinstance(text, str) and "description" not in schema:
+        return {**cast("dict[str, Any]", schema), "description": text[:MOST_DESCRIPTION]}
+    return cast("Any", schema)
+
+
+def _body(document: Document, body: Mapping[str, Any], where: str, definitions: dict[str, Any]) -> tuple[str, Any]:
+    kinds = _mapping(body.get("content"))
+    for encoding in _ENCODINGS:
+        for kind, media in kinds.items():
+            plain = kind.partition(";")[0].strip().lower()
+            if plain == encoding or (encoding == "application/json" and plain.endswith("+json")):
+                node = _mapping(media).get("schema", {})
+                return kind, document.schema(node, f"{where}.requestBody", definitions)
+    kind = next(iter(kinds), "text/plain")
+    return kind, {"type": "string", "description": f"The body, as {kind}."}
+
+
+def _free(key: str, taken: Mapping[str, Any], place: str = "") -> str:
+    """A key that is not taken: an operation may have a path and a query parameter of one name."""
+    candidate = key if key not in taken else f"{key}_{place}" if place else f"{key}_"
+    while candidate in taken:
+        candidate += "_"
+    return candidate
+
+
+def _name(node: Mapping[str, Any], method: str, path: str) -> str:
+    given = node.get("operationId")
+    return given if isinstance(given, str) and given.strip() else method + IN_PATH.sub(r"by_\1", path)
+
+
+def _text(node: Mapping[str, Any], method: str, path: str) -> str:
+    said = [node.get("summary"), node.get("description")]
+    text = "\n\n".join(each.strip() for each in said if isinstance(each, str) and each.strip())
+    return f"{text[:MOST_DESCRIPTION] or 'No description.'}\n\n({method.upper()} {path})"
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """An object of the document; empty for what is none."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

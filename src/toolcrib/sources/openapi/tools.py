@@ -1,0 +1,39 @@
+"""Which tools does an API give? Its operations, filtered and named."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Iterator
+
+from ...core.tool import Tool
+from ..mcp.names import free_name, tool_name
+from .calling import Api, operation_tool
+from .document import Document
+from .operations import operations
+
+
+def api_tools(
+    document: Document,
+    api: Api,
+    *,
+    only: Iterable[str] | None = None,
+    without: Iterable[str] = (),
+    prefix: str | None = None,
+    category: str | None = None,
+) -> Iterator[Tool]:
+    """The tools of an API, by names that are legal everywhere and of which no two are alike. Raises OpenApiError."""
+    wanted = None if only is None else tuple(only)
+    left_out = tuple(without)
+    taken: set[str] = set()
+    for operation in operations(document):
+        if (wanted is not None and not _any(operation.name, wanted)) or _any(operation.name, left_out):
+            continue
+        name = free_name(
+            tool_name(api.name, operation.name, f"{api.name}_" if prefix is None else prefix), taken.__contains__
+        )
+        taken.add(name)
+        yield operation_tool(operation, api, name, category)
+
+
+def _any(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
