@@ -77,10 +77,10 @@ class Place:
         return seconds + time.perf_counter() - began
 
 
-def table(title: str, rows: dict[str, Work], rounds: int, base: str) -> None:
-    """Run the rows in turns and print them beside `base`."""
+def table(title: str, rows: dict[str, Work], rounds: int, base: str, warm: int = 1) -> None:
+    """Run the rows in turns, `warm` of them uncounted, and print them beside `base`."""
     times: dict[str, list[float]] = {name: [] for name in rows}
-    for turn in range(-1, rounds):
+    for turn in range(-warm, rounds):
         for name, work in rows.items():
             seconds = work()
             if turn >= 0:
@@ -164,7 +164,7 @@ def bench_real(base: Path, chosen: set[str]) -> None:
             return seconds
 
         rows: dict[str, Work] = {"direct": run_direct, "held (review)": run_held, "applied (journal)": run_journal}
-        table(title, rows, max(3, ROUNDS // 4), "direct")
+        table(title, rows, max(2, ROUNDS // 5), "direct", warm=0)
 
 
 Prepare = Callable[[Path], object]

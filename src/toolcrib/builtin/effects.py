@@ -91,7 +91,7 @@ class Effects:
         self.mode, self.journal = mode, journal
         self.patience = patience + 10.0 if mode == "review" else 0.0  # seconds that a question may take
         self._call, self._answer_of, self._redact, self._open_spill = call, answer_of, redact, open_spill
-        self._problem: dict[int, str] = {}
+        self._problem: dict[Sandbox, str] = {}
         self._asked: dict[str, str] = {}  # key of a command → the layer it left
 
     # --- before
@@ -102,9 +102,10 @@ class Effects:
             return ""
         if not isinstance(sandbox, Layering):
             return f'only backend "bubblewrap" can hold changes back, and commands run with "{sandbox.name}"'
-        if id(sandbox) not in self._problem:
-            self._problem[id(sandbox)] = self._probe(sandbox)
-        return self._problem[id(sandbox)]
+        found = self._problem.get(sandbox)
+        if found is None:
+            found = self._problem[sandbox] = self._probe(sandbox)
+        return found
 
     def judge(self, sandbox: Sandbox) -> Judgement | None:
         """What is to be said of any command before it runs: where nothing can be held back for review, it is asked

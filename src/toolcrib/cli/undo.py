@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..policy.plain import one_line
 from . import show
 from .options import FAILED, OK, Options, single
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from ..record.journal import Journal
+    from ..record.journal import Change, Journal
 
 
 def undo(
@@ -77,11 +78,16 @@ def _list(journal: Journal, call_id: str | None, limit: int, as_json: bool) -> i
             for c in changes
         ])  # fmt: skip
         return OK
-    rows = [[c.call_id, show.clock(c.at), c.tool, c.action, c.status, c.path] for c in changes]
+    rows = [[c.call_id, show.clock(c.at), c.tool, c.action, c.status, _what(c)] for c in changes]
     show.columns(rows, ("bold", "dim", None, None, "dim", None))
     if not changes:
         show.say("No changes are remembered here.")
     return OK
+
+
+def _what(change: Change) -> str:
+    """The path; of a command, which is one change for all it did, the command."""
+    return one_line(change.reason or "")[:120] if change.action == "ran" else change.path
 
 
 app = single("undo", undo)

@@ -246,7 +246,8 @@ class Journal:
 
     def apply_layer(self, held: Held, *, call_id: str, tool: str = "exec", session_id: str | None = None) -> Held:
         """Apply what a command would change, as one change of this call. Raises ApplyConflict: nothing happened."""
-        row = self._row(self.ws.locate("."), call_id, tool, session_id, None, None) | layer_undo.row_of(held)
+        row = self._row(self.ws.locate("."), call_id, tool, session_id, held.command[:300], None)
+        row |= layer_undo.row_of(held)
         number = self._insert(row)
         try:
             done = self.layers.apply(held.id)

@@ -262,13 +262,16 @@ class Layers:
 
     # --- after a crash
 
-    def recover(self) -> list[str]:
-        """Complete what was begun, drop what no command will end; a line for each. Layers in use are left."""
+    def recover(self, *, newborn: float = 10.0) -> list[str]:
+        """Complete what was begun, drop what no command will end; a line for each. Layers in use are left, and those
+        younger than `newborn` seconds, which their maker may not have locked yet."""
         lines: list[str] = []
         for name in _names(self.path):
             folder = self.path / name
             held = self._load(folder)
             if held is not None and held.state not in ("applying", "undoing") and not held.staged:
+                continue
+            if held is None and 0 <= time.time() - int(name.split("-")[1], 16) / 1000 < newborn:
                 continue
             try:
                 lock = lock_folder(folder)

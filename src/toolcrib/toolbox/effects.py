@@ -22,6 +22,7 @@ def make_effects(box: Toolbox) -> Effects:
     """The effects of a toolbox's commands. What a killed process had begun is completed first."""
     for line in box.journal.layers.recover():
         log.warning("%s", line)
+    box.journal.layers.prune()
 
     async def call(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         return await box.registry.execute(name, arguments, ctx)
