@@ -135,7 +135,7 @@ async def test_in_the_sandbox(opened: Any, tmp_path: Path) -> None:
     (tmp_path / "work" / "a.txt").write_text("here")
     (tmp_path / "secret.txt").write_text("outside")
     server = npm_server("filesystem", "/")
-    box = await opened("files", server, sandbox="read-only")
+    box = await opened("files", server, sandbox="read-only", read=[installed(*NPM["filesystem"]).parents[2]])
     assert "here" in str(await box.call("mcp_files_read_text_file", {"path": str(tmp_path / "work" / "a.txt")}))
     assert (await box.call("mcp_files_read_text_file", {"path": str(tmp_path / "secret.txt")})).is_error
     write = {"path": str(tmp_path / "work" / "b.txt"), "content": "x"}

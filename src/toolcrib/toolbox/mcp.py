@@ -7,6 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..boundary.sandbox import Sandbox
     from ..sources.mcp import McpServers
     from .toolbox import Toolbox
@@ -38,8 +40,8 @@ def open_servers(box: Toolbox) -> McpServers:
     return servers
 
 
-def _walls(box: Toolbox, profile: str) -> Sandbox:
-    """A sandbox for servers: that of commands, with the profile that the server is to have."""
+def _walls(box: Toolbox, profile: str, read: tuple[Path, ...]) -> Sandbox:
+    """A sandbox for a server: that of commands, with the profile it is to have and what it may read beside."""
     from dataclasses import replace
 
     from ..boundary.sandbox import select_sandbox
@@ -47,4 +49,4 @@ def _walls(box: Toolbox, profile: str) -> Sandbox:
     from ..config.load import config_home
 
     settings = sandbox_settings(box.settings, box.state.path.parent, config_home())
-    return select_sandbox(replace(settings, profile=profile), box.workspace.root)
+    return select_sandbox(replace(settings, profile=profile, read=(*settings.read, *read)), box.workspace.root)

@@ -48,7 +48,7 @@ class ServerConfig:
 
     `tools` are names or patterns (`read_*`) of those that count, None for all; `disabled_tools` of those that do not.
     `trust` "hints" believes what the server says of its tools and results. `prefix` None is `mcp_{name}_`.
-    `sandbox` is the profile of the walls around a local server; None for none.
+    `sandbox` is the profile of the walls around a local server, None for none; `read` are paths it may read there.
     """
 
     name: str
@@ -74,6 +74,7 @@ class ServerConfig:
     trust: Trust = "none"
     category: str | None = None
     sandbox: str | None = None
+    read: tuple[str, ...] = ()
     guarded: bool = False
     oauth: OAuthConfig | None = None
     prefix: str | None = None

@@ -80,7 +80,11 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], host: Host) -> Spawn
     found = shutil.which(command, path=env["PATH"]) if os.sep not in command else str(cwd / command)
     if found is None:
         raise ToolError(f"there is no program {command!r} on its PATH ({env['PATH']})")
-    walls = NoSandbox() if config.sandbox is None else host.walls(config.sandbox)
+    if config.sandbox is None:
+        return NoSandbox().wrap([found, *args], cwd=cwd, env=env, timeout=None)
+    # a sandbox shows what is on the PATH, and the interpreters that it leads to
+    env["PATH"] = os.pathsep.join([os.path.dirname(found), env["PATH"]])
+    walls = host.walls(config.sandbox, tuple(Path(os.path.expanduser(path)) for path in config.read))
     return walls.wrap([found, *args], cwd=cwd, env=env, timeout=None)
 
 

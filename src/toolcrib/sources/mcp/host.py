@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...core.errors import SandboxUnavailable
 from .cache import ListCache
 
 if TYPE_CHECKING:
@@ -36,22 +37,23 @@ class LoginDoor(Protocol):
         ...
 
 
-def _no_walls(profile: str) -> Sandbox:
-    raise NotImplementedError(profile)
+def _no_walls(profile: str, read: tuple[Path, ...]) -> Sandbox:
+    raise SandboxUnavailable("there is no sandbox here for a server to stand in")
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
     """`environ` is where the few harmless variables of local servers come from; `resolve(text, asker)` puts granted
-    secrets in; `walls(profile)` gives the sandbox for a server that is to stand in one; `learn(name, value)` tells the
-    redactor a secret. `login(config)` gives a door to a person's browser, where there is one."""
+    secrets in; `walls(profile, read)` gives the sandbox for a server that is to stand in one and may read these paths;
+    `learn(name, value)` tells the redactor a secret. `login(config)` gives a door to a person's browser, where there is
+    one."""
 
     workspace: Path
     cache: ListCache
     tokens: Path
     environ: Mapping[str, str]
     resolve: Callable[[str, str], str] = lambda text, asker: text
-    walls: Callable[[str], Sandbox] = _no_walls
+    walls: Callable[[str, tuple[Path, ...]], Sandbox] = _no_walls
     guard: Callable[[], Guard] | None = None
     learn: Callable[[str, str], None] = lambda name, value: None
     sampler: Sampler | None = None

@@ -54,6 +54,7 @@ def server_config(name: str, given: Mapping[str, Any]) -> ServerConfig:
         trust=values.get("trust") or "none",
         category=values.get("category"),
         sandbox=_sandbox(values.get("sandbox"), bool(url), where),
+        read=tuple(map(str, values.get("read") or ())),
         guarded=bool(values.get("guarded")),
         oauth=OAuthConfig(**cast("dict[str, Any]", oauth)) if isinstance(oauth, Mapping) else oauth,
         prefix=values.get("prefix"),

@@ -1,0 +1,161 @@
+"""MCP servers in a toolbox: from settings to a call, judged like any other, from the cache without a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp_world import SERVERS, alive
+
+from toolcrib import Toolbox
+from toolcrib.core.errors import ConfigError
+from toolcrib.sources.mcp import McpFailure
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`config(tools=[…], **settings)` writes a configuration with one raw server and gives its path."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("OUR_SECRET_TOKEN", "sesame-open-up")
+    (tmp_path / "work").mkdir()
+
+    def write(behaviour: dict[str, Any], name: str = "raw", **settings: Any) -> dict[str, Any]:
+        args = ["-S", str(SERVERS / "raw.py"), json.dumps(behaviour)]
+        server = {"command": sys.executable, "args": args, **settings}
+        path = tmp_path / "settings.json"
+        path.write_text(json.dumps({"mcpServers": {name: server}}))
+        return {"workspace": tmp_path / "work", "config": path, "builtin": False}
+
+    return write
+
+
+async def test_a_call_asks_and_is_recorded(config: Any) -> None:
+    asked: list[Any] = []
+
+    async def approve(request: Any) -> bool:
+        asked.append(request)
+        return True
+
+    async with Toolbox.open(**config({"tools": ["echo"]}), approve=approve) as box:
+        assert box.registry.names == ["mcp_raw_echo"]
+        output = await box.call("mcp_raw_echo", {"a": 1})
+        assert json.loads(str(output)) == {"a": 1}
+        assert output.labels is not None
+        assert output.labels.integrity == "untrusted"
+    assert asked[0].tool == "mcp_raw_echo"
+    async with Toolbox.open(**config({"tools": ["echo"]})) as box:  # nobody can be asked
+        assert (await box.call("mcp_raw_echo", {})).error_kind == "pending"
+
+
+async def test_a_category_and_rules_decide(config: Any) -> None:
+    given = config({"tools": ["echo", "pid"]}, category="memory")
+    async with Toolbox.open(**given) as box:
+        assert not (await box.call("mcp_raw_echo", {})).is_error
+        box.rules.add("mcp__raw__pid", "deny", "test")
+        assert (await box.call("mcp_raw_pid", {})).error_kind == "denied"
+        assert "mcp_raw_pid" not in [each["name"] for each in box.definitions("anthropic")]
+
+
+async def test_its_environment_is_its_own(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    monkeypatch.setenv("PATH", f"{sys.prefix}/bin{os.pathsep}{os.environ['PATH']}")
+    env = {"GIVEN": "${OUR_SECRET_TOKEN}", "API_TOKEN": "another-secret-value", "LOG": "${NONE:-info}"}
+    async with Toolbox.open(**config({"tools": ["environment"]}, env=env), yes=True) as box:
+        text = str(await box.call("mcp_raw_environment", {}))
+        assert "another-secret-value" not in text  # it is given to the server, and shown to nobody
+        found = json.loads(text)
+        assert found["cwd"] == str(box.workspace.root)
+        assert "OUR_SECRET_TOKEN" not in found["env"]
+        assert "VIRTUAL_ENV" not in found["env"]
+        assert found["env"]["LOG"] == "info"
+        assert os.path.join(sys.prefix, "bin") not in found["env"]["PATH"].split(os.pathsep)
+
+
+async def test_the_second_time_nothing_is_started(config: Any) -> None:
+    given = config({"tools": ["echo", "pid", "grow"]})
+    async with Toolbox.open(**given, yes=True) as box:
+        assert box.mcp.servers["raw"].state == "connected"
+    async with Toolbox.open(**given, yes=True) as box:
+        status = box.mcp.servers["raw"]
+        assert (status.state, status.cached, status.tools) == ("idle", True, 3)
+        assert len(box.definitions()) == 3
+        assert (await box.call("mcp_raw_echo", {"a": 1})).for_llm == '{"a": 1}'
+        assert box.mcp.servers["raw"].state == "connected"
+    with Toolbox.open(**given, yes=True) as box:
+        assert box.mcp.servers["raw"].state == "idle"
+        pid = int(str(box.call_sync("mcp_raw_pid", {})))
+        assert alive(pid)
+    assert not alive(pid)
+
+
+async def test_a_toolbox_opens_without_a_server_that_fails(config: Any) -> None:
+    given = config({"exit": 3})
+    async with Toolbox.open(**given) as box:
+        assert box.mcp.servers["raw"].state == "failed"
+        assert not box.registry.names
+    with Toolbox.open(**given) as box:  # and does not wait for it again at once
+        error = box.mcp.servers["raw"].error
+        assert error is not None
+        assert "it exited with 3" in error
+    with pytest.raises(McpFailure, match="required"), Toolbox.open(**config({"exit": 3}, required=True)):
+        pass
+
+
+async def test_connect_reload_and_disconnect(config: Any) -> None:
+    async with Toolbox.open(**config({"tools": ["echo"]}), yes=True) as box:
+        args = ["-S", str(SERVERS / "raw.py"), json.dumps({"tools": ["pid"]})]
+        status = await box.mcp.connect("second", {"command": sys.executable, "args": args})
+        assert (status.state, status.tools) == ("connected", 1)
+        with pytest.raises(ConfigError, match="already"):
+            await box.mcp.connect("second", {"command": "x"})
+        with pytest.raises(ConfigError, match="configured: raw, second"):
+            box.mcp.tools("third")
+        pid = int(str(await box.call("mcp_second_pid", {})))
+        assert set(await box.mcp.reload()) == {"raw", "second"}
+        await box.mcp.disconnect("second")
+        assert box.registry.names == ["mcp_raw_echo"]
+        assert not alive(pid)
+
+
+async def test_filters_and_prefix(config: Any) -> None:
+    settings = {"tools": ["e*", "pid"], "disabled_tools": ["environment"], "prefix": "my_"}
+    async with Toolbox.open(**config({"tools": ["echo", "environment", "pid", "big"]}, **settings)) as box:
+        assert box.registry.names == ["my_echo", "my_pid"]
+
+
+async def test_a_name_that_is_taken_gets_a_number(config: Any) -> None:
+    from toolcrib import tool
+
+    @tool(category="memory")
+    def mcp_raw_echo() -> str:
+        """Ours."""
+        return "ours"
+
+    async with Toolbox.open(**config({"tools": ["echo"]}, category="memory"), tools=[mcp_raw_echo]) as box:
+        assert str(await box.call("mcp_raw_echo", {})) == "ours"
+        assert str(await box.call("mcp_raw_echo_2", {})) == "{}"
+
+
+async def test_a_disabled_server_is_nowhere(config: Any) -> None:
+    async with Toolbox.open(**config({}, disabled=True)) as box:
+        assert box.mcp.servers["raw"].state == "disabled"
+        assert not box.registry.names
+
+
+async def test_in_a_sandbox(config: Any, tmp_path: Path) -> None:
+    from toolcrib.boundary.sandbox import probe
+
+    if not all(finding.ok for finding in probe() if finding.needed):
+        pytest.skip("no bubblewrap here")
+    walls = {"sandbox": "read-only", "read": [str(SERVERS)]}
+    async with Toolbox.open(**config({"tools": ["environment", "die"]}, **walls), yes=True) as box:
+        found = json.loads(str(await box.call("mcp_raw_environment", {})))
+        assert found["cwd"] == str(box.workspace.root)
+        assert found["env"]["TMPDIR"] == "/tmp"
+        await box.call("mcp_raw_die", {"path": str(tmp_path / "work" / "made")})
+        assert not (tmp_path / "work" / "made").exists()
