@@ -109,6 +109,7 @@ def test_what_nobody_sees_is_left_out(parse):
 def test_damage_is_named(parse):
     assert "damaged" in parse(docx("")[:-30])[0]["refused"]
     assert "damaged" in parse(docx("<w:p>&"))[0]["refused"]
+    assert "damaged" in parse(b"PK\3\4" + docx("")[40:])[0]["refused"]  # its places are before its beginning
     assert "is no XML" in parse(docx("<w:p>"[:-1], prolog="<<"))[0]["refused"]
     without = docx("", more={"[Content_Types].xml": TYPES.replace("/word/", "/gone/")})
     assert "text" in parse(without)[0] or "damaged" in parse(without)[0]["refused"]

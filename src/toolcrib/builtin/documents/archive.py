@@ -60,7 +60,7 @@ def inspect(data: bytes) -> Office:
                 if info.filename.lower().endswith((".xml", ".rels", ".vml")):
                     _judge_xml(archive, info)
             return found
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
         if "encrypted" in str(error):
             raise Refused("it is a ZIP archive that is protected by a password") from None
         raise Refused(f"it is damaged: {error}") from None

@@ -30,9 +30,9 @@ def open_image(data: bytes) -> Document:
     PIL.Image.MAX_IMAGE_PIXELS = None  # judged here, before anything is decoded
     try:
         image = PIL.Image.open(io.BytesIO(data), formats=[_FORMATS[mime]])
+        count: int = getattr(image, "n_frames", 1)
     except Exception as error:  # Pillow raises whatever a broken file makes it raise
         raise Refused(f"it is a damaged image: {error}") from None
-    count = getattr(image, "n_frames", 1)
     many = mime == "image/tiff" and count > 1
     notes = (f"the first of its {count:,} frames",) if count > 1 and not many else ()
 

@@ -134,8 +134,10 @@ class _explained:  # noqa: N801
                 "(a person can raise tools.documents.timeout)"
             ) from None
         said = str(error)
-        if "signal" in said:  # libraries in C and Rust end so where they get no memory
+        if "process ended" in said:  # libraries in C and Rust end so where they get no memory
             said = f"{said}; it is damaged, or needs more than {self._settings.memory >> 20} MiB of memory"
+        elif ":" in said:  # what a parser raised that nobody foresaw
+            said = f"it is damaged ({said})"
         raise ToolError(f"{self._name} could not be read: {said}") from None
 
 
