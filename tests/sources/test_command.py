@@ -121,6 +121,15 @@ async def test_the_command_with_its_values_is_judged(room: Room) -> None:
     assert "denied" in await room.fails("t", file="/etc/shadow")
 
 
+async def test_what_a_command_fetches_is_untrusted(room: Room) -> None:
+    entries = [tool("curl -s {{url}}; true", parameters={"url": "string"}) | {"name": "fetch"}, tool("echo hi")]
+    await room.open(custom_tools=entries)
+    fetched, printed = await room("fetch", url="http://127.0.0.1:9/"), await room("t")
+    assert fetched.labels is not None
+    assert fetched.labels.integrity == "untrusted"
+    assert printed.labels is None or printed.labels.integrity == "trusted"
+
+
 async def test_without_walls_an_unknown_program_asks(room: Room) -> None:
     box = await room.open(custom_tools=[tool("some-program {{a}}", parameters={"a": "string"})], mode="assistant")
     assert (await box.check("t", {"a": "x"})).verdict == "ask"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from ..builtin.runner import CommandRunner, Ran
 from ..builtin.transcript import NO_UNDO, exit_code
 from ..core.context import ToolContext
 from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolError
+from ..core.labels import LABELS
 from ..core.output import ToolOutput
 from ..core.tool import Tool
 from ..core.verdict import Judgement
@@ -73,7 +74,17 @@ class CommandWork:
             return ToolOutput.error(str(error), "unavailable")
         except OSError as error:
             return ToolOutput.error(f"{self.name} could not be started: {error.strerror or error}")
-        return answer(ran, self.seconds, self.failed, self.around.redact)
+        output = answer(ran, self.seconds, self.failed, self.around.redact)
+        return replace(output, labels=LABELS[True, True]) if self._fetches(args) else output
+
+    def _fetches(self, args: Mapping[str, Any]) -> bool:
+        """Whether what it printed came from the network, as far as its command line says."""
+        from ..policy.shell.judge import all_effects
+        from ..policy.shell.reading import read_script
+
+        command = self.template.bound({**self.defaults, **args})
+        script = read_script(command, str(self.runner.workspace.root), os.path.expanduser("~"))
+        return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
 
     def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """What the command line with its values may do, as `exec` is judged."""

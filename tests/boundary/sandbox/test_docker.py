@@ -156,17 +156,24 @@ async def test_output_exit_codes_and_input(fake: Fake, workspace: Path) -> None:
     assert (await process.finished()).stdout.excerpt().text == "got it\n"
 
 
+async def test_a_shell_gets_its_positional_parameters(fake: Fake, workspace: Path) -> None:
+    argv = ["/bin/bash", "-c", 'printf "%s|" "$0" "$@"', "name", "a b", "$(id)"]
+    spawn = made(workspace).wrap(argv, cwd=workspace, env=command_environment(), timeout=9)
+    assert (await run(spawn, timeout=9)).stdout.excerpt().text == "name|a b|$(id)|"
+
+
 async def test_the_environment_is_short_and_values_are_no_arguments(
     fake: Fake, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRANTED", "s3cret")
     monkeypatch.setenv("NOT_GRANTED", "other")
     sandbox = made(workspace, settings(env=("GRANTED",)))
-    env = command_environment(["GRANTED"])
+    env = {**command_environment(["GRANTED"]), "SET_FOR_IT": "1"}
     spawn = sandbox.wrap(["/usr/bin/env"], cwd=workspace, env=env, timeout=9)
     assert not any("s3cret" in argument for argument in spawn.argv)
     text = (await run(spawn, timeout=9)).stdout.excerpt().text
     assert "GRANTED=s3cret" in text
+    assert "SET_FOR_IT=1" in text
     assert "NOT_GRANTED" not in text
     assert "HOME=/tmp/home" in text
     assert "NOT_GRANTED" not in fake.calls("run")[-1]["environment"]

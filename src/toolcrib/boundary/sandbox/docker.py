@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
+from ..environment import ALLOWED
 from ..spawn import Spawn
 from ..spawner import spawner
 from .cgroup import most_memory
@@ -42,7 +43,7 @@ _CLIENT = ("HOME", "PATH", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOM
 _CLIENT_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN_")
 
 # Images without bash run the command with their sh.
-_SHELL = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec sh -c "$1"'
+_SHELL = 'run=$1; shift; command -v bash >/dev/null 2>&1 && exec bash -c "$run" "$@"; exec sh -c "$run" "$@"'
 _ENGINE_ERROR = re.compile(r"Error response from daemon|OCI runtime|crun:|runc create failed", re.IGNORECASE)
 _ENGINE_CODES = (125, 126, 127)  # docker-run(1): its own error, a command that cannot be run, one that is missing
 
@@ -192,15 +193,15 @@ def _bind(source: str, target: str, *, writable: bool) -> list[str]:
 
 def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
     """Entry point and arguments. A shell of the host's is not in every image."""
-    if len(argv) == 3 and argv[1] == "-c" and os.path.basename(argv[0]) in ("bash", "sh"):
-        return "/bin/sh", ["-c", _SHELL, "sh", argv[2]]
+    if len(argv) >= 3 and argv[1] == "-c" and os.path.basename(argv[0]) in ("bash", "sh"):
+        return "/bin/sh", ["-c", _SHELL, "sh", *argv[2:]]
     return argv[0], list(argv[1:])
 
 
 def _passed(env: Mapping[str, str], granted: Sequence[str]) -> dict[str, str]:
-    clashing = set(_CLIENT) - {"LANG"}
-    names = (_PASSED | set(granted)) - clashing
-    return {name: value for name, value in env.items() if name in names or name.startswith("LC_")}
+    """What was granted to or set for a command, and of the usual variables those that mean something in a container."""
+    left_out = (ALLOWED - _PASSED - set(granted)) | (set(_CLIENT) - {"LANG"})
+    return {name: value for name, value in env.items() if name not in left_out}
 
 
 def _client_environment() -> dict[str, str]:
