@@ -56,7 +56,7 @@ def without_server(text: str, suffix: str, name: str) -> str:
         return json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
     kept: list[str] = []
     inside = False
-    for line in text.splitlines(keepends=True):
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):  # splitlines would end lines at more than TOML does
         header = _HEADER.match(line.rstrip("\r\n"))
         if header is not None or line.lstrip().startswith("[["):
             inside = header is not None and _names(header[1])[:2] == (section, name)

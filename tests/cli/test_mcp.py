@@ -1,0 +1,119 @@
+"""`toolcrib mcp`: servers added to the user's own file, tried, listed, removed."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.cli.servers_file import with_server, without_server
+from toolcrib.core.errors import ConfigError
+
+from .conftest import Cli
+
+RAW = Path(__file__).parents[1] / "sources" / "mcp" / "servers" / "raw.py"
+OWN = '# mine\nmode = "assistant"  # stays\n\n[web]\nports = [81]\n'
+
+
+def own_file(cli: Cli, text: str | None = None) -> Path:
+    path = cli.home / ".config" / "toolcrib" / "config.toml"
+    if text is not None:
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    return path
+
+
+def test_add_try_list_and_remove(cli: Cli) -> None:
+    path = own_file(cli, OWN)
+    behaviour = json.dumps({"tools": ["echo", "pid"]})
+    cli("mcp", "add", "raw", "--env", "A=b c", "--yes", "--", sys.executable, "-S", str(RAW), behaviour)
+    assert path.read_text().startswith(OWN)
+    assert tomllib.loads(path.read_text())["mcp_servers"]["raw"]["env"] == {"A": "b c"}
+    (before,) = cli.json("mcp", "list", "--json")
+    assert (before["state"], before["tools"]) == ("idle", 0)  # nothing was started for that
+    (tried,) = cli.json("mcp", "test", "--json")
+    assert (tried["state"], tried["names"]) == ("connected", ["mcp_raw_echo", "mcp_raw_pid"])
+    (after,) = cli.json("mcp", "--json")
+    assert (after["cached"], after["tools"]) == (True, 2)
+    assert "mcp_raw_echo" in [tool["name"] for tool in cli.json("list", "--json")]
+    assert cli("call", "mcp_raw_echo", "a=1", "--yes").stdout.strip() == '{"a": "1"}'
+    assert "already" in cli("mcp", "add", "raw", "x", "--yes", code=2).stderr
+    cli("mcp", "remove", "raw")
+    assert path.read_text() == OWN
+    assert "no server 'raw'" in cli("mcp", "remove", "raw", code=2).stderr
+
+
+def test_a_server_that_fails_is_exit_code_1(cli: Cli) -> None:
+    cli("mcp", "add", "bad", "--yes", "--", sys.executable, "-S", str(RAW), '{"exit": 3}')
+    done = cli("mcp", "test", "bad", code=1)
+    assert "it exited with 3" in done.stdout
+    assert "configured: bad" in cli("mcp", "test", "good", code=2).stderr
+
+
+def test_nothing_is_written_without_a_yes_or_for_nonsense(cli: Cli) -> None:
+    path = own_file(cli)
+    cli("mcp", "add", "a", "x", code=3)
+    cli("mcp", "add", "a", "x", "--category", "fun", "--yes", code=2)
+    cli("mcp", "add", "a", "https://x.example", "--header", "nonsense", "--yes", code=2)
+    assert not path.exists()
+
+
+def test_import(cli: Cli) -> None:
+    servers = {
+        "gh": {"command": "npx", "args": ["-y", "s"], "alwaysAllow": ["x"]},
+        "web": {"type": "http", "url": "https://w.example"},
+    }
+    file = cli.write("claude.json", json.dumps({"mcpServers": servers, "other": {"a": 1}}))
+    cli("mcp", "import", str(file), "--yes")
+    found = tomllib.loads(own_file(cli).read_text())["mcp_servers"]
+    assert found["gh"] == {"command": "npx", "args": ["-y", "s"]}
+    assert found["web"]["url"] == "https://w.example"
+    assert "has no MCP servers" in cli("mcp", "import", str(cli.write("x.json", '{"mcpServers": {}}')), code=2).stderr
+
+
+def test_login_is_for_servers_with_a_url(cli: Cli) -> None:
+    cli("mcp", "add", "here", "x", "--yes")
+    cli("mcp", "add", "there", "https://x.example/mcp", "--yes")
+    assert "has no login" in cli("mcp", "login", "here", code=2).stderr
+    assert "configured: here, there" in cli("mcp", "login", "nowhere", code=2).stderr
+    assert "no login" in cli("mcp", "logout", "there").stderr
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
+    TEXTS,
+    st.lists(TEXTS, max_size=4),
+    st.dictionaries(TEXTS, TEXTS, max_size=3),
+)
+def test_what_is_put_in_comes_out_and_goes_again(name: str, command: str, args: list[str], env: dict[str, str]) -> None:
+    entry = {"command": command, "args": args, "env": env, "required": True, "timeout": 1.5}
+    made = with_server(OWN, ".toml", name, entry)
+    assert tomllib.loads(made)["mcp_servers"][name] == entry
+    assert without_server(made, ".toml", name) == OWN
+
+
+def test_tables_below_a_server_go_with_it() -> None:
+    text = '[mcp_servers.a]\ncommand = "x"\n[mcp_servers.a.env]\nK = "v"\n# about b\n[mcp_servers.b]\ncommand = "y"\n'
+    assert tomllib.loads(without_server(text, ".toml", "a")) == {"mcp_servers": {"b": {"command": "y"}}}
+
+
+@pytest.mark.parametrize("text", ['mcp_servers = { a = { command = "x" } }\n', 'mcp_servers.a.command = "x"\n'])
+def test_what_cannot_be_cut_out_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="by hand"):
+        without_server(text, ".toml", "a")
+
+
+def test_json() -> None:
+    made = with_server('{"mode": "observer"}', ".json", "a", {"command": "x"})
+    assert json.loads(made) == {"mode": "observer", "mcp_servers": {"a": {"command": "x"}}}
+    assert json.loads(without_server(made, ".json", "a")) == {"mode": "observer"}
+    with pytest.raises(ConfigError, match="as a list"):
+        with_server('{"mcpServers": []}', ".json", "a", {"command": "x"})
