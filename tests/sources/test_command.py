@@ -156,10 +156,12 @@ async def test_an_untrusted_project_adds_no_tools(room: Room) -> None:
     (room.root / "toolcrib.toml").write_text(
         '[[custom_tools]]\nname = "t"\ndescription = "d"\ncommand = "id"\n'
         '[plugins]\nenabled = true\nplugin_dirs = ["p"]\nallowed_plugins = ["x"]\n'
+        '[openapi.pets]\nspec = "pets.json"\n'
     )
     settings = load_settings(workspace=room.root)
     assert settings.custom_tools == []
     assert not settings.plugins.enabled
     assert settings.plugins.plugin_dirs == []
     assert settings.plugins.allowed_plugins == []
-    assert len(settings.ignored) == 4
+    assert settings.openapi == {}
+    assert len(settings.ignored) == 5

@@ -8,7 +8,6 @@ says that the file has changed.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import stat
@@ -24,10 +23,6 @@ MOST_BYTES = 512 << 20
 _PIECE = 1 << 20
 _SETTLED_SECONDS = 2.0  # a file that changed this recently may change again without its times telling
 _MFD_EXEC = 0x10  # linux/memfd.h, since 6.3; older kernels know it not, and need it not
-_SEALS = (
-    getattr(fcntl, "F_SEAL_WRITE", 0) | getattr(fcntl, "F_SEAL_GROW", 0)
-    | getattr(fcntl, "F_SEAL_SHRINK", 0) | getattr(fcntl, "F_SEAL_SEAL", 0)
-)  # fmt: skip
 
 
 class ProgramRefused(ToolError):
@@ -141,6 +136,8 @@ def _sealed_copy(fd: int) -> tuple[int, str]:
     """A file in memory with these bytes, which nobody can change, and their SHA-256."""
     if sys.platform != "linux":
         raise ProgramRefused("pinned programs can be run on Linux only: elsewhere no copy can be sealed")
+    import fcntl
+
     copy = _memory_file()
     try:
         digest = hashlib.sha256()
@@ -150,7 +147,8 @@ def _sealed_copy(fd: int) -> tuple[int, str]:
             while left:
                 left = left[os.write(copy, left) :]
         os.fchmod(copy, 0o500)
-        fcntl.fcntl(copy, fcntl.F_ADD_SEALS, _SEALS)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
     except BaseException:
         os.close(copy)
         raise
