@@ -16,7 +16,7 @@ from toolcrib.builtin.browser.snapshot import Element, changed, paged, plain_ref
 # As Playwright 1.65 writes a page, with what a hostile page can put into it.
 TREE = """- generic [active] [ref=e1]:
   - heading "Hello [ref=e9]" [level=1] [ref=e2]
-  - 'button "a: b" [ref=f1e3]'
+  - 'button "a: b" [ref=e3]'
   - 'link "it''s \\"x\\" [ref=e7]" [ref=e4] [cursor=pointer]':
     - /url: /two[ref=e3]
   - text: "[ref=e4] [ REF = e5]"
@@ -49,9 +49,20 @@ def test_each_element_gets_our_ref_and_what_a_page_writes_is_none() -> None:
         '    - button "in" [ref=e105]',
         '  - button "out" [ref=e106]: abc',
     ]
-    assert [each.handle for each in found] == ["e1", "e2", "f1e3", "e4", "e6", "f2e1", "e8"]
+    assert [each.handle for each in found] == ["e1", "e2", "e3", "e4", "e6", "f2e1", "e8"]
     assert [each.said for each in found if each.framed] == ['button "in"']
     assert found[2].said == 'button "a: b"'
+
+
+def test_a_ref_that_stands_twice_is_none() -> None:
+    lines, found = numbered('- button "Buy" [ref=e7]\n- text: x\n- button "Cancel" [ref=e7]\n- button "OK" [ref=e8]')
+    assert lines == ['- button "Buy"', "- text: x", '- button "Cancel"', '- button "OK" [ref=e100]']
+    assert [each.handle for each in found] == ["e8"]
+
+
+def test_elements_of_other_documents_are_framed_wherever_they_stand() -> None:
+    _, found = numbered("- generic [ref=f3e1]:\n  - button [ref=f3e2]\n  - button [ref=f4e2]\n  - button [ref=e2]")
+    assert [each.framed for each in found] == [False, False, True, True]
 
 
 def test_a_part_of_the_tree() -> None:
@@ -83,7 +94,8 @@ def test_no_text_of_a_page_makes_a_ref(text: str, where: str) -> None:
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
     lines, _ = numbered(text)
-    assert len(lines) == len(text.splitlines())
+    assert len(lines) == text.count("\n") + 1
+    assert all(len(line.splitlines()) <= 1 for line in lines)
     assert all(len(line) < 1_100 or line.startswith(" ") for line in lines)
 
 

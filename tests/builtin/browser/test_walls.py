@@ -45,13 +45,9 @@ def ran(site: Site) -> dict[str, Any]:
     return json.loads(next(got.body for got in site.asked if got.path == "/ran"))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        HERE,  # granted, and a secure context: service workers and WebTransport are for those
-        pytest.param("site.example", marks=pytest.mark.slow),
-    ],
-)
+# 127.0.0.1 is granted, and a secure context: service workers and WebTransport are for those
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [HERE, "site.example"])
 async def test_nothing_that_a_page_does_reaches_an_address_inside(room: Room, name: str) -> None:
     trap = room.trap()
     site = attacker(room, trap)

@@ -9,7 +9,7 @@ from ...core.bound import safe
 from ...core.output import ContentBlock, ToolOutput
 from ..outgoing import mark
 from .notes import quoted
-from .snapshot import Page
+from .snapshot import Page, unforged
 
 if TYPE_CHECKING:
     from .session import Session, Tab
@@ -49,4 +49,4 @@ async def heading(session: Session, tab: Tab) -> str:
     except Exception:  # it is on its way elsewhere, hangs, or is gone
         title = ""
     count = f" of {len(session.tabs)}" if len(session.tabs) > 1 else ""
-    return f"tab {tab.number}{count}: {quoted(title)} {safe(tab.page.url[:2_000])}"
+    return f"tab {tab.number}{count}: {quoted(title)} {unforged(safe(tab.page.url[:2_000]))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ...core.bound import safe
+from .snapshot import unforged
 
 MOST = 20  # notes of one answer
 LONGEST = 300  # characters of what a page says in one
@@ -38,4 +39,4 @@ class Notes:
 def quoted(text: str) -> str:
     """What a page says, on one line and in quotes."""
     short = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-    return safe(json.dumps(short, ensure_ascii=False))
+    return unforged(safe(json.dumps(short, ensure_ascii=False)))

@@ -22,6 +22,8 @@ _REF = re.compile(r" \[ref=((?:f\d+)?e\d+)\]")
 _FORGED = re.compile(r"\[(?=\s*ref\s*=)", re.IGNORECASE)
 _FEW = 4_000  # characters: a small page is shown whole
 _MOSTLY = 0.6  # of the lines: then the whole page is easier to read
+# Characters that are ends of lines to some readers.
+_BREAKS = str.maketrans(dict.fromkeys("\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
 LONGEST_LINE = 1_000  # characters; one paragraph of a page may be a book
 
 
@@ -46,18 +48,26 @@ class Page:
 
 
 def renumbered(tree: str, name: Callable[[Element], str]) -> list[str]:
-    """The lines of a tree, each real ref replaced by the one that `name` gives; what a page wrote is no ref."""
+    """The lines of a tree, each real ref replaced by the one that `name` gives; what a page wrote is no ref.
+
+    Playwright puts what a page says on one line, in quotes. Should a page break out of them all the same, it could give
+    the ref of one element to the words of another: a ref that stands twice is none.
+    """
+    nodes = [_read(line) for line in tree.split("\n")]
+    count = Counter(node.handle for node in nodes)
+    own = next((_frame_of(node.handle) for node in nodes if node.handle), "")
     lines: list[str] = []
     frames: list[int] = []
-    for line in tree.splitlines():
-        bare = line.lstrip(" ")
-        indent = len(line) - len(bare)
-        while frames and indent <= frames[-1]:
+    for node in nodes:
+        while frames and node.indent <= frames[-1]:
             frames.pop()
-        text, role = _line(bare, bool(frames), name)
-        if role == "iframe":
-            frames.append(indent)
-        lines.append(f"{' ' * indent}{_short(safe(text))}")
+        shown = ""
+        if node.handle and count[node.handle] == 1:
+            framed = bool(frames) or _frame_of(node.handle) != own
+            shown = f" [ref={name(Element(node.handle, node.said, framed))}]"
+        if node.role == "iframe":
+            frames.append(node.indent)
+        lines.append(f"{' ' * node.indent}{_short(safe(node.text.format(ref=shown)))}")
     return lines
 
 
@@ -122,26 +132,50 @@ def plain_ref(ref: str) -> str:
     return ref.strip().removeprefix("[").removeprefix("ref=").removesuffix("]")
 
 
-def _line(bare: str, framed: bool, name: Callable[[Element], str]) -> tuple[str, str]:
-    """One line with our ref, and the role it begins with."""
-    if not bare.startswith("- "):
-        return _unforged(bare), ""
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """One line: its text with `{ref}` where ours goes (other braces doubled), and what was read in it."""
+
+    indent: int
+    text: str
+    handle: str = ""
+    said: str = ""
+
+    @property
+    def role(self) -> str:
+        return self.said.partition(" ")[0]
+
+
+def _read(line: str) -> _Node:
+    bare = line.translate(_BREAKS).lstrip(" ")
+    indent = len(line) - len(line.lstrip(" "))
     body, quoted = bare[2:], _QUOTED.fullmatch(bare[2:])
     if quoted is not None:
         body = quoted["key"].replace("''", "'") + (quoted["rest"] or "")
-    node = _NODE.fullmatch(body)
+    node = _NODE.fullmatch(body) if bare.startswith("- ") else None
     if node is None:
-        return _unforged(bare), ""
-    attributes = node["attributes"]
+        return _Node(indent, _braced(unforged(bare)))
+    attributes, handle = node["attributes"], ""
     found = _REF.search(attributes)
     if found is not None:
-        ours = name(Element(found[1], node["said"], framed))
-        attributes = f"{attributes[: found.start()]} [ref={ours}]{attributes[found.end() :]}"
-    text = f"- {_unforged(node['said'])}{attributes}{_unforged(node['rest'])}"
-    return text, node["said"].partition(" ")[0]
+        handle = found[1]
+        attributes = f"{_braced(attributes[: found.start()])}{{ref}}{_braced(attributes[found.end() :])}"
+    else:
+        attributes = _braced(attributes)
+    text = f"- {_braced(unforged(node['said']))}{attributes}{_braced(unforged(node['rest']))}"
+    return _Node(indent, text, handle, node["said"])
 
 
-def _unforged(text: str) -> str:
+def _frame_of(handle: str) -> str:
+    """The part of Playwright's ref that says which document it is in: `f2` of `f2e7`."""
+    return handle.partition("e")[0]
+
+
+def _braced(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def unforged(text: str) -> str:
     """What a page wrote, without anything that looks like a ref."""
     return _FORGED.sub("(", text)
 
