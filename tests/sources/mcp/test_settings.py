@@ -41,3 +41,12 @@ def test_categories_are_known_ones() -> None:
     check_category(server_config("a", {"command": "x", "category": "network_read"}))
     with pytest.raises(ConfigError, match=r"mcp_servers\.a\.per_tool\.t: unknown category 'fun'"):
         check_category(server_config("a", {"command": "x", "per_tool": {"t": {"category": "fun"}}}))
+
+
+def test_what_a_person_is_shown_holds_no_secrets() -> None:
+    args = ["-y", "s", "--token", "abc", "--api-key=def", "API_TOKEN=ghi", "https://me:pw@x"]
+    assert (
+        server_config("a", {"command": "npx", "args": args}).where
+        == "npx -y s --token *** --api-key=*** API_TOKEN=*** https://***@x"
+    )
+    assert server_config("a", {"url": "https://u:p@x/mcp?key=1"}).where == "https://***@x/mcp"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -30,6 +31,10 @@ TRANSPORTS: Mapping[str, Transport] = {
     "http-sse": "sse",
 }
 """What people write for a transport."""
+
+
+_SECRET = re.compile(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
+_LOGIN = re.compile(r"://[^/@\s]*@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +88,15 @@ class ServerConfig:
 
     @property
     def where(self) -> str:
-        """What a person calls it: the command line, or the address without what stands behind it."""
+        """What a person calls it: the command line, or the address, without what may be secret in them."""
         if self.url is not None:
-            return self.url.partition("?")[0]
-        return " ".join((self.command or "", *self.args))[:200]
+            return _LOGIN.sub("://***@", self.url.partition("?")[0])
+        shown, follows = [self.command or ""], False
+        for arg in self.args:
+            found = None if follows else _SECRET.match(arg)
+            shown.append("***" if follows else f"{found[1]}=***" if found and found[2] else arg)
+            follows = found is not None and not found[2]
+        return _LOGIN.sub("://***@", " ".join(shown))[:200]
 
     def of_tool(self, tool: str) -> ToolConfig:
         """What is set for one tool; the empty settings where nothing is."""

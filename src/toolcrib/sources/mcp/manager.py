@@ -51,7 +51,8 @@ class McpServers:
 
     def _add(self, config: ServerConfig) -> Server:
         check_category(config)
-        server = Server(config.expanded(self._host.environ), self._host, self._took)
+        # shown as it is written: what its variables hold may be secret
+        server = Server(config.expanded(self._host.environ), self._host, self._took, config.where)
         self._servers[config.name] = server
         if server.listing is not None and not config.disabled:
             self._took(server, server.listing)

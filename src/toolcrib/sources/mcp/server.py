@@ -66,8 +66,11 @@ class ServerStatus:
 class Server:
     """A server by its settings. `host` is what it needs of the toolbox; `changed` hears of each new listing."""
 
-    def __init__(self, config: ServerConfig, host: Host, changed: Callable[[Server, Listing], None]) -> None:
+    def __init__(
+        self, config: ServerConfig, host: Host, changed: Callable[[Server, Listing], None], where: str = ""
+    ) -> None:
         self.config, self._host, self._changed = config, host, changed
+        self._where = where or config.where
         self.error: str | None = config.fault
         self.listing: Listing | None = None
         if not config.fault:
@@ -115,7 +118,7 @@ class Server:
         """How it stands, for people."""
         link, listing = self._link, self.listing
         return ServerStatus(
-            self.name, self.state, self.config.where, self.config.transport, tools,
+            self.name, self.state, self._where, self.config.transport, tools,
             cached=listing is not None and not self.checked, error=self.error,
             pid=getattr(link.transport, "pid", None) if link is not None and link.alive else None,
             protocol=listing.protocol if listing else None, server=listing.server if listing else None,
