@@ -18,6 +18,8 @@ GOOD = {
     "if [ ! -e {{a}} ]; then cat {{b}}; fi": 'if [ ! -e "${1}" ]; then cat "${2}"; fi',
     "awk '{print $1}' {{a}}": "awk '{print $1}' \"${1}\"",
     "docker ps --format '{{.ID}}' {{a}}": "docker ps --format '{{.ID}}' \"${1}\"",
+    "bash -c 'echo \"$1\"' name {{a}}": 'bash -c \'echo "$1"\' name "${1}"',
+    "sh script.sh {{a}}": 'sh script.sh "${1}"',
     "NAME={{a}} ls": 'NAME="${1}" ls',
     "case {{a}} in x) echo {{b}};; esac": 'case "${1}" in x) echo "${2}";; esac',
     "{ sort {{a}}; } < {{b}} | wc -l": '{ sort "${1}"; } < "${2}" | wc -l',
@@ -31,7 +33,9 @@ BAD = [
     "echo # {{a}}", "cat <<E\n{{a}}\nE\n", "cat <<'E'\n{{a}}\nE\n", "cat << {{a}}", "ls >&{{a}}", "coproc cat {{a}}",
     # where a value would say what runs
     "{{a}}", "{{a}} x", "x{{a}} y", "true; {{a}}", "true && {{a}} x", "env {{a}}", "xargs {{a}}", "timeout 5 {{a}}",
-    "find . -exec {{a}} \\;", "bash -c {{a}}", "sh -c {{a}} x", "nice {{a}}", "eval {{a}}", "trap {{a}} EXIT",
+    "find . -exec {{a}} \\;", "bash -c {{a}}", "sh -c {{a}} x", "nice {{a}}", "sh {{a}}", "bash -x {{a}} {{b}}",
+    "ssh host {{a}}",
+    "ssh -p 22 host ls {{a}}", "echo {{a}} | sh", "eval {{a}}", "trap {{a}} EXIT",
     # where bash evaluates a value: arithmetic, subscripts, names of variables
     "echo $(( {{a}} ))", "(( {{a}} ))", "[[ {{a}} -eq 1 ]]", "let {{a}}", "declare {{a}}", "export {{a}}",
     "printf -v {{a}} x", "read {{a}}", "unset {{a}}", "[ {{a}} {{b}} ]", "[ -v {{a}} ]", "test {{a}} = 1 -a {{b}} = 2",

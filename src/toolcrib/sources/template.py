@@ -12,13 +12,16 @@ import dataclasses
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from ..core.errors import ToolDefinitionError, ToolError
 from ..policy.shell import tree
+from ..policy.shell.effects import program_name
+from ..policy.shell.flow import SHELLS
 from ..policy.shell.grammar import parse
+from ..policy.shell.parts import Command, Word
 from ..policy.shell.reading import read_script
 from .placeholders import PLACEHOLDER
 
@@ -110,13 +113,29 @@ def _check_programs(marks: _Marks) -> None:
     """No value may name what runs, as the operand of `env`, `xargs`, `sh -c` or any other program that runs others."""
     script = read_script(marks.marked, "/", "/")
     for command in script.commands:
-        for word in command.words[:1]:
-            for index in marks.found("".join(part or "" for part in word.parts)):
-                runner = command.via[-1] if command.via else "the shell"
-                raise ToolDefinitionError(
-                    f"{{{{{marks.names[index]}}}}} stands where {runner} takes a command, so its value would say what "
-                    "runs. Name the program in the template"
-                )
+        for index in marks.found(_text(command.words[:1])):
+            runner = command.via[-1] if command.via else "the shell"
+            raise ToolDefinitionError(
+                f"{{{{{marks.names[index]}}}}} stands where {runner} takes a command, so its value would say what "
+                "runs. Name the program in the template"
+            )
+        for index in _run_by_a_shell(command, marks):
+            raise ToolDefinitionError(
+                f"{{{{{marks.names[index]}}}}} is what {command.name} would run, so its value would say what runs"
+            )
+
+
+def _run_by_a_shell(command: Command, marks: _Marks) -> list[int]:
+    """The marks that a shell takes for its script, or ssh for a command line of the shell over there."""
+    name = program_name(command) if command.words else None
+    operands = [word for word in command.args if not _text((word,)).startswith("-")]
+    if name == "ssh":
+        return marks.found(" ".join(_text((word,)) for word in operands[1:]))
+    return marks.found(_text(operands[:1])) if name in SHELLS else []
+
+
+def _text(words: Sequence[Word]) -> str:
+    return " ".join("".join(part or "" for part in word.parts) for word in words)
 
 
 class _Marks:
