@@ -33,7 +33,8 @@ def noisy() -> str:
 async def spawn(ctx: ToolContext) -> str:
     """Starts a process that sleeps, and ends it in its own time when cancelled."""
     process = await asyncio.create_subprocess_exec("sleep", "1000")
-    (WORK / "pid").write_text(str(process.pid))
+    (WORK / "pid.new").write_text(str(process.pid))
+    (WORK / "pid.new").rename(WORK / "pid")  # whoever waits for the file reads all of it
     try:
         await ctx.progress(1, None, "started")
         await process.wait()

@@ -47,7 +47,7 @@ def gone(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
 
 
-async def until(condition: Any, seconds: float = 10) -> None:
+async def until(condition: Any, seconds: float = 30) -> None:
     with anyio.fail_after(seconds):
         while not condition():
             await asyncio.sleep(0.02)
@@ -120,7 +120,7 @@ async def test_only_the_protocol_reaches_stdout(work: Path, environment: dict[st
     assert server.stdout is not None
     answer = json.loads(await asyncio.to_thread(server.stdout.readline))  # any other line would be no JSON
     assert answer["result"]["content"][0]["text"] == "stdin says ''"
-    out, errors = await asyncio.to_thread(server.communicate, None, 10)
+    out, errors = await asyncio.to_thread(server.communicate, None, 30)
     assert out == b""
     for noise in (b"from print", b"from the descriptor", b"from a child"):
         assert noise in errors
@@ -137,7 +137,7 @@ async def test_the_end_of_the_server_ends_its_calls(work: Path, environment: dic
         else:
             assert server.stdin is not None
             server.stdin.close()
-        await asyncio.to_thread(server.wait, 10)
+        await asyncio.to_thread(server.wait, 30)
         assert server.returncode == 0
         assert (work / "cleaned").exists()
         assert (work / "closed").exists()
@@ -161,7 +161,7 @@ async def test_nonsense_on_the_wire_does_not_end_the_server(work: Path, environm
         answer = json.loads(await asyncio.to_thread(server.stdout.readline))
         assert answer == {"jsonrpc": "2.0", "id": 9, "result": {}}
         server.stdin.close()
-        await asyncio.to_thread(server.wait, 10)
+        await asyncio.to_thread(server.wait, 30)
     finally:
         server.kill()
         server.wait()
