@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.sources.mcp import server_config
@@ -38,6 +38,7 @@ def test_a_failure_is_remembered_for_a_while(tmp_path: Path, monkeypatch: pytest
     assert cache.failure("1" * 64) is None
 
 
+@settings(max_examples=30)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

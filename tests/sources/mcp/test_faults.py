@@ -135,7 +135,7 @@ async def test_a_message_without_end_ends_the_connection(client: Any, monkeypatc
 
 
 async def test_300_pages(client: Any) -> None:
-    servers = await client(raw(pages=300))
+    servers = await client(raw(pages=300, settings={"start_timeout": 60.0}))
     assert servers.servers["raw"].tools == 300
 
 

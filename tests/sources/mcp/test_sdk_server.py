@@ -21,13 +21,7 @@ async def call(servers: McpServers, tool: str, ctx: ToolContext | None = None, *
     return await servers._registry.execute(f"mcp_sdk_{tool}", arguments, ctx)
 
 
-@pytest.fixture(params=["legacy", "auto"])
-async def servers(request: pytest.FixtureRequest, client: Any) -> McpServers:
-    """The server by stdio, of either era."""
-    return await client(sdk(protocol=request.param))
-
-
-async def test_what_it_gives(servers: McpServers) -> None:
+async def _gives(servers: McpServers) -> None:
     status = servers.servers["sdk"]
     assert (status.server, status.tools) == ("fixture 1.0", 14)
     assert str(await call(servers, "echo", text="hi")) == "hi"
@@ -49,7 +43,7 @@ async def test_what_it_gives(servers: McpServers) -> None:
     assert "Say hello to Ada" in (await call(servers, "prompts", name="greet", arguments={"who": "Ada"})).for_llm
 
 
-async def test_it_asks_the_person_of_the_call(servers: McpServers) -> None:
+async def _asks_the_person_of_the_call(servers: McpServers) -> None:
     questions: list[tuple[str, tuple[str, ...]]] = []
 
     async def ask(question: str, options: Sequence[str] = ()) -> str:
@@ -63,11 +57,11 @@ async def test_it_asks_the_person_of_the_call(servers: McpServers) -> None:
     assert questions[0][1] == ("accept", "decline")
 
 
-async def test_who_cannot_be_asked_has_not_agreed(servers: McpServers) -> None:
+async def _takes_nobody_for_a_no(servers: McpServers) -> None:
     assert (await call(servers, "ask")).for_llm.startswith("cancel:")
 
 
-async def test_progress(servers: McpServers) -> None:
+async def _reports_progress(servers: McpServers) -> None:
     seen: list[float] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
@@ -77,13 +71,23 @@ async def test_progress(servers: McpServers) -> None:
     assert seen == [1, 2, 3]
 
 
-async def test_it_tells_of_new_tools(servers: McpServers) -> None:
+async def _tells_of_new_tools(servers: McpServers) -> None:
     for _ in range(100):  # in the later era the subscription takes a moment
         await call(servers, "grow")
         await asyncio.sleep(0.2)
         if any(tool.name == "mcp_sdk_extra" for tool in servers.tools("sdk")):
             break
     assert str(await call(servers, "extra")) == "extra"
+
+
+@pytest.mark.parametrize("protocol", ["legacy", "auto"])
+async def test_by_stdio(client: Any, protocol: str) -> None:
+    servers = await client(sdk(protocol=protocol))
+    await _gives(servers)
+    await _asks_the_person_of_the_call(servers)
+    await _takes_nobody_for_a_no(servers)
+    await _reports_progress(servers)
+    await _tells_of_new_tools(servers)
 
 
 @pytest.fixture
@@ -118,10 +122,10 @@ async def _up(port: int) -> None:
 async def test_by_streamable_http(client: Any, port: int, protocol: str) -> None:
     await _up(port)
     config = server_config("sdk", {"url": f"http://127.0.0.1:{port}/mcp", "protocol": protocol})
-    await test_what_it_gives(servers := await client(config))
-    await test_it_asks_the_person_of_the_call(servers)
-    await test_progress(servers)
-    await test_it_tells_of_new_tools(servers)
+    await _gives(servers := await client(config))
+    await _asks_the_person_of_the_call(servers)
+    await _reports_progress(servers)
+    await _tells_of_new_tools(servers)
 
 
 @pytest.mark.slow
@@ -129,5 +133,5 @@ async def test_by_streamable_http(client: Any, port: int, protocol: str) -> None
 async def test_by_server_sent_events(client: Any, port: int) -> None:
     await _up(port)
     config = server_config("sdk", {"url": f"http://127.0.0.1:{port}/sse", "transport": "sse"})
-    await test_what_it_gives(servers := await client(config))
-    await test_progress(servers)
+    await _gives(servers := await client(config))
+    await _reports_progress(servers)

@@ -98,6 +98,13 @@ def call(id_: object, params: dict) -> None:
     answer(id_, {"content": [{"type": "text", "text": text}]})
 
 
+def called(id_: object, params: dict) -> None:
+    try:
+        call(id_, params)
+    except Exception as error:
+        answer(id_, {"content": [{"type": "text", "text": repr(error)}], "isError": True})
+
+
 def main() -> None:
     if config.get("exit") is not None:
         print("cannot find my settings file", file=sys.stderr, flush=True)
@@ -124,7 +131,7 @@ def main() -> None:
         elif method == "tools/list":
             answer(id_, listed(params))
         elif method == "tools/call":
-            threading.Thread(target=call, args=(id_, params), daemon=True).start()
+            threading.Thread(target=called, args=(id_, params), daemon=True).start()
         elif method == "notifications/cancelled":
             cancelled.add(params.get("requestId"))
         elif id_ is not None:
