@@ -4,13 +4,15 @@
     python benchmarks/effects.py true apply   # parts: true, apply (the numbers with a bound), pip, git, C, sqlite
     ROUNDS=40 python benchmarks/effects.py    # more rounds on a busy machine (default 15)
 
-All rows of a table take turns; times are the smallest and the median, ratios those of the smallest. The state folder
-lies on the file system of the workspace (TMPDIR), so that an apply renames.
+All rows of a table take turns; times are the smallest and the median, ratios those of the smallest; CPU is the mean of this
+process and its children, with what the work needs to be prepared and cleaned up. The state folder lies on the file system of the
+workspace (TMPDIR), so that an apply renames.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -77,19 +79,32 @@ class Place:
         return seconds + time.perf_counter() - began
 
 
+def cpu() -> float:
+    """Seconds of CPU time of this process and of all its children that were reaped."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def table(title: str, rows: dict[str, Work], rounds: int, base: str, warm: int = 1) -> None:
     """Run the rows in turns, `warm` of them uncounted, and print them beside `base`."""
     times: dict[str, list[float]] = {name: [] for name in rows}
+    used = dict.fromkeys(rows, 0.0)
     for turn in range(-warm, rounds):
         for name, work in rows.items():
+            before = cpu()
             seconds = work()
             if turn >= 0:
                 times[name].append(seconds)
-    print(f"\n{title} ({rounds} rounds)\n{'':34}{'min ms':>10}{'median ms':>11}{'ratio':>8}{'more ms':>9}")
+                used[name] += (cpu() - before) / rounds
+    print(
+        f"\n{title} ({rounds} rounds)\n{'':34}{'min ms':>10}{'median ms':>11}{'ratio':>8}{'more ms':>9}{'CPU ms':>10}"
+    )
     least = {name: min(found) for name, found in times.items()}
     for name, found in times.items():
         ratio, more = least[name] / least[base], (least[name] - least[base]) * 1e3
-        print(f"{name:34}{least[name] * 1e3:10.1f}{statistics.median(found) * 1e3:11.1f}{ratio:8.2f}{more:9.1f}")
+        print(
+            f"{name:34}{least[name] * 1e3:10.1f}{statistics.median(found) * 1e3:11.1f}{ratio:8.2f}{more:9.1f}{used[name] * 1e3:10.1f}"
+        )
 
 
 def bench_true(base: Path) -> None:
@@ -164,7 +179,7 @@ def bench_real(base: Path, chosen: set[str]) -> None:
             return seconds
 
         rows: dict[str, Work] = {"direct": run_direct, "held (review)": run_held, "applied (journal)": run_journal}
-        table(title, rows, max(2, ROUNDS // 5), "direct", warm=0)
+        table(title, rows, max(1, ROUNDS // 5), "direct", warm=0)
 
 
 Prepare = Callable[[Path], object]

@@ -48,6 +48,8 @@ _linux = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True) if _linux else None
 if _libc is not None:
     _libc.syscall.restype = ctypes.c_long
+    if hasattr(_libc, "renameat2"):
+        _libc.renameat2.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
 
 
 def openat2(dir_fd: int, path: str, flags: int, mode: int, resolve: int) -> int:
@@ -97,13 +99,7 @@ def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
     """
     if _has_renameat2():
         assert _libc is not None
-        done = _libc.renameat2(
-            ctypes.c_int(src_dir_fd),
-            ctypes.c_char_p(os.fsencode(src)),
-            ctypes.c_int(dst_dir_fd),
-            ctypes.c_char_p(os.fsencode(dst)),
-            ctypes.c_uint(_RENAME_NOREPLACE),
-        )
+        done = _libc.renameat2(src_dir_fd, os.fsencode(src), dst_dir_fd, os.fsencode(dst), _RENAME_NOREPLACE)
         if done == 0:
             return
         code = ctypes.get_errno()
@@ -128,13 +124,7 @@ def rename_exchange(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> Non
     if not _has_renameat2():
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), src)
     assert _libc is not None
-    done = _libc.renameat2(
-        ctypes.c_int(src_dir_fd),
-        ctypes.c_char_p(os.fsencode(src)),
-        ctypes.c_int(dst_dir_fd),
-        ctypes.c_char_p(os.fsencode(dst)),
-        ctypes.c_uint(_RENAME_EXCHANGE),
-    )
+    done = _libc.renameat2(src_dir_fd, os.fsencode(src), dst_dir_fd, os.fsencode(dst), _RENAME_EXCHANGE)
     if done != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code), src, None, dst)

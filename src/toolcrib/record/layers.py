@@ -197,11 +197,10 @@ class Layers:
             ops = self._followed(held, known, back)
             applier = Applier(held.layer_roots)
             try:
-                todo = steps(ops, back=back)
-                conflicts = applier.conflicts(todo, strict=state == "held")
+                conflicts = applier.conflicts(steps(ops, back=back), strict=state == "held")
                 if conflicts:
                     raise ApplyConflict(conflicts)
-                widened = tuple(applier.narrow(todo))
+                widened = tuple(applier.narrow(steps(ops, back=back)))
             finally:
                 applier.close()
             held = replace(held, widened=widened, origin=state, staged=needs_staging(held.layer_roots))
@@ -210,7 +209,7 @@ class Layers:
                 ops = bring(held.layer_roots, name, ops, back=back)
             if ops is not known:
                 _write(held.folder / "plan.json", ops_to_data(ops))
-            self._save(replace(held, state=during), sync=True)
+            self._save(replace(held, state=during))
             try:
                 self._move(held, ops, back)
             except BaseException:
@@ -220,12 +219,11 @@ class Layers:
 
     def _move(self, held: Held, ops: list[Op], back: bool) -> None:
         applier = Applier(held.layer_roots, _places(held))
-        todo = steps(ops, back=back)
         try:
             applier.widen(held.widened)
-            for step in todo:
+            for step in steps(ops, back=back):
                 applier.take(step)
-            applier.restore(held.widened, todo)
+            applier.restore(held.widened, steps(_modes(ops), back=back))
         finally:
             applier.close()
 
@@ -234,11 +232,10 @@ class Layers:
         applier = Applier(held.layer_roots, _places(held))
         try:
             taken = [applier.is_taken(step) for step in steps(ops, back=back)]
-            todo = steps(ops, back=not back)
-            for step, was_taken in reversed([*zip(todo, taken, strict=True)]):
+            for step, was_taken in reversed([*zip(steps(ops, back=not back), taken, strict=True)]):
                 if was_taken:
                     applier.take(step)
-            applier.restore(held.widened, todo)
+            applier.restore(held.widened, steps(_modes(ops), back=not back))
             ops = applier.looked_at_again(ops)
         finally:
             applier.close()
@@ -340,12 +337,16 @@ class Layers:
         widened = tuple((root, path, mode) for root, path, mode in data.pop("widened"))
         return Held(folder.name, folder, roots=tuple(data.pop("roots")), widened=widened, **data)
 
-    def _save(self, held: Held, *, sync: bool = False) -> None:
+    def _save(self, held: Held) -> None:
         names = (
             "state", "at", "call_id", "session_id", "command", "key", "conflicts", "told", "approval_id", "origin",
             "staged", "roots", "widened",
         )  # fmt: skip
-        _write(held.folder / "state.json", {name: getattr(held, name) for name in names}, sync=sync)
+        _write(held.folder / "state.json", {name: getattr(held, name) for name in names})
+
+
+def _modes(ops: list[Op]) -> list[Op]:
+    return [op for op in ops if op.kind == "mode"]
 
 
 def _places(held: Held) -> list[Path]:
@@ -362,12 +363,9 @@ def _names(path: Path) -> list[str]:
         return []
 
 
-def _write(path: Path, data: Any, *, sync: bool = False) -> None:
-    """Replace a file in one step."""
+def _write(path: Path, data: Any) -> None:
+    """Replace a file in one step. Not flushed, like the journal's list: a killed process loses nothing."""
     temp = path.with_suffix(".tmp")
     with open(temp, "w", encoding="utf-8") as file:
         file.write(json.dumps(data, separators=(",", ":")))  # `dump` is many times slower
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
     os.replace(temp, path)
