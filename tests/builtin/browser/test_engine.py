@@ -20,7 +20,7 @@ from toolcrib.boundary.proxy.server import FilteringProxy, loopback_listener
 from toolcrib.builtin.browser.launch import sweep
 from toolcrib.builtin.browser.settings import BrowserSettings
 
-from .conftest import HERE, SETTINGS, Got, Reply, Room, ref_of
+from .conftest import HERE, LACKING, SETTINGS, Got, Reply, Room, ref_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -217,6 +217,7 @@ async def test_a_page_opens_no_more_tabs_than_there_may_be(room: Room) -> None:
     await until(lambda: len(next(iter(room.engine._sessions.values())).tabs) <= 20)
 
 
+@pytest.mark.skipif(LACKING is not None, reason=f"no browser here: {LACKING}")
 async def test_killed_processes_take_the_browser_along(tmp_path: Path) -> None:
     """kill -9 of the program that uses the tools: Chromium ends, and the next start sweeps its files away."""
     program = textwrap.dedent("""
@@ -230,15 +231,15 @@ async def test_killed_processes_take_the_browser_along(tmp_path: Path) -> None:
             await asyncio.sleep(60)
         asyncio.run(main())
     """)
-    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    pid = int(await asyncio.to_thread(child.stdout.readline))
-    assert group(pid)
-    sweep(tmp_path)
-    assert (tmp_path / "one").exists()  # in use
-    child.kill()
-    child.wait()
-    child.stdout.close()
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        try:
+            pid = int(await asyncio.to_thread(child.stdout.readline))
+            assert group(pid)
+            sweep(tmp_path)
+            assert (tmp_path / "one").exists()  # in use
+        finally:
+            child.kill()
     await until(lambda: not group(pid))
     sweep(tmp_path)
     assert not (tmp_path / "one").exists()
