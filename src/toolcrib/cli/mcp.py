@@ -160,6 +160,40 @@ def removed(options: Options, name: Name) -> int:
     return OK
 
 
+def accepted(options: Options, name: Name) -> int:
+    """Show what a server says of its tools that it did not say when it was accepted, and accept it after a yes."""
+    box = options.open(builtin=False).now(servers=False)
+    try:
+        doubted = box.mcp.doubted(name)
+        if not doubted:
+            show.say(f"{name} says what it said when it was accepted.")
+            return OK
+        for tool in doubted:
+            _show_change(tool.name, box.mcp.accepted(name, tool), tool.description)
+        if not options.yes and not show.confirm(f"Accept {len(doubted)} of {name}'s tools as they are now?"):
+            show.error("nothing was accepted (say yes at a terminal, or use --yes); until then these tools ask")
+            return REFUSED
+        box.mcp.accept(name)
+        show.say(f"Accepted. `toolcrib lint {doubted[0].name}` looks for what should not be in such texts.")
+        return OK
+    finally:
+        box.close()
+
+
+def _show_change(name: str, before: str | None, now: str) -> None:
+    import difflib
+
+    show.out(name, "bold")
+    if before is None:
+        show.out("  new:")
+    elif before == now:
+        show.out("  the description is the same; its parameters, title or hints have changed:")
+    lines = difflib.ndiff((before or "").splitlines(), now.splitlines())
+    for line in lines:
+        if not line.startswith("?"):
+            show.out(f"  {line}", {"+": "green", "-": "red"}.get(line[0]))
+
+
 def logged_in(options: Options, name: Name) -> int:
     """Log in to a server in the browser. The token is kept in a file that only you can read."""
     from .running import run
@@ -245,5 +279,6 @@ app.command("test", context_settings=HELP)(command(tested))
 app.command("add", context_settings=HELP)(command(added, without=("json", "mode", "workspace", "config")))
 app.command("import", context_settings=HELP)(command(imported, without=("json", "mode", "workspace", "config")))
 app.command("remove", context_settings=HELP)(command(removed, without=("json", "mode", "yes", "workspace", "config")))
+app.command("accept", context_settings=HELP)(command(accepted, without=("json", "mode")))
 app.command("login", context_settings=HELP)(command(logged_in, without=("json", "yes")))
 app.command("logout", context_settings=HELP)(command(logged_out, without=("json", "yes", "mode")))

@@ -20,6 +20,7 @@ def open_servers(box: Toolbox) -> McpServers:
     from ..policy.secrets.values import SHORTEST
     from ..sources.mcp import Host, McpServers
     from ..sources.mcp.cache import ListCache
+    from ..sources.mcp.pins import Pins
 
     folder = box.state.path.parent / "mcp"
 
@@ -33,7 +34,7 @@ def open_servers(box: Toolbox) -> McpServers:
     host = Host(
         workspace=box.workspace.root, cache=ListCache(folder / "lists"), tokens=folder / "tokens",
         environ=dict(os.environ), resolve=box.secrets.resolve, walls=functools.partial(_walls, box),
-        guard=lambda: box.network, learn=learn,
+        guard=lambda: box.network, learn=learn, pins=Pins(folder / "pins"),
     )  # fmt: skip
     servers = McpServers(mcp_configs(box.settings), host, box.registry)
     box.when_closed(servers.close)

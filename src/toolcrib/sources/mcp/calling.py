@@ -85,7 +85,7 @@ async def call(
     try:
         return await work(link.client, report)
     except MCPError as error:
-        if link.lost:
+        if link.lost or _is_over(error):
             raise LinkLost(error.code == CONNECTION_CLOSED) from error
         raise ToolError(f"MCP server {link.name}: {error.message} ({error.code})") from error
     except ValidationError as error:
@@ -98,6 +98,12 @@ async def call(
     finally:
         _current.reset(token)
         calls.running.discard(mine)
+
+
+def _is_over(error: MCPError) -> bool:
+    """Whether the SDK itself says that no answer will come. Servers use the same code for errors of their own."""
+    said = error.message
+    return error.code == CONNECTION_CLOSED and (said == "Connection closed" or said.startswith("SSE stream "))
 
 
 async def call_tool(

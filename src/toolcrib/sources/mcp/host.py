@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.errors import SandboxUnavailable
 from .cache import ListCache
+from .pins import Pins
 
 if TYPE_CHECKING:
     from ...boundary.network.guard import Guard
@@ -46,7 +47,7 @@ class Host:
     """`environ` is where the few harmless variables of local servers come from; `resolve(text, asker)` puts granted
     secrets in; `walls(profile, read)` gives the sandbox for a server that is to stand in one and may read these paths;
     `learn(name, value)` tells the redactor a secret. `login(config)` gives a door to a person's browser, where there is
-    one."""
+    one; `pins` knows what was accepted of servers, and without them nobody is held to it."""
 
     workspace: Path
     cache: ListCache
@@ -58,3 +59,4 @@ class Host:
     learn: Callable[[str, str], None] = lambda name, value: None
     sampler: Sampler | None = None
     login: Callable[[ServerConfig], LoginDoor] | None = None
+    pins: Pins | None = None

@@ -209,10 +209,38 @@ class McpServers:
         wanted = {tool.name: tool for tool in self._wanted(server.config, listing)}
         for name in [name for name, tool in shown.items() if getattr(tool, "listed", None) != wanted.get(name)]:
             self._registry.unregister(shown.pop(name).name)
+        self._trust_first(server, listing)
         new = [listed for name, listed in wanted.items() if name not in shown]
         taken = {tool.name for tool in self._registry} if new else set[str]()
         for listed in new:
             self._show(server, listed, taken)
+
+    def _trust_first(self, server: Server, listing: Listing) -> None:
+        if self._host.pins is None:
+            return
+        try:
+            self._host.pins.trust_first(server.identity, listing.tools)
+        except OSError as error:
+            log.warning("MCP server %s: what it says cannot be kept, so its tools ask: %s", server.name, error)
+
+    def doubted(self, name: str) -> list[McpTool]:
+        """The tools of a server that are new or changed since it was accepted."""
+        return [tool for tool in self.tools(name) if isinstance(tool, McpTool) and tool.doubt is not None]
+
+    def accepted(self, name: str, tool: McpTool) -> str | None:
+        """The description of a tool that was accepted; None for one that was not there."""
+        said = None if self._host.pins is None else self._host.pins.said(self._require(name).identity, tool.listed.name)
+        return None if said is None else said.description
+
+    def accept(self, name: str) -> None:
+        """Accept what a server says now of its tools. Raises OSError where that cannot be kept."""
+        server = self._require(name)
+        if self._host.pins is None or server.listing is None:
+            return
+        self._host.pins.accept(server.identity, server.listing.tools)
+        for tool in self.doubted(name):
+            tool.doubt = None
+        self._registry.policy_changed()
 
     def _wanted(self, config: ServerConfig, listing: Listing) -> list[ListedTool]:
         def chosen(name: str) -> bool:
@@ -235,6 +263,8 @@ class McpServers:
                 name = free_name(plain, taken.__contains__)
             taken.add(name)
             tool = McpTool(name, listed, config, server.call)
+            if self._host.pins is not None and listed.kind == "tool":
+                tool.doubt = self._host.pins.doubt(server.identity, config.name, listed)
             try:
                 self._registry.register(tool)
             except ToolConflictError:  # another tool answers to this name, too

@@ -15,7 +15,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 from ...record.state import private_folder
 from .listed import ListedTool
@@ -23,12 +23,19 @@ from .listed import ListedTool
 VERSION = 1
 
 
+class Accepted(NamedTuple):
+    """What was accepted of one tool: the digest of all that a model reads of it, and its description."""
+
+    digest: str
+    description: str
+
+
 class Pins:
     """The accepted digests of the tools of servers, by the server's identity (`ServerConfig.identity`)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._known: dict[str, dict[str, str]] = {}
+        self._known: dict[str, dict[str, Accepted]] = {}
 
     def trust_first(self, identity: str, tools: Iterable[ListedTool]) -> None:
         """Accept what a server lists, if nothing was accepted of it before."""
@@ -38,28 +45,28 @@ class Pins:
 
     def accept(self, identity: str, tools: Iterable[ListedTool]) -> None:
         """Accept what a server says now. Raises OSError where that cannot be kept: then it is not accepted."""
-        digests = {tool.name: tool.digest for tool in tools}
+        accepted = {tool.name: Accepted(tool.digest, tool.description) for tool in tools}
         private_folder(self._folder.parent)
         private_folder(self._folder)
         fd, temp = tempfile.mkstemp(dir=self._folder, prefix=".pins-")
         try:
             with os.fdopen(fd, "w", encoding="utf-8") as out:
-                json.dump({"version": VERSION, "tools": digests}, out)
+                json.dump({"version": VERSION, "tools": accepted}, out)
             os.replace(temp, self._path(identity))
         except BaseException:
             os.unlink(temp)
             raise
-        self._known[identity] = digests
+        self._known[identity] = accepted
 
     def doubt(self, identity: str, server: str, tool: ListedTool) -> str | None:
         """Why calls of a tool should ask, or None where it says what it said when it was accepted."""
-        accepted = self._accepted(identity).get(tool.name)
-        if accepted == tool.digest:
+        accepted = self.said(identity, tool.name)
+        if accepted is not None and accepted.digest == tool.digest:
             return None
         changed = "has changed what it says of" if accepted is not None else "has added"
         return (
-            f"MCP server {server} {changed} its tool {tool.name[:80]} since it was accepted; read it with "
-            f"`toolcrib mcp list {server}`, then `toolcrib mcp accept {server}`"
+            f"MCP server {server} {changed} its tool {tool.name[:80]} since it was accepted; "
+            f"`toolcrib mcp accept {server}` shows what it says now, and asks whether that is right"
         )
 
     def forget(self, identity: str) -> None:
@@ -67,17 +74,18 @@ class Pins:
         self._known.pop(identity, None)
         self._path(identity).unlink(missing_ok=True)
 
-    def _accepted(self, identity: str) -> dict[str, str]:
+    def said(self, identity: str, tool: str) -> Accepted | None:
+        """What was accepted of one tool; None for one that was not there."""
         known = self._known.get(identity)
         if known is None:
             known = self._known[identity] = self._read(identity)
-        return known
+        return known.get(tool)
 
-    def _read(self, identity: str) -> dict[str, str]:
+    def _read(self, identity: str) -> dict[str, Accepted]:
         try:
             value: Any = json.loads(self._path(identity).read_bytes())
             tools: Any = value["tools"] if value["version"] == VERSION else {}
-            return {str(name): str(digest) for name, digest in cast("dict[Any, Any]", tools).items()}
+            return {str(name): Accepted(str(digest), str(text)) for name, (digest, text) in tools.items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {}
 

@@ -74,8 +74,8 @@ class Server:
         self.error: str | None = config.fault
         self.listing: Listing | None = None
         if not config.fault:
-            self.listing = host.cache.read(self._identity)
-            self.error = host.cache.failure(self._identity)
+            self.listing = host.cache.read(self.identity)
+            self.error = host.cache.failure(self.identity)
         self.checked = False
         self._link: Link | None = None
         self._calls: Calls | None = None
@@ -95,7 +95,8 @@ class Server:
         return self.config.name
 
     @property
-    def _identity(self) -> str:
+    def identity(self) -> str:
+        """What its listing and what was accepted of it are kept under."""
         return self.config.identity(str(self._host.workspace))
 
     @property
@@ -208,6 +209,8 @@ class Server:
                     f"MCP server {self.name} is not there: {self.error}. It is tried again in {left:.0f} s."
                 )
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            # its failure is known from `error`, even if whoever waited has gone
+            self._connecting.add_done_callback(lambda task: None if task.cancelled() else task.exception())
         return await asyncio.shield(self._connecting)
 
     async def _connect(self) -> Link:
@@ -226,7 +229,7 @@ class Server:
             self._not_before = time.monotonic() + min(LONGEST_DELAY, FIRST_DELAY * 2 ** (self._failures - 1))
             self.error = self._explain(error, transport)
             if self.listing is None:
-                self._host.cache.failed(self._identity, self.error)
+                self._host.cache.failed(self.identity, self.error)
             raise McpFailure(f"MCP server {self.name} could not be reached: {self.error}") from error
         self._failures, self._not_before, self.error = 0, 0.0, None
         self._link, self._calls = link, loaded.Calls()
@@ -276,7 +279,7 @@ class Server:
             log.warning("MCP server %s: %s", self.name, fault)
         if listing != self.listing:
             self.listing = listing
-            self._host.cache.write(self._identity, self.name, listing)
+            self._host.cache.write(self.identity, self.name, listing)
         self._changed(self, listing)
         return listing
 
@@ -324,6 +327,8 @@ class Server:
                 log.info("MCP server %s went away in a call of %s: %s", self.name, tool.name, why)
                 if last or not (tool.repeatable or not error.delivered):
                     done = "It may have had part of its effect: look before you repeat it."
+                    if tool.repeatable:
+                        done = "It was asked twice."
                     raise ToolError(
                         f"MCP server {self.name} went away while {tool.name} ran{f': {why}' if why else ''}. {done}"
                     ) from error

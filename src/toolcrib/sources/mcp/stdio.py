@@ -125,7 +125,11 @@ class StdioTransport:
             raise
         if ends is None:
             raise process.error or ToolError("it ended before it could be talked to")
-        return await self._connect(loop, *ends)
+        try:
+            return await self._connect(loop, *ends)
+        except BaseException:
+            process.kill()
+            raise
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, stdout: int, stdin: int) -> Any:
         self._reader = asyncio.StreamReader(limit=2 * CHUNK)
@@ -170,7 +174,8 @@ class StdioTransport:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._incoming.close()
-        self._outgoing.abort()
+        if not self._flow.lost:
+            self._outgoing.abort()
         for stream in self._streams:
             stream.close()
         await asyncio.sleep(0)  # the pipes' transports say goodbye
@@ -221,7 +226,7 @@ class _Flow(asyncio.Protocol):
     def __init__(self) -> None:
         self._free = asyncio.Event()
         self._free.set()
-        self._lost = False
+        self.lost = False
 
     def pause_writing(self) -> None:
         self._free.clear()
@@ -230,13 +235,13 @@ class _Flow(asyncio.Protocol):
         self._free.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost = True
+        self.lost = True
         self._free.set()
 
     async def drained(self) -> None:
         """Wait until there is room. Raises BrokenPipeError where nobody reads any more."""
         await self._free.wait()
-        if self._lost:
+        if self.lost:
             raise BrokenPipeError
 
 
