@@ -49,6 +49,9 @@ def list_tools(
             show.columns(rows, ("bold", "dim", "verdict", None))
         for name, why in box.missing:
             show.say(f"not there: {name} ({why})", "dim")
+        for server in box.mcp.servers.values() if box.settings.mcp_servers else ():
+            if server.error:
+                show.say(f"not there: the tools of MCP server {server.name} ({server.error})", "dim")
 
 
 def by_default(tool: Tool, policy: Policy) -> str:

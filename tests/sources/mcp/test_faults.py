@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -316,3 +317,35 @@ def test_it_lives_on_in_another_loop(host: Any) -> None:
     assert not output.is_error, output
     servers.close()
     assert not alive(int(str(output)))
+
+
+@pytest.mark.slow
+async def test_killed_again_and_again_under_load(client: Any) -> None:
+    servers = await client(raw(tools=[{"name": "echo", **READ_ONLY}, "silence"]))
+    outcomes: list[bool] = []
+    pids: set[int] = set()
+
+    async def caller() -> None:
+        for n in range(20):
+            with contextlib.suppress(TimeoutError):
+                if n % 5 == 4:
+                    async with asyncio.timeout(0.01):
+                        await call(servers, "silence")
+                output = await call(servers, "echo", n=n)
+                assert output.is_error or json.loads(str(output)) == {"n": n}  # never another call's answer
+                outcomes.append(output.is_error)
+
+    async def killer() -> None:
+        while True:
+            await asyncio.sleep(0.4)
+            if pid := servers.servers["raw"].pid:
+                pids.add(pid)
+                os.kill(pid, 9)
+
+    killing = asyncio.create_task(killer())
+    await asyncio.gather(*(caller() for _ in range(10)))
+    killing.cancel()
+    assert False in outcomes
+    await servers.aclose()
+    assert [pid for pid in pids if alive(pid)] == []
+    assert len(asyncio.all_tasks()) <= 2  # this test, and perhaps the killer's end
