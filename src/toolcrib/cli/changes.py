@@ -45,9 +45,18 @@ def shown(options: Options, changes: Id) -> int:
         held = journal.layers.get(changes)
         found = held.changes()
     if options.json:
-        show.out_json({**_data(held), "changes": [
-            {"path": found.shown_path(c), "action": c.action, "kind": _kind(c), "refused": c.refused, "conflict": c.conflict, "notes": list(c.notes)} for c in found.changes
-        ]})  # fmt: skip
+        changed = [
+            {
+                "path": found.shown_path(change),
+                "action": change.action,
+                "kind": _kind(change),
+                "refused": change.refused,
+                "conflict": change.conflict,
+                "notes": list(change.notes),
+            }
+            for change in found.changes
+        ]
+        show.out_json({**_data(held), "changes": changed})
         return OK
     show.say(f"{held.id}  {held.state}  call {one_line(held.call_id)}")
     show.say(plain(held.command), "bold")

@@ -145,7 +145,7 @@ class OpenApi(Section):
     base_url: str | None = None
     """Where the API is. Unset: the first of its servers. No request goes anywhere else."""
     headers: dict[str, str] = {}
-    """Sent with every request: `{Authorization = "Bearer ${secret:NAME}"}`, granted to `openapi:` and the API's name."""
+    """Sent with every request: `{Authorization = "Bearer ${secret:NAME}"}`, granted to `openapi:` and its name."""
     operations: list[str] | None = None
     """Names of the operations that count, `*` allowed. Unset: all."""
     disabled_operations: list[str] = []
