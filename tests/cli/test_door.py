@@ -6,6 +6,7 @@ import pytest
 
 from toolcrib.cli import door as cli_door
 from toolcrib.cli.door import TerminalDoor
+from toolcrib.core.errors import ToolError
 from toolcrib.policy.requests import ApprovalRequest
 
 
@@ -67,3 +68,16 @@ async def test_only_what_is_offered_is_taken(asked, capsys):
     decision = await TerminalDoor()(request(1))
     assert (decision.approve, decision.arguments, decision.scope) == (True, {}, "once")
     assert capsys.readouterr().err.count("Please answer y, n, e, s or w.") == 4
+
+
+async def test_a_tool_asks_until_an_option_is_meant(asked):
+    _, typed = asked
+    door = TerminalDoor()
+    for line in ("x\n", "\n", "dec\n", "accept\n", " some text \n"):
+        typed.put_nowait(line)
+    assert await door.ask("Which?", ("accept", "decline")) == "decline"
+    assert await door.ask("Which?", ("accept", "accept all")) == "accept"
+    assert await door.ask("What?") == "some text"
+    typed.put_nowait("")
+    with pytest.raises(ToolError):
+        await door.ask("What?")

@@ -57,8 +57,13 @@ class BrowserLogin:
             async with asyncio.timeout(WAIT_SECONDS):
                 return await self._query
         finally:
-            if self._server is not None:
-                self._server.close()
+            self.close()
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+        self._socket.close()
 
     async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

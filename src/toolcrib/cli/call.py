@@ -89,8 +89,9 @@ async def _call(
     box = await options.open(settings.model_copy(update={"dry_run": True}) if dry_run else settings)
     progress = Progress(box.events)
     try:
-        box.approver.door = terminal_door(progress.pause)
-        ctx = replace(box.context, channel="cli", session_id=f"cli-{secrets.token_hex(4)}")
+        box.approver.door = door = terminal_door(progress.pause)
+        session = f"cli-{secrets.token_hex(4)}"
+        ctx = replace(box.context, channel="cli", session_id=session, ask=None if door is None else door.ask)
         return await box.call(name, arguments, ctx)
     finally:
         progress.close()

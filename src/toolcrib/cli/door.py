@@ -10,10 +10,11 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from ..core.bound import safe
+from ..core.errors import ToolError
 from ..policy.plain import one_line
 from ..policy.preview import fit, visible
 from ..policy.requests import ApprovalRequest, Decision, Scope
@@ -54,6 +55,7 @@ class TerminalDoor:
         self._waiting: dict[str, tuple[float, asyncio.Future[None]]] = {}  # request id → when it was made, its turn
         self._shown: str | None = None
         self._answered = 0  # of those that waited together
+        self._asking = asyncio.Lock()
 
     async def __call__(self, request: ApprovalRequest) -> Decision:
         loop = asyncio.get_running_loop()
@@ -88,6 +90,27 @@ class TerminalDoor:
     async def tell(self, text: str) -> None:
         """Say where a rule was written."""
         show.say(text)
+
+    async def ask(self, question: str, options: Sequence[str] = ()) -> str:
+        """What a tool asks while it runs (`ToolContext.ask`): one of the options, or any line. ToolError at the end of
+        input."""
+        async with self._asking:
+            if self._pause is not None:
+                self._pause()
+            show.say()
+            preview(safe(question))
+            _forget_typed_ahead()
+            while True:
+                line = await self._line(f"[{' / '.join(map(safe, options))}] " if options else "> ")
+                if not line:
+                    raise ToolError("the person did not answer")
+                said = line.strip()
+                meant = [option for option in options if said and option.lower().startswith(said.lower())]
+                if not options or said in options:
+                    return said
+                if len(meant) == 1:
+                    return meant[0]
+                show.say("Please answer with one of them.", "yellow")
 
     async def _answer(self, request: ApprovalRequest) -> Decision:
         keys = _keys(request)

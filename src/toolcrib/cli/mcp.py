@@ -14,7 +14,7 @@ from . import show
 from .options import FAILED, HELP, OK, REFUSED, USAGE, Options, Usage, command, group
 
 if TYPE_CHECKING:
-    from ..sources.mcp import ServerStatus
+    from ..sources.mcp import ServerConfig, ServerStatus
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What the server is called.")]
 LOGIN_SECONDS = 360.0
@@ -212,10 +212,18 @@ async def _login(options: Options, name: str) -> ServerStatus:
     if settings.mcp_servers[name].url is None:
         raise Usage(f"{name} is a program on this machine; it has no login of this kind")
     only = settings.model_copy(update={"mcp_servers": {}})
+    doors: list[BrowserLogin] = []
+
+    def door(config: ServerConfig) -> BrowserLogin:
+        doors.append(BrowserLogin(config))
+        return doors[-1]
+
     box = await options.open(only, builtin=False)
     try:
-        return await box.mcp.login(_config(settings, name), BrowserLogin, LOGIN_SECONDS)
+        return await box.mcp.login(_config(settings, name), door, LOGIN_SECONDS)
     finally:
+        for each in doors:
+            each.close()
         await box.aclose()
 
 

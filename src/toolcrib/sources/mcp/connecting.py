@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Calls", "prepare"]
 
-_REFUSED = "There is no model here that could write this: sampling is refused."
-
 
 async def prepare(server: Server, host: Host) -> tuple[Transport, Link]:
     """A transport and a connection that is not open yet. Raises ToolError or ConfigError for what is not there."""
@@ -151,8 +149,7 @@ class _Callbacks:
 
     async def _sample(self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams) -> Any:
         sampler = self._host.sampler
-        if sampler is None:
-            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=_REFUSED)
+        assert sampler is not None, "without one the capability is not declared, and the SDK refuses"
         try:
             return await sampler(params)
         except ToolError as error:

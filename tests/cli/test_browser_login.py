@@ -1,0 +1,48 @@
+"""The way back from a login page to this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from toolcrib.cli import browser_login
+from toolcrib.cli.browser_login import BrowserLogin
+from toolcrib.sources.mcp import OAuthConfig, ServerConfig
+
+
+async def get(url: str) -> bytes:
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    writer.write(f"GET {parts.path}?{parts.query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_the_page_is_opened_and_its_answer_taken(monkeypatch: Any) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(browser_login, "_browse", opened.append)
+    login = BrowserLogin(ServerConfig("s", url="https://s.example"))
+    assert login.redirect_uri.startswith("http://127.0.0.1:")
+    await login.open("https://as.example/authorize?x=1")
+    assert opened == ["https://as.example/authorize?x=1"]
+    waiting = asyncio.create_task(login.answer())
+    elsewhere = await get(login.redirect_uri.replace("/callback", "/favicon.ico") + "?code=no")
+    assert elsewhere.startswith(b"HTTP/1.1 404")
+    back = await get(f"{login.redirect_uri}?code=a%2Bb&state=s&iss=https://as.example")
+    assert b"close this page" in back
+    assert await waiting == {"code": "a+b", "state": "s", "iss": "https://as.example"}
+
+
+async def test_a_port_of_the_settings() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        config = ServerConfig("s", url="https://s.example", oauth=OAuthConfig(redirect_port=port))
+        with pytest.raises(OSError, match=r"oauth\.redirect_port"):
+            BrowserLogin(config)
