@@ -190,10 +190,7 @@ class Policy:
             verdict = table
             reason = f"{category} tools ask in {self.mode} mode" if table == "ask" else f"{self.mode} mode allows it"
             if table == "ask" and not tool.categorized:
-                reason = (
-                    f"{tool.name} names no category, so it counts as shell and asks; "
-                    'give it one, e.g. @tool(category="network_read")'
-                )
+                reason = f"{tool.name} names no category, so it counts as shell and asks; give it one, {_where(tool)}"
         if verdict == "ask" and self.mode == "autonomous":
             return Check("allow", category, "mode:autonomous", f"autonomous mode does not ask ({reason})")
         if verdict == "ask" and self.approval == "require_for_tools":
@@ -284,3 +281,10 @@ class Policy:
         """A person saw these values and said yes: they count as trusted from now on, in this session."""
         if self.flow is not None:
             self.flow.endorse(request.tool, request.arguments, request.ctx.session_id)
+
+
+def _where(tool: Tool) -> str:
+    """Where a tool gets its category."""
+    if tool.origin is None:
+        return 'e.g. @tool(category="network_read")'
+    return f'e.g. mcp_servers.{tool.origin.server}.category, or believe what its server says: trust = "hints"'
