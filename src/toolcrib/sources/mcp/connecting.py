@@ -49,11 +49,12 @@ async def prepare(server: Server, host: Host) -> tuple[Transport, Link]:
 
 
 def _mode(server: Server) -> str:
-    """How to negotiate. A server that was of the handshake era last time is not asked for the later one first."""
+    """How to negotiate. A server that was of the handshake era last time is not asked for the later one first, unless
+    that has just failed: it may have moved on."""
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
     known = server.listing.protocol if server.listing is not None else None
-    if server.config.protocol == "auto" and known in HANDSHAKE_PROTOCOL_VERSIONS:
+    if server.config.protocol == "auto" and known in HANDSHAKE_PROTOCOL_VERSIONS and server.error is None:
         return "legacy"
     return server.config.protocol
 

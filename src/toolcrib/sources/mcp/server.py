@@ -238,7 +238,9 @@ class Server:
     def _explain(self, error: BaseException, transport: Any) -> str:
         """Why it failed, in one sentence and what the server itself said."""
         if isinstance(error, TimeoutError):
-            said = f"no answer within {self.config.start_timeout:g} s"
+            said = (
+                f"no answer within {self.config.start_timeout:g} s; mcp_servers.{self.name}.start_timeout can give more"
+            )
         elif isinstance(error, FileNotFoundError):
             said = f"there is no {error.filename or self.config.command!r} to run"
         elif isinstance(error, ToolcribError | OSError):
