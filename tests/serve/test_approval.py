@@ -197,10 +197,10 @@ async def test_an_answer_from_another_process_ends_the_waiting(box: Toolbox, lau
 
     async with connect(box, "legacy", slow) as client:
         call = asyncio.create_task(client.call_tool("launch", {"what": "rocket"}))
-        await asyncio.wait_for(asked.wait(), 5)
+        await asyncio.wait_for(asked.wait(), 20)
         (row,) = box.approvals.pending()
         box.approvals.resolve(row["id"], True, approver="terminal")
-        assert text_of(await asyncio.wait_for(call, 5)) == "launched rocket"
+        assert text_of(await asyncio.wait_for(call, 20)) == "launched rocket"
 
 
 # --- 2026-07-28, round by round
