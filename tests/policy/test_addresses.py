@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from toolcrib.config import Settings
 from toolcrib.core.context import ToolContext
@@ -119,6 +120,6 @@ async def test_private_targets_and_ports_can_be_granted(tmp_path: Path) -> None:
     "web", [{"allow_private": ["a b"]}, {"ports": [70_000]}, {"proxy": "ftp://x"}, {"allowed_domains": ["https://x"]}]
 )
 def test_wrong_settings_name_their_key(tmp_path: Path, web: dict[str, Any]) -> None:
-    settings = Settings.model_validate({"workspace": tmp_path / "work", "web": web})
-    with pytest.raises(ConfigError, match=f"web.{next(iter(web))}"):
-        Toolbox.open(settings=settings).now()
+    """In settings that a host makes by itself; of a file the line is named, too (config/test_load.py)."""
+    with pytest.raises((ConfigError, ValidationError), match=f"(?s)web.{next(iter(web))}"):
+        Toolbox.open(settings=Settings.model_validate({"workspace": tmp_path / "work", "web": web})).now()

@@ -210,16 +210,12 @@ def test_a_doubt_asks_whatever_rules_allow() -> None:
     assert Policy("assistant", rules=rules).check(noted, {}).verdict == "allow"
 
 
-def test_require_for_tools_asks_for_those_alone():
-    policy = Policy(approval="require_for_tools", ask_for=("wipe",), rules=RuleSet([parse_rule("sent", "ask")]))
-    assert policy.check(made("destructive", name="wipe"), {}).verdict == "ask"
-    assert policy.check(made("network_write", name="sent"), {}).verdict == "ask"
-    found = policy.check(made("destructive", name="other"), {})
-    assert (found.verdict, found.rule) == ("allow", "approval.policy")
-    risky = made("shell", Judgement("ask", "it deletes files"), name="run")
-    assert policy.check(risky, {}).verdict == "allow"
-    assert policy.check(made("shell", Judgement("deny", "no")), {}).verdict == "deny"
-    assert Policy("observer", approval="require_for_tools").check(made("destructive"), {}).verdict == "deny"
+@pytest.mark.parametrize("approval", ["require_for_tools", "require_for_dangerous"])
+def test_the_lists_ask_beside_the_modes_table(approval: str) -> None:
+    policy = Policy(approval=approval, ask_for=("note",))
+    assert policy.check(made("memory", name="note"), {}).verdict == "ask"
+    assert policy.check(made("destructive", name="other"), {}).verdict == "ask"
+    assert policy.check(made("memory", name="other"), {}).verdict == "allow"
 
 
 @pytest.mark.parametrize("options", [{}, {"yes": True}, {"enabled": False}, {"approval": "always_allow"}])

@@ -65,10 +65,10 @@ class Policy:
     """May this call run? An `Authorizer` for a registry.
 
     `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools
-    (with `*`) that always ask. With `require_for_tools` those ask, and what rules, hooks and labels ask about; the
-    mode does not. `yes` turns asks into allow; `never_ask` into denials, whatever `yes` says. `walled` says whether
-    commands run in an active sandbox without network; where it raises, the sandbox is missing and commands are
-    refused. Nothing turns a deny.
+    (with `*`) that always ask. `require_for_tools` and `require_for_dangerous` are one: the mode's table asks beside
+    those lists, and no policy but `always_allow` takes a question away. `yes` turns asks into allow; `never_ask` into
+    denials, whatever `yes` says. `walled` says whether commands run in an active sandbox without network; where it
+    raises, the sandbox is missing and commands are refused. Nothing turns a deny.
     """
 
     def __init__(
@@ -193,8 +193,6 @@ class Policy:
                 reason = f"{tool.name} names no category, so it counts as shell and asks; give it one, {_where(tool)}"
         if verdict == "ask" and self.mode == "autonomous":
             return Check("allow", category, "mode:autonomous", f"autonomous mode does not ask ({reason})")
-        if verdict == "ask" and self.approval == "require_for_tools":
-            return Check("allow", category, "approval.policy", f"approval is required for other tools alone ({reason})")
         return self._quieted(Check(verdict, category, rule, reason))
 
     def _quieted(self, check: Check) -> Check:

@@ -31,8 +31,8 @@ class Approval(Section):
     policy: Annotated[
         ApprovalPolicy, Rank(("always_allow", "require_for_tools", "require_for_dangerous", "always_require"))
     ] = "require_for_dangerous"
-    """require_for_dangerous asks as the mode's table says, and for the two lists below; require_for_tools for the lists
-    alone (and where a rule, a hook or a label asks)."""
+    """require_for_dangerous asks as the mode's table says, and for the two lists below; require_for_tools is the same:
+    a policy that asks less than the mode would have to be always_allow."""
     never_ask: Annotated[bool, Only(True)] = False
     """What would ask is refused, and nobody is asked: Claude Code's mode dontAsk."""
     require_for: Annotated[list[str], More()] = []
