@@ -31,6 +31,7 @@ from adapters.ours import Ours
 from adapters.ruled import Ruled, RuledByArgument
 
 ROUNDS = int(os.environ.get("ROUNDS", "60"))
+GROUP = 200  # recorded calls a turn: the record writes as many at once when calls follow one another, every 40 ms
 SLICE = 0.004  # seconds of CPU time a turn: short, so that most turns are not preempted
 
 
@@ -52,8 +53,9 @@ class Row:
         return f"| {self.work} | {value} | ≤ {show(self.target)} | {met} | {self.note} |"
 
 
-async def cpu_per_call(calls: dict, after=lambda: None) -> dict[str, list[float]]:
-    """Microseconds of CPU time a call, for each of several calls that take turns; `after` ends a turn and counts."""
+async def cpu_per_call(calls: dict, after=lambda: None, least: int = 5) -> dict[str, list[float]]:
+    """Microseconds of CPU time a call, for each of several calls that take turns; `after` ends a turn and counts.
+    A turn is `least` calls or SLICE, whichever is more."""
     counts, times = {}, {name: [] for name in calls}
     for name, call in calls.items():
         for _ in range(30):
@@ -61,7 +63,7 @@ async def cpu_per_call(calls: dict, after=lambda: None) -> dict[str, list[float]
         start = time.process_time()
         for _ in range(50):
             await call()
-        counts[name] = max(5, int(SLICE / max(1e-7, (time.process_time() - start) / 50)))
+        counts[name] = max(least, int(SLICE / max(1e-7, (time.process_time() - start) / 50)))
     for _ in range(ROUNDS):
         for name, call in calls.items():
             gc.collect()
@@ -163,7 +165,8 @@ async def recorded(raw: dict) -> list[Row]:
                     "read-only": lambda: box.call("reader", W.ARGS),
                     "intent": lambda: box.call("keeper", W.ARGS),
                 },
-                after=box.audit.flush,  # rows are written in groups; what a turn left belongs to it
+                after=box.audit.flush,  # what a turn left belongs to it
+                least=GROUP,
             )
     us = {name: f"{statistics.median(v):.1f} µs" for name, v in times.items()}
     return [
