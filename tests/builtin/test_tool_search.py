@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from toolcrib.core.context import ToolContext
+from toolcrib.core.pipeline import Hook, ToolCall
 from toolcrib.core.tool import Tool, ToolOrigin
 from toolcrib.toolbox import Toolbox
 
@@ -127,3 +128,26 @@ async def test_few_tools_need_no_search(tmp_path: Path, monkeypatch: pytest.Monk
     async with Toolbox.open(workspace=tmp_path / "work", tools=[Thing(1)]) as box:
         assert "search_tools" not in box.registry
         assert "mcp_paint_1" in shown(box)
+
+
+async def test_a_rule_may_deny_call_tool_itself(box: Toolbox) -> None:
+    box.rules.add("call_tool", "deny", "session")
+    assert "call_tool" not in shown(box)
+    output = await box.call("call_tool", {"name": "mcp_paint_7", "arguments": {"coats": 1}})
+    assert output.error_kind == "denied"
+    assert (await box.check("call_tool", {"name": "mcp_paint_7", "arguments": {"coats": 1}})).verdict == "deny"
+
+
+async def test_hooks_of_a_batch_see_what_is_meant(box: Toolbox) -> None:
+    seen: list[str] = []
+
+    class Watch(Hook):
+        async def before_execute_tools(self, calls: Sequence[ToolCall]) -> None:
+            seen.extend(call.name for call in calls)
+
+    box.registry.add_hook(Watch())
+    call = {"id": "1", "name": "call_tool", "arguments": {"name": "mcp_paint_8", "arguments": {"coats": 1}}}
+    assert str((await box.call_many([call]))[0]) == "mcp_paint_8: 1"
+    assert seen == ["mcp_paint_8"]
+    (body,) = [body for body in box.definitions("mcp") if body["name"] == "call_tool"]
+    assert body["annotations"] == {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True}

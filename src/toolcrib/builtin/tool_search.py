@@ -81,7 +81,9 @@ class _SearchTools(Tool):
 class _CallTool(FunctionTool):
     def __init__(self) -> None:
         super().__init__(
-            call_tool, name="call_tool", category=ToolCategory.SHELL, title="Call a tool by its name",
+            call_tool, name="call_tool", title="Call a tool by its name",
+            # what it calls has a category; clients are told the worst
+            category=ToolCategory.MEMORY, read_only=False, destructive=True, open_world=True,
             description="Call a tool that search_tools has found and your list does not show. It is checked, approved "
             "and recorded as that tool's own call.",
         )  # fmt: skip

@@ -55,7 +55,7 @@ async def run_batch(
     registry: ToolRegistry, calls: Iterable[Any], ctx: ToolContext | None, limit: int
 ) -> list[ToolOutput]:
     """Outputs in call order, one for each call. See `ToolRegistry.execute_parallel`."""
-    batch = [_read_call(value) for value in calls]
+    batch = [_meant(registry, _read_call(value)) for value in calls]
     outputs: list[ToolOutput | None] = [None] * len(batch)
     pipeline = registry.pipeline
     good = [call for call in batch if isinstance(call, ToolCall)]
@@ -134,6 +134,18 @@ def _read_call(value: Any) -> ToolCall | ValueError:
         return error if isinstance(error, ValueError) else ValueError(f"not a tool call: {type(value).__name__}")
 
 
+def _meant(registry: ToolRegistry, call: ToolCall | ValueError) -> ToolCall | ValueError:
+    """The call that is meant where one stands for another, for the hooks of batches, too."""
+    if isinstance(call, ToolCall):
+        try:
+            _, name, arguments = resolve(registry, call.name, call.arguments)
+        except Exception:  # it will be refused, and say why
+            return call
+        if name != call.name:
+            return ToolCall(call.id, name, arguments)
+    return call
+
+
 def _refused(
     registry: ToolRegistry, call: ToolCall | ValueError, ctx: ToolContext | None, output: ToolOutput
 ) -> ToolOutput:
@@ -145,8 +157,5 @@ def _refused(
 def _reads(registry: ToolRegistry, call: ToolCall | ValueError) -> bool:
     if isinstance(call, ValueError):
         return True
-    try:
-        tool, _, _ = resolve(registry, call.name, call.arguments)
-    except Exception:  # it will be refused
-        return True
+    tool = registry.find(call.name)
     return tool is None or (tool.is_read_only and not tool.sequential and not tool.exclusive)

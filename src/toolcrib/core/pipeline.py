@@ -195,6 +195,8 @@ class Pipeline:
             name, arguments = meant(registry, tool, arguments)
         except InvalidArguments as error:
             return self.refused(tool.name, arguments, ctx, call_id, invalid(tool, error))
+        except ToolExecutionDenied as error:
+            return self.refused(tool.name, arguments, ctx, call_id, denied(tool, error))
         except Exception as error:
             return self.refused(tool.name, arguments, ctx, call_id, unexpected(tool, error))
         return await self.run(registry, name, arguments, ctx, call_id, waiting)

@@ -230,7 +230,7 @@ class ToolRegistry:
     def listed(self) -> list[Tool]:
         """The tools that may be shown: all but those whose every call is denied by a rule."""
         hides = getattr(self.pipeline.authorizer, "hides", None)
-        return list(self) if hides is None else [tool for tool in self if tool.leads or not hides(tool)]
+        return list(self) if hides is None else [tool for tool in self if not hides(tool)]
 
     def get_definitions(self) -> list[dict[str, Any]]:
         """The second design's name: definitions in OpenAI form."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.authorize import CallRequest
 from ..core.context import ToolContext
-from ..core.errors import InvalidArguments
+from ..core.errors import InvalidArguments, ToolExecutionDenied
 from ..core.forward import resolve
 from ..core.threads import shared_threads
 from .bare import bare_check, unbuilt_check
@@ -86,6 +86,8 @@ class Checker:
             tool, name, arguments = resolve(self._registry, name, arguments)
         except InvalidArguments as error:
             return _short(Check("deny", "", None, f"invalid arguments: {error}", 0))
+        except ToolExecutionDenied as error:
+            return _short(Check("deny", "", None, str(error), 1))
         if tool is None:
             return self._unknown(name, arguments, ctx)
         try:
