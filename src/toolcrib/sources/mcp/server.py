@@ -317,10 +317,11 @@ class Server:
             raise ToolError(f"MCP server {self.name}: {error.message} ({error.code})") from error
 
     async def _call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-        from .calling import LinkLost
-
         for last in (False, True):
-            link = await self._link_up()
+            link = await self._link_up()  # loads the SDK, in a thread
+
+            from .calling import LinkLost
+
             self._look_again(link, tool)
             try:
                 return await self._once(link, tool, arguments, ctx)
