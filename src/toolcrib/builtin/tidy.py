@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -44,6 +45,7 @@ def tidy(tree: Any, url: str) -> None:
     _code(tree)
     _frames(tree)
     _paragraphs(tree)
+    _answers(tree)
 
 
 def is_unseen(attributes: Mapping[str, Any]) -> bool:
@@ -142,5 +144,39 @@ def _paragraphs(tree: Any) -> None:
     """A `div` of text and nothing but what stands in lines is a paragraph."""
     for div in list(tree.iter("div")):
         own = (div.text or "").strip() or any((child.tail or "").strip() for child in div)
-        if own and all(each.tag in _INLINE for each in div.iterdescendants() if isinstance(each.tag, str)):
+        if own and _in_line(div):
             div.tag = "p"
+
+
+def _answers(tree: Any) -> None:
+    """The answer under what it quotes, in one `div` with it as in forums, is a paragraph: short, it would be lost."""
+    for block in _quotations(tree):
+        parent = block.getparent()
+        if block.tag in _INLINE or parent is None or parent.tag != "div":
+            continue
+        behind: list[Any] = list(takewhile(_is_in_line, block.itersiblings()))
+        if any((each.tail or "").strip() for each in (block, *behind)):
+            answer = parent.makeelement("p")
+            answer.text, block.tail = block.tail, None
+            answer.extend(behind)
+            block.addnext(answer)
+
+
+def _quotations(tree: Any) -> list[Any]:
+    """What is quoted, and what that stands in, each once."""
+    found: dict[Any, None] = {}
+    for start in tree.iter("*"):
+        each: Any = start
+        if each.tag == "blockquote" or "quote" in each.get("class", "").lower():
+            while each is not None and each not in found:
+                found[each] = None
+                each = each.getparent()
+    return list(found)
+
+
+def _is_in_line(element: Any) -> bool:
+    return element.tag in _INLINE and _in_line(element)
+
+
+def _in_line(element: Any) -> bool:
+    return all(each.tag in _INLINE for each in element.iterdescendants() if isinstance(each.tag, str))

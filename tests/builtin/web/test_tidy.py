@@ -48,6 +48,14 @@ def test_nothing_is_lost(html, kept):
     assert kept in text_of(html)
 
 
+def test_a_short_answer_under_a_quotation_is_kept():
+    said = "I had the same trouble with both of mine, and cleaning the throttle body was what helped in the end. "
+    quotation = f'<div style="margin:20px"><div>Quote:</div><div class="postquote">{said}</div></div>'
+    answer = f'<div id="post_2"><div id="text_2">{quotation}<br>\nIt is a <b>v6</b> DX.</div></div>'
+    thread = f'<html><body><div><div id="post_1"><div>{said * 3}</div></div>{answer}</div></body></html>'
+    assert "It is a **v6** DX." in main_text(thread, "https://site.example/thread", "markdown")
+
+
 def test_related_articles_are_still_left_out():
     links = "".join(f'<li><a href="/{n}">Some other article about something, number {n}</a></li>' for n in range(12))
     assert "other article" not in text_of(f'<section id="related"><h2>Related</h2><ul>{links}</ul></section>')
