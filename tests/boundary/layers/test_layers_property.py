@@ -41,7 +41,8 @@ def _command(kind: str, one: str, two: str, text: str, mode: str) -> str:
         "again": f"rm -rf ./{one}; mkdir ./{one}; echo new > ./{one}/a",
         "move": f"mv -f -T ./{one} ./{two}",
         "into": f"mv -f ./{one} ./{two}/",
-        "copy": f"cp -r ./{one} ./{two}",
+        # not into itself: how far that gets goes by the order in which a file system lists a folder
+        "copy": f'case "$(realpath -m ./{two})/" in "$(realpath -m ./{one})"/*) ;; *) cp -r ./{one} ./{two};; esac',
         "chmod": f"chmod {mode} ./{one}",
         "touch": f"touch -d 2001-01-01 ./{one}",
         "symlink": f"ln -sfn '{text or 'a'}' ./{one}",
