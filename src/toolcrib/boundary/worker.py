@@ -88,6 +88,7 @@ class Workers:
         self._idle: list[_Process] = []
         self._lock = threading.Lock()
         self._busy: list[_Process] = []
+        self._closes = 0  # a job that was begun before a close is not begun again after it
         self._end = weakref.finalize(self, _end_all, self._idle, self._busy)
 
     async def run(self, job: Mapping[str, Any], data: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
@@ -123,19 +124,25 @@ class Workers:
 
     def close(self) -> None:
         """End all; jobs that are being done fail. Safe to call twice."""
+        self._closes += 1
         self._end()
         _end_all(self._idle, self._busy)
 
     def _run(
         self, job: Mapping[str, Any], data: bytes | FileBytes, seconds: float, cancelled: Callable[[], bool]
     ) -> tuple[dict[str, Any], bytes]:
+        closes = self._closes
         for fresh in (False, True):
             process = self._take(fresh)
             self._busy.append(process)
             try:
+                if self._closes != closes:
+                    raise BrokenPipeError
                 answer = process.do(job, data, seconds, cancelled)
-            except BrokenPipeError:  # it had gone while it was idle
+            except BrokenPipeError:  # it had gone while it was idle, or was ended by a close
                 process.kill()
+                if self._closes != closes:
+                    raise WorkerFailed("its process ended (signal 9: the workers were closed)") from None
                 if fresh:
                     raise WorkerFailed("the worker process ended at once") from None
                 continue

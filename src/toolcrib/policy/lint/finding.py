@@ -51,4 +51,4 @@ def _schema_texts(node: Any, where: str) -> Iterator[tuple[str, str]]:
 def excerpt(text: str, start: int, end: int, around: int = 24) -> str:
     """A passage of a text as one line of printable ASCII, for a person who must not be fooled by it either."""
     shown = ascii(" ".join(text[max(0, start - around) : min(len(text), end + around)].split()))
-    return shown if len(shown) <= 160 else f"{shown[:157]}…'"
+    return shown if len(shown) <= 160 else f"{shown[:156]}...'"
