@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ..core.context import ToolContext
 from ..core.output import ToolOutput
+from ..core.threads import shared_threads
 from ..core.tool import FunctionTool, Tool, ToolCategory
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ class _SearchTools(Tool):
 
     def __init__(self, exposure: Exposure) -> None:
         self._exposure = exposure
-        self._told: tuple[int, str] = (-1, "")
 
     @property
     def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -69,7 +69,8 @@ class _SearchTools(Tool):
     ) -> ToolOutput:
         """Search, and show this session what was found."""
         registry = self._exposure.registry
-        found = registry.search(query, limit)
+        # in a thread: after a change, all tools are read first
+        found = await shared_threads.run(registry.search, {"query": query, "limit": limit})
         if not found:
             close = [name for name in registry.closest(query) if name not in (self.name, "call_tool")]
             names = f" Names that look like it: {', '.join(close)}." if close else ""

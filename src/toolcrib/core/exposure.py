@@ -40,17 +40,13 @@ class Exposure:
         self._found: OrderedDict[str | None, dict[str, None]] = OrderedDict()
         self._listeners: list[Callable[[str | None], None]] = []
         self._busy = False
-        self._stop = registry.on_change(self._changed)
+        registry.on_change(self._changed)
         self._changed()
 
     def show_all(self) -> None:
         """List everything from now on."""
         self.limit = 0
         self._changed()
-
-    def close(self) -> None:
-        """Stop following the registry."""
-        self._stop()
 
     def listed(self, session_id: str | None = None) -> list[Tool]:
         """What a session is shown, in the registry's order."""

@@ -183,7 +183,7 @@ class ToolRegistry:
         """The tools that fit a question best, best first: by the words of their names, descriptions and parameters.
 
         Tools that a rule hides are not found, nor those that only lead to others. The first search after a change
-        reads all tools, about 15 µs each.
+        reads all tools: 0.3 s for 10,000.
         """
         index = self._index
         if index is None:

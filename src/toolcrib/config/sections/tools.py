@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ...core.exposure import LIST_LIMIT
 from ..tighten import Fewer, More, Only, Smaller
 from .base import AnyPath, Count, Expression, Seconds, Section
 
@@ -89,7 +90,7 @@ class Tools(Section):
     """These tools do not exist."""
     ripgrep: str | None = None
     """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""
-    list_limit: Annotated[int, Field(ge=0)] = 40
+    list_limit: Annotated[int, Field(ge=0)] = LIST_LIMIT
     """Of more tools than this, only our own are listed; `search_tools` stands for the rest. 0 lists all, always."""
     exec: Exec = Exec()
     http_request: HttpRequest = HttpRequest()
