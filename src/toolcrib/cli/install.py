@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import json
 import os
 import shutil
 import stat
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 
+from ..boundary.own_files import replace_file
 from . import show
 from .options import OK, REFUSED, Options, Usage, single
 
@@ -153,18 +152,7 @@ def _write(path: Path, text: str) -> Path | None:
         backup = path.with_name(f"{path.name}.toolcrib-backup")
         shutil.copy2(path, backup)
         mode = stat.S_IMODE(path.stat().st_mode)
-    fd, temp = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(fd)
-        os.chmod(temp, mode)
-        os.replace(temp, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temp)
-        raise
+    replace_file(path, text, mode)
     return backup
 
 

@@ -6,17 +6,15 @@ it is written: it must be what was there, and the change, and nothing else.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import stat
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
 
 Json = dict[str, Any]
@@ -74,18 +72,7 @@ def write(path: Path, text: str) -> None:
     """Replace the file in one step; a new one is for this user alone."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
-    fd, temp = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(fd)
-        os.chmod(temp, mode)
-        os.replace(temp, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temp)
-        raise
+    replace_file(path, text, mode)
 
 
 def _parsed(text: str, suffix: str) -> Json:

@@ -11,11 +11,11 @@ import json
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
 from ..core.verdict import Verdict
 from ..policy.rules.grammar import Source, parse_rule, written_form
@@ -116,7 +116,7 @@ def _change(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> Path:
         change(lists)
         values["permissions"] = {**rules, **lists}
         check_depth(values, str(path))
-        _replace(path, _encoded(values, path))
+        replace_file(path, _encoded(values, path))
     return path
 
 
@@ -129,20 +129,6 @@ def _encoded(values: Mapping[str, Any], path: Path) -> bytes:
     if len(raw) >= MAX_BYTES:
         raise ConfigError(f"{path}: would grow beyond {MAX_BYTES:,} bytes; drop rules that are not needed")
     return raw + b"\n"
-
-
-def _replace(path: Path, raw: bytes) -> None:
-    fd, temp = tempfile.mkstemp(dir=path.parent, prefix=".rules-")  # mkstemp makes it 0600
-    try:
-        with os.fdopen(fd, "wb") as out:
-            out.write(raw)
-            out.flush()
-            os.fsync(fd)
-        os.replace(temp, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temp)
-        raise
 
 
 @contextlib.contextmanager

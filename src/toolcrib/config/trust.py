@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
 from ..record.state import private_folder, state_home
 from .files import ConfigFile
@@ -84,17 +83,7 @@ class TrustStore:
     def _write(self, entries: Mapping[str, Trusted]) -> None:
         files = {e.path: {"sha256": e.digest, "when": e.when} for e in entries.values()}
         private_folder(self.path.parent)
-        fd, temp = tempfile.mkstemp(dir=self.path.parent, prefix=".trust-")  # mkstemp makes it 0600
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as out:
-                json.dump({"version": 1, "files": files}, out, indent=1)
-                out.flush()
-                os.fsync(fd)
-            os.replace(temp, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temp)
-            raise
+        replace_file(self.path, json.dumps({"version": 1, "files": files}, indent=1))
 
 
 def _key(path: Path) -> str:

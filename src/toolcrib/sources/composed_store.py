@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from ..boundary.own_files import replace_file
 from ..core.errors import ToolcribError, ToolDefinitionError
 from .composed import ComposedTool, composed
 
@@ -70,17 +70,7 @@ class ComposedStore:
 
     def _write(self, entries: list[Any]) -> None:
         try:
-            fd, temp = tempfile.mkstemp(dir=self.path.parent, prefix=".composed-")  # mkstemp makes it 0600
-            try:
-                with os.fdopen(fd, "w", encoding="utf-8") as out:
-                    json.dump(entries, out, ensure_ascii=True, indent=1)
-                    out.flush()
-                    os.fsync(fd)
-                os.replace(temp, self.path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temp)
-                raise
+            replace_file(self.path, json.dumps(entries, ensure_ascii=True, indent=1))
         except OSError as error:
             raise StoreError(f"{self.path}: the composed tools cannot be written: {error.strerror}") from None
 

@@ -10,11 +10,11 @@ import contextlib
 import json
 import logging
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, cast
 
+from ...boundary.own_files import replace_file
 from ...record.state import private_folder
 from .listed import Listing, listing_from_json
 
@@ -55,16 +55,8 @@ class ListCache:
         try:
             private_folder(self._folder.parent)
             private_folder(self._folder)
-            fd, temp = tempfile.mkstemp(dir=self._folder, prefix=".list-")  # mkstemp makes it 0600
-            try:
-                with os.fdopen(fd, "w", encoding="utf-8") as out:
-                    json.dump(entry, out)
-                os.replace(temp, self._path(identity))
-                self._path(identity, "failed").unlink(missing_ok=True)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temp)
-                raise
+            replace_file(self._path(identity), json.dumps(entry))
+            self._path(identity, "failed").unlink(missing_ok=True)
         except Exception as error:
             log.warning("the tools of MCP server %s could not be kept: %s", name, error)
 

@@ -12,7 +12,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,6 +28,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
+from ...boundary.own_files import replace_file
 from ...core.errors import ToolError
 from ...record.state import private_folder
 from .config import OAuthConfig, ServerConfig
@@ -249,14 +249,4 @@ class TokenFile:
     def _write(self) -> None:
         private_folder(self.path.parent.parent)
         private_folder(self.path.parent)
-        fd, temp = tempfile.mkstemp(dir=self.path.parent, prefix=".token-")  # mkstemp makes it 0600
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as out:
-                json.dump({**self._kept, "url": self._url}, out)
-                out.flush()
-                os.fsync(fd)
-            os.replace(temp, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temp)
-            raise
+        replace_file(self.path, json.dumps({**self._kept, "url": self._url}))

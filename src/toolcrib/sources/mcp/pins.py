@@ -11,12 +11,11 @@ tool of that server asks.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...boundary.own_files import replace_file
 from ...record.state import private_folder
 from .listed import ListedTool
 
@@ -48,14 +47,7 @@ class Pins:
         accepted = {tool.name: Accepted(tool.digest, tool.description) for tool in tools}
         private_folder(self._folder.parent)
         private_folder(self._folder)
-        fd, temp = tempfile.mkstemp(dir=self._folder, prefix=".pins-")
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as out:
-                json.dump({"version": VERSION, "tools": accepted}, out)
-            os.replace(temp, self._path(identity))
-        except BaseException:
-            os.unlink(temp)
-            raise
+        replace_file(self._path(identity), json.dumps({"version": VERSION, "tools": accepted}))
         self._known[identity] = accepted
 
     def doubt(self, identity: str, server: str, tool: ListedTool) -> str | None:
