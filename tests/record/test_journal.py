@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolError
 from toolcrib.record import moving
+from toolcrib.record.change_table import ChangeTable
 from toolcrib.record.journal import Journal, UndoConflict, prune_journal
 from toolcrib.record.state import StateFolder
 
@@ -158,10 +159,11 @@ def test_a_directory_that_filled_up_is_kept(room):
 
 
 def test_large_files_are_kept_without_reading_them_in(room, monkeypatch):
-    from toolcrib.record import journal
+    from toolcrib.record import before_images, change, undoing
 
-    monkeypatch.setattr(journal, "_LINK_LIMIT", 1000)
-    monkeypatch.setattr(journal, "_HASH_LIMIT", 100)
+    monkeypatch.setattr(before_images, "LINK_LIMIT", 1000)
+    for module in (before_images, change, undoing):
+        monkeypatch.setattr(module, "HASH_LIMIT", 100)
     for size in (500, 5000):
         (room.root / "f").write_bytes(b"x" * size)
         room.journal.write("f", b"new", call_id=f"c{size}")
@@ -350,7 +352,7 @@ def test_killed_while_the_source_is_removed(room, monkeypatch):
 
     monkeypatch.setattr(moving, "remove_tree", remove)
     monkeypatch.setattr("toolcrib.record.journal.remove_entry", lambda path: None)  # dead processes tidy up nothing
-    monkeypatch.setattr(Journal, "_execute", lambda self, sql, *values: [])
+    monkeypatch.setattr(ChangeTable, "execute", lambda self, sql, *values: [])
     with pytest.raises(Killed):
         room.journal.move_to_trash("d", "1")
     monkeypatch.undo()

@@ -133,7 +133,7 @@ class StateFolder:
         dry_run: bool = False,
     ) -> CleanReport:
         """Remove what is older than its age (seconds) or, oldest first, over its quota (bytes)."""
-        from .journal import prune_journal  # it imports this module
+        from .pruning import prune_journal  # it imports this module
 
         report = CleanReport(self.sizes(), dry_run=dry_run)
         report.removed.extend(prune_folder(self.spill, "spill", spill_quota, spill_age, dry_run=dry_run))

@@ -1,0 +1,104 @@
+"""How is a content kept that is about to be replaced? As a file beside the list, copied or by a second name."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..boundary.places import ChangedMeanwhile, Place, identity
+from ..boundary.staging import Staged
+from ..boundary.workspace import Workspace
+from ..core.errors import ToolError
+from .change import HASH_LIMIT, Row, sha_of
+from .moving import copy_content
+from .state import StateFolder
+
+LINK_LIMIT = 64 * 2**20  # larger before-images are kept by a second name of the same inode where possible
+
+
+class BeforeImages:
+    """The contents that the journal of one state folder keeps."""
+
+    def __init__(self, folder: StateFolder, ws: Workspace) -> None:
+        self._folder = folder
+        self._ws = ws
+
+    def keep(self, staged: Staged, place: Place) -> tuple[str, str | None]:
+        """Keep the content that is about to be replaced: (name below the state folder, hash of a small one)."""
+        before = staged.before
+        assert before is not None
+        name = fresh_name()
+        target = self._folder.journal / name
+        parent, own, _ = self._ws.open_parent(place.path)
+        try:
+            fd = os.open(own, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            try:
+                if identity(os.fstat(fd)) != identity(before):
+                    raise ChangedMeanwhile(f"{place.shown} was changed by somebody else; read it again")
+                if before.st_size > LINK_LIMIT and _keep_by_link(parent, own, target, before):
+                    return f"journal/{name}", None
+                out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                try:
+                    sha: str | None = None
+                    if before.st_size <= HASH_LIMIT:
+                        content = _read_all(fd, before.st_size)
+                        sha = sha_of(content)
+                        _write_all(out, content)
+                    else:
+                        copy_content(fd, out)
+                    if os.fstat(out).st_size != before.st_size:
+                        raise ChangedMeanwhile(f"{place.shown} is being changed by somebody else")
+                finally:
+                    os.close(out)
+            finally:
+                os.close(fd)
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(parent)
+        return f"journal/{name}", sha
+
+    def path(self, row: Row) -> Path:
+        """Where the content of a row is kept. ToolError if it was cleaned away."""
+        path = self._folder.path / str(row["kept"])
+        if row["kept"] is None or not os.path.lexists(path):
+            raise ToolError(f"the earlier content of {row['path']} is no longer kept; it was cleaned away")
+        return path
+
+    def forget(self, kept: str | None) -> None:
+        """The change was not made: what was kept for it goes."""
+        if kept is not None:
+            (self._folder.path / kept).unlink(missing_ok=True)
+
+
+def fresh_name() -> str:
+    """A name that nothing kept has yet; later ones sort later."""
+    return f"{time.time_ns():x}-{secrets.token_hex(4)}"
+
+
+def _keep_by_link(parent: int, name: str, target: Path, before: os.stat_result) -> bool:
+    try:
+        os.link(name, target, src_dir_fd=parent, follow_symlinks=False)
+    except OSError:
+        return False
+    if identity(target.lstat()) == identity(before):
+        return True
+    target.unlink()
+    return False
+
+
+def _read_all(fd: int, size: int) -> bytes:
+    parts: list[bytes] = []
+    while chunk := os.read(fd, max(size, 1) + 1):
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+def _write_all(fd: int, data: bytes | Sequence[int]) -> None:
+    view = memoryview(bytes(data))
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,147 @@
+"""Where does the list of changes stand? In one SQLite database that several processes write at once.
+
+In WAL mode, because a row and its marks must be all there or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from typing import Any
+
+from ..core.errors import ToolError
+from .change import Change, Row
+from .state import StateFolder
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS change (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    call_id TEXT NOT NULL, session_id TEXT, tool TEXT NOT NULL, at REAL NOT NULL, reason TEXT,
+    root TEXT NOT NULL, path TEXT NOT NULL,
+    before_kind TEXT NOT NULL, before_mode INTEGER, before_identity TEXT, before_sha TEXT,
+    kept TEXT, kept_size INTEGER NOT NULL DEFAULT 0,
+    after_kind TEXT NOT NULL, after_mode INTEGER, after_identity TEXT, after_sha TEXT,
+    status TEXT NOT NULL, undoes INTEGER
+);
+CREATE INDEX IF NOT EXISTS change_call ON change (call_id);
+CREATE INDEX IF NOT EXISTS change_path ON change (path, root);
+"""
+
+_LISTED = "id, call_id, session_id, tool, at, reason, root, path, before_kind, after_kind, status, undoes, kept"
+
+
+class ChangeTable:
+    """The rows of all changes in a workspace, oldest first. May be used from any thread, and after a fork."""
+
+    def __init__(self, folder: StateFolder) -> None:
+        self.lock = threading.RLock()
+        self._folder = folder
+        self._db: sqlite3.Connection | None = None
+        self._pid = 0
+
+    # Writing
+
+    def insert(self, row: Row) -> int:
+        """Add a row; its number. ToolError if it cannot be written: then the change must not be made."""
+        columns = ", ".join(row)
+        marks = ", ".join("?" * len(row))
+        sql = f"INSERT INTO change ({columns}) VALUES ({marks})"  # noqa: S608
+        try:
+            with self.lock:
+                number = self._connect().execute(sql, list(row.values())).lastrowid
+        except sqlite3.Error as error:  # no undo without the journal, so no change either
+            raise ToolError(
+                f"the journal in {self._folder.journal} cannot be written: {error}; nothing was changed"
+            ) from error
+        assert number is not None
+        return number
+
+    def done(self, number: int, undoes: int | None) -> None:
+        """The change has happened; `undoes` is the row that it takes back."""
+        self.execute("UPDATE change SET status = 'done' WHERE id = ?", number)
+        if undoes is not None:  # undoing an undo makes the change it undid count again
+            self.execute(
+                "UPDATE change SET status = 'done' WHERE id = (SELECT undoes FROM change WHERE id = ?)", undoes
+            )
+
+    def undone(self, number: int) -> None:
+        """The change was taken back, or never happened."""
+        self.execute("UPDATE change SET status = 'undone' WHERE id = ?", number)
+
+    def drop(self, number: int) -> None:
+        """The change was not made after all."""
+        self.execute("DELETE FROM change WHERE id = ?", number)
+
+    # Reading
+
+    def of_call(self, call: str) -> list[Row]:
+        """The rows of a call that are not undone, newest first."""
+        with self.lock:
+            cursor = self._connect().execute(
+                "SELECT * FROM change WHERE call_id = ? AND status != 'undone' ORDER BY id DESC", (call,)
+            )
+            names = [d[0] for d in cursor.description]
+            found = cursor.fetchall()
+        rows: list[Row] = [dict(zip(names, values, strict=True)) for values in found]
+        return rows
+
+    def listed(self, call_id: str | None, limit: int, session_id: str | None) -> list[Change]:
+        """The newest rows as lists show them, of one call or session or of all."""
+        where, values = ["1"], list[Any]()
+        for column, value in (("call_id", call_id), ("session_id", session_id)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                values.append(value)
+        rows = self.execute(
+            f"SELECT {_LISTED} FROM change WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",  # noqa: S608
+            *values,
+            limit,
+        )
+        return [Change(*row) for row in rows]
+
+    def knows(self, call_id: str) -> bool:
+        """Whether there is any row of this call, undone or not. Raises sqlite3.Error."""
+        return bool(self.execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call_id))
+
+    def last_call(self) -> str | None:
+        """The newest call that is not undone and is no undo itself."""
+        rows = self.execute(
+            "SELECT call_id FROM change WHERE status != 'undone' AND tool != 'undo' ORDER BY id DESC LIMIT 1"
+        )
+        return rows[0][0] if rows else None
+
+    # The connection
+
+    def execute(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Run one statement in autocommit; all it finds."""
+        with self.lock:
+            return self._connect().execute(sql, values).fetchall()
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._db is None or self._pid != os.getpid():  # a connection must not cross a fork
+            self._db = open_journal_db(self._folder)
+            weakref.finalize(self, self._db.close)  # one that nobody closed
+            self._pid = os.getpid()
+        return self._db
+
+    def close(self) -> None:
+        """Close the database. It opens again when needed."""
+        with self.lock:
+            if self._db is not None and self._pid == os.getpid():
+                self._db.close()
+            self._db = None
+
+
+def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
+    """A connection to the journal's list, in autocommit; waits up to 10 s for other processes."""
+    db = sqlite3.connect(folder.journal / "journal.db", timeout=10, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.executescript(_SCHEMA)
+    except BaseException:
+        db.close()
+        raise
+    return db

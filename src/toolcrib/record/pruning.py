@@ -1,0 +1,57 @@
+"""Which changes can no longer be undone? Those too old or, oldest first, over the quota; what was kept goes too."""
+
+from __future__ import annotations
+
+import time
+
+from ..boundary.layers.removing import remove_all
+from .change_table import open_journal_db
+from .state import Removal, StateFolder, folder_entries, remove_entry
+
+
+def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: bool = False) -> list[Removal]:
+    """Forget changes that are too old or, oldest first, over the quota, with what was kept of them."""
+    if not (folder.journal / "journal.db").exists():
+        return []
+    now = time.time()
+    layers = {f"layers/{n}": (s, t) for n, s, t in folder_entries(folder.path / "layers")}
+    sizes = {f"journal/{n}": s for n, s, _ in folder_entries(folder.journal) if not n.startswith("journal.db")}
+    ages = {f"journal/{n}": t for n, _, t in folder_entries(folder.journal) if not n.startswith("journal.db")}
+    for name, size, changed in folder_entries(folder.trash):
+        sizes[f"trash/{name}"], ages[f"trash/{name}"] = size, changed
+    removed: list[Removal] = []
+    db = open_journal_db(folder)
+    try:
+        rows = db.execute("SELECT id, at, kept FROM change ORDER BY id").fetchall()
+        holders = [(number, at, _holder(kept)) for number, at, kept in rows]
+        for holder in {holder for _, _, holder in holders} & layers.keys():  # others wait for an answer
+            sizes[holder], ages[holder] = layers[holder]
+        total = sum(sizes.values())
+        for number, at, holder in holders:
+            size = sizes.get(holder, 0) if holder else 0
+            if now - at <= max_age and (total <= quota or size == 0):
+                continue
+            total -= size
+            removed.append(
+                Removal("trash" if holder.startswith("trash/") else "journal", f"change {number}", size, now - at)
+            )
+            if not dry_run:
+                db.execute("DELETE FROM change WHERE id = ?", (number,))
+                if holder.startswith("layers/"):
+                    remove_all(folder.path / holder)
+                elif holder:
+                    remove_entry(folder.path / holder)
+        known = {holder for _, _, holder in holders}
+        for holder in sizes.keys() - known:  # left by a crash between content and row
+            if now - ages[holder] > 3600:
+                removed.append(Removal(holder.split("/")[0], holder, sizes[holder], now - ages[holder]))
+                if not dry_run:
+                    remove_entry(folder.path / holder)
+    finally:
+        db.close()
+    return removed
+
+
+def _holder(kept: str | None) -> str:
+    """The entry of the state folder that holds what was kept: a trash entry is a folder of its own."""
+    return "/".join(kept.split("/")[:2]) if kept else ""

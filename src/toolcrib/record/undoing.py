@@ -1,0 +1,223 @@
+"""How is a call taken back? Its rows are turned round, newest first, if nothing has changed since."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import ToolcribError, ToolError
+from . import layer_undo
+from .change import HASH_LIMIT, Row, before, identity_of, kind_of, matches, new_row, sha_of, text
+from .moving import move
+from .state import remove_entry
+
+if TYPE_CHECKING:
+    from .journal import Journal
+
+
+class UndoConflict(ToolcribError):
+    """Something changed since, so undoing would lose it. `conflicts` says what; `force` undoes all the same."""
+
+    def __init__(self, conflicts: list[str]) -> None:
+        super().__init__("; ".join(conflicts) + " (nothing was undone; force undoes it all the same)")
+        self.conflicts = conflicts
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What an undo did: the call it undid, its own call id (to undo the undo), and a line for each path."""
+
+    call_id: str
+    undo_id: str
+    lines: list[str]
+
+
+class Undoing:
+    """One undo over a journal: what it puts back is written through that journal, as changes of its own."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.ws = journal.ws
+        self.table = journal.table
+
+    def undo(self, call_id: str | None, force: bool) -> Undone:
+        """What `Journal.undo` says."""
+        with self._alone():
+            return self._undo(call_id, force)
+
+    def _undo(self, call_id: str | None, force: bool) -> Undone:
+        call = call_id or self.table.last_call()
+        if call is None:
+            raise ToolError("there is nothing to undo")
+        rows = self.table.of_call(call)
+        if not rows:
+            known = self.table.execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call)
+            raise ToolError(f"call {call} is undone already" if known else f"no changes of a call {call} are known")
+        seen: set[tuple[str, str]] = set()
+        conflicts: list[str] = []
+        for row in rows:
+            key = (row["root"], row["path"])
+            if key not in seen:
+                seen.add(key)
+                problem = self._conflict(row)
+                if problem:
+                    conflicts.append(problem)
+        if conflicts and not force:
+            raise UndoConflict(conflicts)
+        undo_id = f"undo-{secrets.token_hex(4)}"
+        lines = [line for row in rows if (line := self._reverse(row, undo_id))]
+        return Undone(call, undo_id, lines)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        """One undo at a time, over all processes: two of the same call would both move the same things."""
+        with self.table.lock, open(self.journal.folder.journal / "journal.db-undo", "wb") as file:
+            with contextlib.suppress(ImportError, OSError):  # no such locks here: then as well as it goes
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _conflict(self, row: Row) -> str | None:
+        if layer_undo.is_layer(row):
+            return layer_undo.conflict(self.journal.layers, row)
+        shown = self._shown(row)
+        now = self._now(shown)
+        if matches(now, row, "after", lambda: self._sha_of(shown)):
+            return None
+        if row["status"] == "pending" and matches(now, row, "before", lambda: self._sha_of(shown)):
+            return None  # the process ended before it made the change
+        if row["before_kind"] == "absent" and row["after_kind"] == "dir" and now is None:
+            return None  # a directory it made is gone already
+        if now is None:
+            return f"{shown} was removed since"
+        return f"{shown} was changed since"
+
+    def _reverse(self, row: Row, undo_id: str) -> str | None:
+        if layer_undo.is_layer(row):
+            return self._reverse_layer(row, undo_id)
+        shown = self._shown(row)
+        now = self._now(shown)
+        by: dict[str, Any] = {"call_id": undo_id, "session_id": row["session_id"], "tool": "undo"}
+        if row["status"] == "pending" and matches(now, row, "before", lambda: self._sha_of(shown)):
+            self.table.undone(row["id"])
+            return None
+        if row["before_kind"] == "absent":
+            line = self._reverse_creation(row, shown, now, by)
+        elif row["before_kind"] == "dir" and row["kept"] is None:
+            line = self._make_directory(row, shown, by)
+        elif str(row["kept"]).startswith("trash/"):
+            line = self._reverse_removal(row, shown, now, by)
+        else:
+            line = self._reverse_change(row, shown, now, by)
+        self.table.undone(row["id"])
+        return line
+
+    def _reverse_creation(self, row: Row, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
+        if now is None:
+            return None
+        if row["after_kind"] == "dir" and row["undoes"] is None:  # one that was made, not a tree that came back
+            return self._remove_directory(row, shown, now, by)
+        self.journal.move_to_trash(shown, by["call_id"], f"undo of {row['call_id']}", tool="undo", undoes=row["id"])
+        return f"removed {shown}"
+
+    def _remove_directory(self, row: Row, shown: str, now: os.stat_result, by: dict[str, Any]) -> str:
+        new = new_row(self.ws.locate(shown), by["call_id"], "undo", by["session_id"], None, row["id"])
+        number = self.table.insert(new | before(now, None) | {"after_kind": "absent"})
+        try:
+            self.ws.rmdir(shown)
+        except OSError:
+            self.table.drop(number)
+            return f"kept {shown}/ (not empty)"
+        self.table.done(number, row["id"])
+        return f"removed {shown}/"
+
+    def _make_directory(self, row: Row, shown: str, by: dict[str, Any]) -> str | None:
+        self.journal.mkdirs(shown, **by)
+        self.ws.chmod(shown, row["before_mode"])
+        self._same_again(row, text(identity_of(self.ws.lstat(shown))))
+        self.table.execute("UPDATE change SET status = 'done' WHERE id = ?", row["undoes"])
+        return f"made {shown}/"
+
+    def _reverse_change(self, row: Row, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
+        data = self.journal.images.path(row).read_bytes()
+        if now is not None and not stat.S_ISREG(now.st_mode):
+            self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
+        written = self.journal.write(shown, data, mode=row["before_mode"], undoes=row["id"], **by)
+        self._same_again(row, text(written.identity))
+        return f"restored {shown}"
+
+    def _reverse_removal(self, row: Row, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
+        if now is not None:
+            self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
+        self.journal.mkdirs(os.path.dirname(shown) or ".", **by)
+        source = self.journal.images.path(row)
+        st = source.lstat()
+        parent, name, place = self.ws.open_parent(shown)
+        there = os.open(source.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            new = new_row(place, by["call_id"], "undo", by["session_id"], None, row["id"])
+            new |= {"after_kind": kind_of(st), "after_identity": text(identity_of(st))}
+            new["after_mode"] = st.st_mode & 0o7777
+            number = self.table.insert(new)
+            try:
+                move(there, source.name, parent, name)
+            except BaseException:
+                self.table.drop(number)
+                raise
+            restored = text(identity_of(os.lstat(name, dir_fd=parent)))
+        finally:
+            os.close(there)
+            os.close(parent)
+        self.table.execute("UPDATE change SET after_identity = ? WHERE id = ?", restored, number)
+        self.table.done(number, row["id"])
+        self._same_again(row, restored)
+        remove_entry(source.parent)
+        return f"restored {shown}{'/' if stat.S_ISDIR(st.st_mode) else ''}"
+
+    def _same_again(self, row: Row, restored: str) -> None:
+        """Earlier changes ended in the file that was just restored; it is the same file with a new inode."""
+        self.table.execute(
+            "UPDATE change SET after_identity = ? WHERE root = ? AND path = ? AND after_identity = ? AND id != ?",
+            restored, row["root"], row["path"], row["before_identity"], row["id"],
+        )  # fmt: skip
+        self.journal.layers.aliases.add(row["root"], row["path"], row["before_identity"], restored)
+
+    def _reverse_layer(self, row: Row, undo_id: str) -> str | None:
+        held = layer_undo.held_of(self.journal.layers, row)
+        if held.state == "held":  # the process ended before it was applied
+            self.table.undone(row["id"])
+            return None
+        new = new_row(self.ws.locate("."), undo_id, "undo", row["session_id"], None, row["id"])
+        number = self.table.insert(new | layer_undo.row_of(held))
+        try:
+            line = layer_undo.turn(self.journal.layers, held)
+        except BaseException:
+            self.table.drop(number)
+            raise
+        self.table.done(number, row["id"])
+        self.table.undone(row["id"])
+        status = "undone" if held.state == "applied" else "done"  # however often it was turned round
+        self.table.execute("UPDATE change SET status = ? WHERE kept = ? AND tool != 'undo'", status, row["kept"])
+        return line
+
+    # How a path is now
+
+    def _shown(self, row: Row) -> str:
+        return self.ws.relative(os.path.join(str(row["root"]), str(row["path"])))
+
+    def _now(self, shown: str) -> os.stat_result | None:
+        try:
+            return self.ws.lstat(shown)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _sha_of(self, shown: str) -> str | None:
+        fd = self.ws.open_read(shown)
+        with open(fd, "rb") as f:
+            return sha_of(f.read(HASH_LIMIT + 1))
