@@ -6,11 +6,12 @@ Hosts are read as the address guard reads them, so that no other spelling of one
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from ...boundary.network.hosts import parse_host
+from ...boundary.network.url import parse_url
 from ...core.errors import AddressRefused
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # whichever it is: the guard alone says which may be dialled
 # `https:example.com` is https://example.com to browsers; `example.com:8080` is a host and a port.
 _SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]+(?:[/?#]|\Z))")
 
@@ -18,17 +19,15 @@ _SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]+(?:[/?#]|\Z))")
 def host_of(url: str) -> str | None:
     """The host of an address as rules are held against it; None where it has none that can be told for sure."""
     text = url.strip()
-    if "\\" in text or any(ord(c) <= 32 for c in text):  # browsers and libraries read these differently
+    if any(ord(c) <= 32 for c in text):  # browsers and libraries read these differently
         return None
-    if "://" not in text:
-        if _SCHEME_ALONE.match(text):
-            return None
-        text = f"https://{text}"
+    scheme = _SCHEME.match(text)
+    if scheme is None and ("://" in text or _SCHEME_ALONE.match(text)):
+        return None
     try:
-        host = urlsplit(text).hostname
-    except ValueError:
+        return str(parse_url(f"https://{text[scheme.end() :] if scheme else text}").host)
+    except AddressRefused:
         return None
-    return _plain(host) if host else None
 
 
 def domain_fits(pattern: str, host: str) -> bool:

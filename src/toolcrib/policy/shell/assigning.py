@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from . import words as expansion
-from .parts import Word
+from .parts import Command, Word
 from .simple import DECLARATIONS
 from .state import UNKNOWN, Array, Value, known
 from .tree import Assign, Raw, Simple
@@ -82,7 +82,7 @@ def array_value(reader: Reader, assign: Assign) -> Value | Array:
     words = expansion.arguments(assign.array or (), reader)
     for word in words:
         if word.glob:  # bash lists the folder
-            reader.emit((), ((assign.name, word),), (), None, "")
+            reader.emit(Command((), ((assign.name, word),)))
     texts = [word.text for word in words]
     if all(text is not None and text.startswith(f"[{at}]=") for at, text in enumerate(texts)):
         texts = [text.partition("=")[2] if text is not None else None for text in texts]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from .lexer import NAME
-from .parts import Stdin, Word
+from .parts import Command, Stdin, Word
 from .state import DEFAULT_IFS, UNKNOWN, Array, Value, known
 from .unsure import Unsure
 from .words import expression, runs_later
@@ -282,7 +282,7 @@ def _alias(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
         name, equals, value = (word.text or "").partition("=")
         if word.text is None or (equals and not name):
             # Some name now stands for something unknown.
-            reader.emit((Word(UNKNOWN, word.source),), (), (), None, word.source)
+            reader.emit(Command((Word(UNKNOWN, word.source),), source=word.source))
         elif equals:
             reader.state.aliases[name] = value
     return reader.state.cwds

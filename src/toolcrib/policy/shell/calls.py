@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .parts import Stdin, Word
+from .parts import Command, Stdin
 from .state import State
 from .tree import Function, Simple
 from .unsure import Unsure
@@ -30,33 +30,21 @@ def read_alias(reader: Reader, node: Simple) -> None:
     reader.state.aliases = kept
 
 
-def calls(
-    reader: Reader,
-    bodies: tuple[Function, ...],
-    words: tuple[Word, ...],
-    assigns: tuple[tuple[str, Word], ...],
-    stdin: Stdin | None,
-) -> None:
+def calls(reader: Reader, bodies: tuple[Function, ...], command: Command) -> None:
     """Read a call of a function that has one of several bodies."""
     if len(bodies) == 1:
-        call(reader, bodies[0], words, assigns, stdin)
+        call(reader, bodies[0], command)
         return
     ends: list[State] = []
     for body in bodies:
         kept, reader.state = reader.state, reader.state.copy()
-        call(reader, body, words, assigns, stdin)
+        call(reader, body, command)
         ends.append(reader.state)
         reader.state = kept
     reader.merge(ends)
 
 
-def call(
-    reader: Reader,
-    function: Function,
-    words: tuple[Word, ...],
-    assigns: tuple[tuple[str, Word], ...],
-    stdin: Stdin | None,
-) -> None:
+def call(reader: Reader, function: Function, command: Command) -> None:
     """Read a function's body as a call of it would run."""
     reader.called.add(id(function))
     outside = [entry for entry in reader.stack if entry[0] is function]
@@ -69,14 +57,14 @@ def call(
         return
     if len(reader.stack) > MAX_CALLS:
         raise Unsure("functions call each other too deeply", function.name, "shell:nesting")
-    state = reader.state
+    words, state = command.words, reader.state
     before = state.copy()
     state.arguments = None if outside or any(w.many or w.glob for w in words) else tuple(w.parts for w in words[1:])
-    for name, word in assigns:
+    for name, word in command.assigns:
         state.set(name, word.parts)
     if outside:
         state.forget()
-    run_body(reader, function, stdin)
+    run_body(reader, function, command.stdin)
     reader.state.vars = {**before.vars, **reader.state.vars}
     cwds = reader.state.cwds
     reader.state.arguments = before.arguments

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from . import words as expansion
-from .parts import Word
+from .parts import Command, Word
 from .state import UNKNOWN, Listed, State, Value, known
 from .tree import ArithFor, For, Item, Raw, Simple, Subst, While
 from .unsure import Unsure
@@ -101,7 +101,7 @@ def loop_names(reader: Reader, node: For, items: list[Word]) -> None:
     """Note what a loop assigns where that matters by itself: to a variable that others obey, or from a pattern."""
     told = items if node.name.lower() != node.name else [word for word in items if word.glob]
     if told:
-        reader.emit((), tuple((node.name, word) for word in told), (), None, "")
+        reader.emit(Command((), tuple((node.name, word) for word in told)))
 
 
 def listing_of(reader: Reader, raws: tuple[Raw, ...]) -> list[Listed] | None:

@@ -7,6 +7,7 @@ What a kind of command does is told in the modules that take a `Reader`: `loops`
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from . import words as expansion
 from .assigning import assign_all, temporary, words_of
@@ -187,7 +188,7 @@ class Reader:
         stdin = self.stdin
         if node.redirects:
             redirects, found = self.redirections(node.redirects, True)
-            self.emit((), (), redirects, None, "")
+            self.emit(Command((), (), redirects))
             self.stdin = found or stdin
         failed = self.inside(node)
         self.stdin = stdin
@@ -327,7 +328,7 @@ class Reader:
     def assigned(self, name: str) -> None:
         """Note a variable that an expansion assigns, where its name could be one that other programs obey."""
         if name.lower() != name:
-            self.emit((), ((name, Word(UNKNOWN)),), (), None, "")
+            self.emit(Command((), ((name, Word(UNKNOWN)),)))
 
     def process(self, body: tuple[Item, ...], write: bool) -> None:
         """Read `<(…)` or `>(…)`; the latter's input is what the command writes, which is not known."""
@@ -357,14 +358,14 @@ class Reader:
         else:
             assigns = assign_all(self, node.assigns)
         if not words:
-            self.emit((), assigns, redirects, stdin, node.source)
+            self.emit(Command((), assigns, redirects, stdin, source=node.source))
             return self.state.cwds
         if self.state.aliases and node.words[0].plain in self.state.aliases:
             read_alias(self, node)
         processes, self.processes = tuple(self.processes), []
         if len(words) == 1 and words[0].text == "exec" and node.redirects:
             self.stdin = stdin or Stdin()  # from here on
-        return self.invoke(words, assigns, redirects, stdin, node.source, processes=processes)
+        return self.invoke(Command(words, assigns, redirects, stdin, source=node.source), processes=processes)
 
     def redirections(
         self, redirects: tuple[Redir, ...], compound: bool = False
@@ -399,61 +400,54 @@ class Reader:
             return Stdin(Word(value) if known(value) is not None else None, feeders)
         return Stdin() if compound or op == "<&" else None
 
-    def emit(
-        self,
-        words: tuple[Word, ...],
-        assigns: tuple[tuple[str, Word], ...],
-        redirects: tuple[Redirect, ...],
-        stdin: Stdin | None,
-        source: str,
-    ) -> None:
-        """Note a command, once for each directory it may run in."""
-        if not (words or assigns or redirects):
+    def emit(self, command: Command) -> None:
+        """Note a command, once for each directory it may run in. Where and how it runs is filled in here."""
+        if not (command.words or command.assigns or command.redirects):
             return
         if len(self.commands) > MAX_COMMANDS:
             raise Unsure("it runs too many commands", rule="shell:size")
-        for cwd in self.state.cwds or (None,):
-            self.commands.append(
-                Command(words, assigns, redirects, stdin, cwd, self.via, source, self.function, self.background)
-            )
+        command.via, command.function, command.background = self.via, self.function, self.background
+        cwds = self.state.cwds
+        if cwds:
+            command.cwd = cwds[0]
+        self.commands.append(command)
+        for cwd in cwds[1:]:
+            self.commands.append(replace(command, cwd=cwd))
 
     # Running
 
     def invoke(
         self,
-        words: tuple[Word, ...],
-        assigns: tuple[tuple[str, Word], ...],
-        redirects: tuple[Redirect, ...],
-        stdin: Stdin | None,
-        source: str,
+        command: Command,
         shell: bool = True,
         functions: bool = True,
         processes: tuple[tuple[Value, tuple[Command, ...]], ...] = (),
     ) -> tuple[str | None, ...]:
         """Note a command and read what it runs or changes. `shell` tells that builtins apply."""
+        words, assigns, redirects = command.words, command.assigns, command.redirects
         name = words[0].text
-        if stdin is None and not (redirects and any(r.op == "<" and not r.fd for r in redirects)):
-            stdin = self.stdin
+        if command.stdin is None and not (redirects and any(r.op == "<" and not r.fd for r in redirects)):
+            command.stdin = self.stdin
         if functions and name is not None and name in self.state.functions:
             bodies, sure = self.state.functions[name]
-            self.emit((), assigns, redirects, stdin, source)
-            calls(self, bodies, words, assigns, stdin)
+            self.emit(Command((), assigns, redirects, command.stdin, source=command.source))
+            calls(self, bodies, command)
             if sure:
                 return self.state.cwds
         if processes and len(words) > 1 and any(word.start == "/dev/fd/" for word in words[1:]):
-            stdin = fed_script(self, words, stdin, processes)
-        self.emit(words, assigns, redirects, stdin, source)
+            command.stdin = fed_script(self, command, processes)
+        self.emit(command)
         if name is None:
             program = next(iter(words))
             if program.glob and None not in program.parts and "/" in program.start:
-                run_pattern(self, words, assigns, stdin)
+                run_pattern(self, command)
             if shell:
                 self.state.vars = dict.fromkeys(self.state.vars, UNKNOWN)
             return self.state.cwds
         if shell and assigns and name in SPECIAL_BUILTINS:
             for variable, _ in assigns:
                 self.state.vars[variable] = UNKNOWN
-        run_further(self, words, assigns, stdin, name, shell)
+        run_further(self, command, name, shell)
         if shell:
             change = BUILTINS.get(name)
             if change is not None:

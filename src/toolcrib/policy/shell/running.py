@@ -24,15 +24,9 @@ _COULD_BE = (
 )  # fmt: skip
 
 
-def run_further(
-    reader: Reader,
-    words: tuple[Word, ...],
-    assigns: tuple[tuple[str, Word], ...],
-    stdin: Stdin | None,
-    name: str,
-    shell: bool,
-) -> None:
+def run_further(reader: Reader, command: Command, name: str, shell: bool) -> None:
     """Read what a wrapper runs."""
+    words, stdin = command.words, command.stdin
     inners = unfold(words, stdin.text if stdin is not None else None, names_on(reader, stdin, name))
     if not inners:
         return
@@ -47,7 +41,7 @@ def run_further(
         home = reader.state.home
         if not keeps_home(words):
             reader.state.home = None
-        run_one(reader, inner, assigns, stdin)
+        run_one(reader, inner, command.assigns, stdin)
         reader.state.home = home
     reader.via, reader.stdin = via, outer_stdin
 
@@ -62,29 +56,27 @@ def names_on(reader: Reader, stdin: Stdin | None, name: str) -> list[Listed] | N
 
 
 def fed_script(
-    reader: Reader,
-    words: tuple[Word, ...],
-    stdin: Stdin | None,
-    processes: tuple[tuple[Value, tuple[Command, ...]], ...],
+    reader: Reader, command: Command, processes: tuple[tuple[Value, tuple[Command, ...]], ...]
 ) -> Stdin | None:
     """The script that a shell or `source` reads from a process substitution given as its first operand."""
+    words = command.words
     if base_name(words[0]) is None:
-        return stdin
+        return command.stdin
     value, feeders = processes[0]
     inners = unfold(words)
-    return Stdin(as_word(known(value)), feeders) if any(inner.reads for inner in inners) else stdin
+    return Stdin(as_word(known(value)), feeders) if any(inner.reads for inner in inners) else command.stdin
 
 
-def run_pattern(
-    reader: Reader, words: tuple[Word, ...], assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None
-) -> None:
+def run_pattern(reader: Reader, command: Command) -> None:
     """Read a command whose program is a pattern as each dangerous program that it could be."""
+    words = command.words
     for name in _COULD_BE:
         if any(
             fnmatchcase(f"{folder}/{name}", words[0].start) for folder in ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
         ):
             word = Word((f"/usr/bin/{name}",), words[0].source)
-            reader.apart(lambda word=word: reader.invoke((word, *words[1:]), assigns, (), stdin, "", shell=False))
+            could = Command((word, *words[1:]), command.assigns, stdin=command.stdin)
+            reader.apart(lambda could=could: reader.invoke(could, shell=False))
 
 
 def run_one(reader: Reader, inner: Inner, assigns: tuple[tuple[str, Word], ...], stdin: Stdin | None) -> None:
@@ -93,7 +85,7 @@ def run_one(reader: Reader, inner: Inner, assigns: tuple[tuple[str, Word], ...],
         same_shell(reader, inner, stdin)
         return
     if inner.inside and inner.words:
-        reader.invoke(inner.words, assigns, (), None, "", functions=False)
+        reader.invoke(Command(inner.words, assigns), functions=False)
         return
 
     def walk() -> None:
@@ -102,7 +94,7 @@ def run_one(reader: Reader, inner: Inner, assigns: tuple[tuple[str, Word], ...],
         if inner.later:
             reader.state.forget()
         if inner.words:
-            reader.invoke(inner.words, (*assigns, *inner.assigns), (), None, "", shell=False, functions=False)
+            reader.invoke(Command(inner.words, (*assigns, *inner.assigns)), shell=False, functions=False)
             return
         script = inner.script
         if inner.reads:
@@ -136,7 +128,7 @@ def same_shell(reader: Reader, inner: Inner, stdin: Stdin | None) -> None:
 
 def note_unknown(reader: Reader, source: str) -> None:
     """Note that something runs whose text cannot be known; the substitutions that make it feed it."""
-    reader.emit((Word(UNKNOWN, source, many=True),), (), (), Stdin(None, reader.made), source)
+    reader.emit(Command((Word(UNKNOWN, source, many=True),), stdin=Stdin(None, reader.made), source=source))
 
 
 def new_shell(reader: Reader, assigns: tuple[tuple[str, Word], ...], inner: Inner) -> None:
