@@ -6,13 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from toolcrib.boundary.sandbox import NoSandbox, Sandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import LONGEST_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
 from toolcrib.builtin.shell import ShellTools
 from toolcrib.config import Settings, command_rules
+from toolcrib.config.model import Invalid
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import SandboxUnavailable
 
@@ -75,7 +75,7 @@ def test_a_command_too_long_for_patterns(tmp_path: Path) -> None:
 
 def test_a_pattern_that_is_none_is_a_configuration_error() -> None:
     """When the settings are read; those that a host makes by itself are held to it, too."""
-    with pytest.raises(ValidationError, match=r"(?s)tools.exec.deny_patterns"):
+    with pytest.raises(Invalid, match=r"(?s)tools.exec.deny_patterns"):
         Settings.model_validate({"tools": {"exec": {"deny_patterns": ["("]}}})
 
 

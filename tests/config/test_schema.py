@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import jsonschema_rs
 import pytest
 
-from toolcrib.config import config_schema
+from toolcrib.boundary.sandbox import Limits
+from toolcrib.config import Settings, config_schema
 from toolcrib.config.schema import schema_text
 
 PUBLISHED = Path(__file__).parents[2] / "docs/config.schema.json"
@@ -39,3 +41,8 @@ def test_every_setting_is_described_or_plain() -> None:
     schema = config_schema()
     for name, section in schema["$defs"].items():
         assert section.get("description"), name
+
+
+def test_the_limits_of_the_settings_are_those_of_the_sandbox() -> None:
+    limits = Settings().sandbox.limits.model_dump()
+    assert limits == dataclasses.asdict(Limits())

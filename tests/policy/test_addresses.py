@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from toolcrib.config import Settings
+from toolcrib.config.model import Invalid
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import tool
@@ -121,5 +121,5 @@ async def test_private_targets_and_ports_can_be_granted(tmp_path: Path) -> None:
 )
 def test_wrong_settings_name_their_key(tmp_path: Path, web: dict[str, Any]) -> None:
     """In settings that a host makes by itself; of a file the line is named, too (config/test_load.py)."""
-    with pytest.raises((ConfigError, ValidationError), match=f"(?s)web.{next(iter(web))}"):
+    with pytest.raises((ConfigError, Invalid), match=f"(?s)web.{next(iter(web))}"):
         Toolbox.open(settings=Settings.model_validate({"workspace": tmp_path / "work", "web": web})).now()

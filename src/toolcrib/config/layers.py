@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import TypeAdapter, ValidationError
-
 from ..core.errors import ConfigError
 from .files import ConfigFile, check_depth
 from .hide import is_secret_name
+from .model import Invalid, Wrong, from_text
 from .sections.base import Section
 from .settings import Settings
 from .shapes import Shaped, ShapeError, one_line, shape, suggestion
@@ -80,13 +79,7 @@ def _from_text(text: str, annotation: Any) -> Any:
             return json.loads(text)
         except (ValueError, RecursionError):
             return text
-    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    if adapter.json_schema().get("type") == "array":
-        return [part.strip() for part in text.split(",") if part.strip()]
-    try:
-        return adapter.validate_python(text, strict=False)
-    except ValidationError:
-        return text
+    return from_text(text, annotation)
 
 
 def _field(path: Keys) -> Any:
@@ -137,42 +130,23 @@ def _layer(
 def check(values: Mapping[str, Any], name: str, shaped: Shaped, layer: Layer | None) -> Settings:
     try:
         return Settings.model_validate(values)
-    except ValidationError as error:
-        lines = [_explain(each, name, shaped, layer) for each in error.errors(include_url=False)]
+    except Invalid as error:
+        lines = [_explain(each, name, shaped, layer) for each in error.wrongs]
         raise ConfigError("\n".join(dict.fromkeys(lines))) from None
 
 
-_KINDS = {
-    "model_type": "should be a table of settings",
-    "dict_type": "should be a table of settings",
-    "list_type": "should be a list",
-    "bool_type": "should be true or false",
-}
-
-
-def _explain(error: Any, name: str, shaped: Shaped, layer: Layer | None) -> str:
-    path = tuple(str(part) for part in error["loc"])
+def _explain(wrong: Wrong, name: str, shaped: Shaped, layer: Layer | None) -> str:
+    path, given = wrong.loc, wrong.given
     spelled = one_line(".".join(shaped.original(path)))
     where = layer.origin(path) if layer else name
-    given = error.get("input")
     shown = "the value given" if is_secret_name(path[-1] if path else "") else _short(given)
-    if error["type"] == "missing":
-        return f"{where}: {spelled}: is missing"
-    if error["type"] == "literal_error":
-        words = str(error["ctx"]["expected"]).replace("'", '"')
-        meant = suggestion(given, words.replace(" or ", ", ").replace('"', "").split(", ")) if _is_text(given) else ""
-        hint = f'; did you mean "{meant}"?' if meant else ""
-        return f"{where}: {spelled}: is {shown}; it can be {words}{hint}"
-    if error["type"] == "extra_forbidden":
-        return f"{where}: {spelled}: there is no such setting"
-    if error["type"] == "value_error":  # ours: the sentence is whole
-        return f"{where}: {spelled}: {str(error['msg']).removeprefix('Value error, ')}"
-    wanted = _KINDS.get(error["type"]) or str(error["msg"]).replace("Input should be", "should be")
-    return f"{where}: {spelled}: {wanted}, not {shown}"
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    text = wrong.text
+    if wrong.kind == "literal":
+        meant = suggestion(given, list(wrong.words)) if isinstance(given, str) else ""
+        text = f"is {shown}; it {text}" + (f'; did you mean "{meant}"?' if meant else "")
+    elif wrong.kind == "kind":
+        text = f"{text}, not {shown}"
+    return f"{where}: {spelled}: {text}"
 
 
 def _short(value: Any) -> str:

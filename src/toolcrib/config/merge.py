@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pydantic import BaseModel
-
 from .hide import hidden
 from .layers import Keys, Layer
 from .sections.base import Section
@@ -98,8 +96,8 @@ def _leaves(values: Mapping[str, Any], model: type[Section], path: Keys = ()) ->
     for key, value in values.items():
         field_ = model.model_fields[key]
         inner = field_.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            yield from _leaves(value, cast("type[Section]", inner), (*path, key))
+        if isinstance(inner, type) and issubclass(inner, Section):
+            yield from _leaves(value, inner, (*path, key))
         elif isinstance(value, dict):  # servers, channels …: none of them may come from an untrusted file
             for name, entry in cast("dict[str, Any]", value).items():
                 yield (*path, key, name), entry, None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import json
+import types
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from . import settings
+from .model import Bounds, Model
 from .sections import policy, record, sandbox, sources, tools, web
 from .settings import Settings
 
@@ -19,7 +22,7 @@ ID = "https://raw.githubusercontent.com/toolcrib/toolcrib/main/docs/config.schem
 
 def config_schema() -> dict[str, Any]:
     """The schema. camelCase and the designs' other shapes load, too, but an editor is shown one way."""
-    schema = Settings.model_json_schema(by_alias=False)
+    schema = _model(Settings).model_json_schema()
     properties = schema["properties"]
     for owner, name, text in _descriptions():
         (schema if owner == "Settings" else schema["$defs"][owner])["properties"][name]["description"] = text
@@ -28,6 +31,50 @@ def config_schema() -> dict[str, Any]:
     properties["mcpServers"] = properties["mcp_servers"]
     properties["$schema"] = {"type": "string"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": ID, **schema, "title": "Toolcrib"}
+
+
+@functools.cache
+def _model(section: type[Model]) -> Any:
+    """The same section as a pydantic model, whose schema it takes."""
+    import pydantic
+
+    fields: dict[str, Any] = {}
+    for name, field in section.model_fields.items():
+        default = ... if field.required else _default(field.default)
+        fields[name] = (
+            _type(Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation),
+            default,
+        )
+    config = pydantic.ConfigDict(extra="forbid")
+    return pydantic.create_model(section.__name__, __config__=config, __doc__=section.__doc__, **fields)
+
+
+def _default(value: Any) -> Any:
+    return value.model_dump() if isinstance(value, Model) else value
+
+
+def _type(annotation: Any) -> Any:
+    origin: Any = get_origin(annotation)
+    args = get_args(annotation)
+    if origin is Annotated:
+        kept = [_field(mark) for mark in annotation.__metadata__ if isinstance(mark, Bounds)]
+        plain = _type(annotation.__origin__)
+        return Annotated[plain, *kept] if kept else plain
+    if origin in (list, dict):
+        return cast("Any", types.GenericAlias)(origin, tuple(map(_type, args)))
+    if origin in (Union, types.UnionType):
+        return Union[*map(_type, args)]
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return _model(annotation)
+    return cast("Any", annotation)
+
+
+def _field(bounds: Bounds) -> Any:
+    from pydantic import Field
+
+    if bounds.length is not None:
+        return Field(min_length=bounds.length, max_length=bounds.length)
+    return Field(ge=bounds.ge, gt=bounds.gt, le=bounds.le)
 
 
 def _descriptions() -> Iterator[tuple[str, str, str]]:

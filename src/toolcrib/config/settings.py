@@ -1,13 +1,9 @@
 """Every setting there is, and where its value came from. The sections are in `sections/`, one file a room."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from pydantic import PrivateAttr
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from .sections.base import AnyPath, Json, Section
 from .sections.policy import Approval, CallLimit, Flow, HookSetting, Redaction, Rules, SecretSource, is_tightening
@@ -32,12 +28,12 @@ class Origin:
 
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     warnings: list[str] = field(default_factory=list[str])
-    ignored: tuple[Ignored, ...] = ()
+    ignored: "tuple[Ignored, ...]" = ()
     trusted: bool = True
     files: tuple[Path, ...] = ()
-    project: ConfigFile | None = None
-    rules: tuple[Rule, ...] | None = None
-    imported: tuple[ConfigFile, ...] = ()
+    project: "ConfigFile | None" = None
+    rules: "tuple[Rule, ...] | None" = None
+    imported: "tuple[ConfigFile, ...]" = ()
 
 
 class Settings(Section):
@@ -72,7 +68,7 @@ class Settings(Section):
     channels: Json = {}
     jobs: Json = {}
 
-    _origin: Origin = PrivateAttr(default_factory=Origin)
+    _origin = Origin()
 
     @property
     def sources(self) -> Mapping[str, str]:
@@ -85,7 +81,7 @@ class Settings(Section):
         return self._origin.warnings
 
     @property
-    def ignored(self) -> tuple[Ignored, ...]:
+    def ignored(self) -> "tuple[Ignored, ...]":
         """What an untrusted project file asked for and did not get."""
         return self._origin.ignored
 
@@ -100,17 +96,17 @@ class Settings(Section):
         return self._origin.files
 
     @property
-    def project(self) -> ConfigFile | None:
+    def project(self) -> "ConfigFile | None":
         """The project file as it was read, trusted or not; None where there was none."""
         return self._origin.project
 
     @property
-    def imported(self) -> tuple[ConfigFile, ...]:
+    def imported(self) -> "tuple[ConfigFile, ...]":
         """Files inside the workspace that rules were imported from, trusted or not."""
         return self._origin.imported
 
     @property
-    def all_rules(self) -> tuple[Rule, ...]:
+    def all_rules(self) -> "tuple[Rule, ...]":
         """The rules of every layer that count, each with its origin. `rules` has the merged lists."""
         if self._origin.rules is not None:
             return self._origin.rules
@@ -118,7 +114,7 @@ class Settings(Section):
 
         return parse_settings(self.rules.allow, self.rules.ask, self.rules.deny)
 
-    def with_origin(self, origin: Origin) -> Settings:
+    def with_origin(self, origin: Origin) -> Self:
         """The same settings, knowing where they came from."""
-        self._origin = origin
+        self.__dict__["_origin"] = origin
         return self

@@ -1,32 +1,33 @@
 """What every section is made of: the base class and the types that several share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from ..model import After, Before, Bounds, Model
 
-from ...policy.regexes import compile_pattern
 
-AnyPath = Annotated[Path, Field(strict=False)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1, le=2**62)]
+def _expression(text: str) -> str:
+    from ...policy.regexes import compile_pattern
+
+    compile_pattern(text)
+    return text
+
+
+AnyPath = Path
+Seconds = Annotated[float, Bounds(gt=0, finite=True)]
+Count = Annotated[int, Bounds(ge=1, le=2**62)]
 Json = dict[str, Any]
-Expression = Annotated[str, AfterValidator(lambda text: compile_pattern(text).pattern)]
+Expression = Annotated[str, After(_expression)]
 """A regular expression that takes no exponential time."""
-OneOrMore = Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)]
+OneOrMore = Annotated[list[str], Before(lambda v: [v] if isinstance(v, str) else v)]
 
 
-class Section(BaseModel):
+class Section(Model):
     """A group of settings. `spellings` are other names of its keys, taken from the designs.
 
-    The string below a setting describes it in the published schema; it is read from the source there, not by pydantic
-    at every start (25 ms).
+    The string below a setting describes it in the published schema; it is read from the source there.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     spellings: ClassVar[Mapping[str, str]] = {}
     foreign: ClassVar[frozenset[str] | None] = None

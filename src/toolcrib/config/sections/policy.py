@@ -1,14 +1,9 @@
 """Settings of the policy: who is asked, rules, labels, hooks, limits, secrets."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, model_validator
-
-from ...core.tool import ToolCategory
-from ...policy.regexes import compile_pattern
+from ..model import Before
 from ..tighten import More, Only, Rank, Smaller
 from .base import AnyPath, Count, Expression, Json, OneOrMore, Seconds, Section
 
@@ -39,9 +34,7 @@ class Approval(Section):
     """Tools that always ask."""
     dangerous_tools: Annotated[list[str], More()] = []
     """The same, under the designs' name."""
-    timeout: Annotated[Seconds, Smaller(), BeforeValidator(lambda v: APPROVAL_SECONDS if v == 0 else v)] = (
-        APPROVAL_SECONDS
-    )
+    timeout: Annotated[Seconds, Smaller(), Before(lambda v: APPROVAL_SECONDS if v == 0 else v)] = APPROVAL_SECONDS
     """Seconds until an unanswered question is a refusal. 0, the designs' "no auto-approval", is the default."""
 
 
@@ -102,8 +95,10 @@ class HookSetting(Section):
     command: list[str] = []
     """log and notify start this program, without a shell, with a JSON object on its standard input."""
 
-    @model_validator(mode="after")
-    def _makes_sense(self) -> HookSetting:
+    def look_over(self) -> None:
+        from ...core.tool import ToolCategory
+        from ...policy.regexes import compile_pattern
+
         if (self.action is None) == (self.preset is None):
             raise ValueError('a hook has either action = "log", "notify", "ask" or "block", or preset = "safety"')
         if self.action not in ("log", "notify") and (self.file or self.command):
@@ -114,7 +109,6 @@ class HookSetting(Section):
         for category in self.categories:
             if category not in known:
                 raise ValueError(f"unknown category {category!r}; known: {', '.join(known)}")
-        return self
 
 
 def is_tightening(hook: Any) -> bool:
@@ -144,8 +138,7 @@ class SecretSource(Section):
     variable: str | None = None
     """The environment variable that commands get it in, also spelled `as`. Unset: the secret's own name."""
 
-    @model_validator(mode="after")
-    def _one_source(self) -> SecretSource:
+    def look_over(self) -> None:
         given = [name for name in ("env", "file", "command", "keyring") if getattr(self, name)]
         if len(given) != 1:
             said = " and ".join(given) or "none of them"
@@ -154,7 +147,6 @@ class SecretSource(Section):
             raise ValueError("keyring should be service/user")
         if self.variable is not None and not VARIABLE.fullmatch(self.variable):
             raise ValueError(f"{self.variable!r} cannot name an environment variable")
-        return self
 
 
 class Redaction(Section):

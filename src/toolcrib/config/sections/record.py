@@ -1,11 +1,8 @@
 """Settings of the record."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
-from pydantic import Field
-
+from ..model import Bounds
 from ..tighten import Longer
 from .base import Section
 
@@ -13,8 +10,8 @@ from .base import Section
 class Record(Section):
     """How much of the record of calls is kept. 0 is without limit."""
 
-    keep_days: Annotated[int, Field(ge=0, le=36_500), Longer()] = 365
+    keep_days: Annotated[int, Bounds(ge=0, le=36_500), Longer()] = 365
     """Calls that are older are dropped."""
-    max_bytes: Annotated[int, Field(ge=0, le=2**62)] = 2**30
+    max_bytes: Annotated[int, Bounds(ge=0, le=2**62)] = 2**30
     """Of the file; the oldest calls are dropped. A project that is not trusted cannot change it, lest it fill the
     disk."""

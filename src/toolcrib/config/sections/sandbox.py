@@ -1,31 +1,34 @@
 """Settings of the sandbox, and of the folders that tools may reach."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated, Literal
 
-from pydantic import Field
-
-from ...boundary.sandbox.cgroup import most_memory
-from ...boundary.sandbox.spec import Limits
+from ..model import Bounds
 from ..tighten import Fewer, More, Only, Rank, Smaller
 from .base import AnyPath, Count, Section
 
 Backend = Literal["auto", "bubblewrap", "landlock", "docker", "external", "none"]
-_LIMITS = Limits()
+_GIB = 1 << 30
+
+
+def _most_memory() -> float:
+    from ...boundary.sandbox.cgroup import most_memory
+
+    return most_memory()
 
 
 class SandboxLimits(Section):
     """What one command may use: bytes, and counts."""
 
-    address_space: Annotated[Count, Smaller()] = _LIMITS.address_space
-    memory: Annotated[Count | None, Smaller(most_memory)] = None
+    # the numbers of `Limits` in boundary/sandbox/spec.py, held together by a test: loading it takes 10 ms
+
+    address_space: Annotated[Count, Smaller()] = 64 * _GIB
+    memory: Annotated[Count | None, Smaller(_most_memory)] = None
     """Of all processes of a command together. Unset: three quarters of this machine's."""
-    file_size: Annotated[Count, Smaller()] = _LIMITS.file_size
-    open_files: Annotated[Count, Smaller()] = _LIMITS.open_files
-    processes: Annotated[Count, Smaller()] = _LIMITS.processes
-    tmp: Annotated[Count, Smaller()] = _LIMITS.tmp
+    file_size: Annotated[Count, Smaller()] = 4 * _GIB
+    open_files: Annotated[Count, Smaller()] = 4096
+    processes: Annotated[Count, Smaller()] = 4096
+    tmp: Annotated[Count, Smaller()] = 2 * _GIB
     cores: Annotated[Count | None, Smaller(lambda: os.cpu_count() or 1)] = None
     """CPU time is the timeout times this. Unset: this machine's."""
 
@@ -37,9 +40,7 @@ class Docker(Section):
     """docker, podman, or a path to one."""
     image: str | None = None
     """The image that commands run in. It must be on this machine; nothing is downloaded for a command."""
-    cpus: Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, Smaller(lambda: os.cpu_count() or 1)] = (
-        None
-    )
+    cpus: Annotated[Annotated[float, Bounds(gt=0, finite=True)] | None, Smaller(lambda: os.cpu_count() or 1)] = None
     """How many processors' time a command may use. Unset: those of this machine."""
 
 

@@ -1,11 +1,8 @@
 """Settings of tools from elsewhere: MCP servers, commands, plugins."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
-from pydantic import Field
-
+from ..model import Bounds
 from ..tighten import More, Only
 from .base import AnyPath, Json, Seconds, Section
 
@@ -33,7 +30,7 @@ class McpOAuth(Section):
     """Scopes to ask for, separated by spaces. Unset: those the server says it needs."""
     metadata_url: str | None = None
     """An https address of a document that describes this client, for servers that know clients by such."""
-    redirect_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    redirect_port: Annotated[int, Bounds(ge=1, le=65535)] | None = None
     """The local port that the browser comes back to. Unset: any that is free."""
 
 
@@ -47,6 +44,7 @@ class McpServer(Section):
         "tool_timeout": "timeout",
         "timeout_secs": "timeout",
         "startup_timeout": "start_timeout",
+        "idle_timeout_secs": "idle_timeout",
         "type": "transport",
         "enabled_tools": "tools",
     }
@@ -70,6 +68,8 @@ class McpServer(Section):
     """Seconds that a call may take in all, however much progress it reports. Unset: 600."""
     start_timeout: Seconds | None = None
     """Seconds to connect. Unset: 30."""
+    idle_timeout: Annotated[float, Bounds(ge=0)] | None = None
+    """Seconds without a call after which it is ended, to be started again at the next. 0: never. Unset: 1800."""
     disabled: bool = False
     required: bool = False
     """Nothing works without it: a toolbox does not open where it cannot be reached."""

@@ -1,12 +1,9 @@
 """Settings of our own tools."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
-from pydantic import Field
-
 from ...core.exposure import LIST_LIMIT
+from ..model import Bounds
 from ..tighten import Fewer, More, Only, Smaller
 from .base import AnyPath, Count, Expression, Seconds, Section
 
@@ -62,7 +59,7 @@ class Browser(Section):
     """Seconds for a page to load. Unset: 30. A click gets 10 at most."""
     idle_timeout: Annotated[Seconds | None, Smaller(lambda: 600.0)] = None
     """Seconds without a call after which a session's pages are closed. Unset: 600."""
-    viewport: Annotated[list[Annotated[int, Field(ge=100, le=5_000)]], Field(min_length=2, max_length=2)] = [1280, 800]
+    viewport: Annotated[list[Annotated[int, Bounds(ge=100, le=5_000)]], Bounds(length=2)] = [1280, 800]
     """Width and height of the window, in pixels."""
     max_chars: Annotated[Count | None, Smaller(lambda: 20_000)] = None
     """Most characters of one snapshot. Unset: 20,000."""
@@ -90,7 +87,7 @@ class Tools(Section):
     """These tools do not exist."""
     ripgrep: str | None = None
     """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""
-    list_limit: Annotated[int, Field(ge=0)] = LIST_LIMIT
+    list_limit: Annotated[int, Bounds(ge=0)] = LIST_LIMIT
     """Of more tools than this, only our own are listed; `search_tools` stands for the rest. 0 lists all, always."""
     exec: Exec = Exec()
     http_request: HttpRequest = HttpRequest()

@@ -1,18 +1,15 @@
 """Settings of requests: which may leave this machine, and the tools that make them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
-
-from ...core.errors import ConfigError
+from ..model import After, Bounds
 from ..tighten import Fewer, Only, Smaller
 from .base import AnyPath, Count, OneOrMore, Seconds, Section
 
 
 def _private_target(text: str) -> str:
     from ...boundary.network.grants import Grants
+    from ...core.errors import ConfigError
 
     try:
         Grants.parse([text])
@@ -59,9 +56,9 @@ class Web(Section):
     """What requests may leave this machine, and for where."""
 
     allowed_domains: Annotated[list[str], Fewer()] = []
-    allow_private: Annotated[list[Annotated[str, AfterValidator(_private_target)]], Fewer()] = []
+    allow_private: Annotated[list[Annotated[str, After(_private_target)]], Fewer()] = []
     """Private targets that may be dialled: CIDR ranges or host names."""
-    ports: Annotated[list[Annotated[int, Field(ge=1, le=65_535)]], Fewer()] = []
+    ports: Annotated[list[Annotated[int, Bounds(ge=1, le=65_535)]], Fewer()] = []
     """Ports beside 80, 443 and 8000-9999."""
     proxy: str | None = None
     proxy_ca: AnyPath | None = None
