@@ -127,6 +127,7 @@ def _block(block: Any) -> dict[str, Any]:
     plain = {field.name: getattr(block, field.name) for field in dataclasses.fields(block)}
     if isinstance(plain.get("data"), bytes):
         plain["data"] = base64.b64encode(plain["data"]).decode("ascii")
+    plain["extra"] = dict(plain["extra"]) or None
     return {key: value for key, value in plain.items() if value is not None}
 
 

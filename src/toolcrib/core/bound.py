@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from .output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+from .empty import EMPTY
+from .output import WIRE_META, AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
 
 Spill = Callable[[str, str, str | bytes], str | None]
 """`spill(call_id, name, data)` keeps data and returns how `read_file` can reach it, or None if it could not."""
@@ -25,6 +26,9 @@ MIN_BLOCK_CHARS = 200
 """With less room than this a text block is left out instead of cut."""
 MIN_DATA_CHARS = 50_000
 """Structured data may always have this many characters of JSON, or `max_output` if that is more."""
+
+MAX_EXTRA_CHARS = 64 * 1024
+"""Most characters of JSON in what all blocks of an output, or its `_meta`, say beside their content."""
 
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -66,8 +70,8 @@ def bound(
     if redact is not None:
         text = redact(text)
         for_user = redact(for_user) if for_user else for_user
-        if output.meta and (meta := map_texts(dict(output.meta), redact)) != output.meta:
-            output = replace(output, meta=meta)
+    if output.meta is not EMPTY:
+        output = _bound_meta(output, redact)
     clean = text if text.isprintable() else _UNSAFE.sub(_escape, text)
     if for_user is not None:
         for_user = cut(safe(for_user), max(limit, MIN_DATA_CHARS), None)
@@ -78,6 +82,19 @@ def bound(
     if clean is output.for_llm and for_user is output.for_user:
         return output
     return replace(output, for_llm=clean, for_user=for_user)
+
+
+def _bound_meta(output: ToolOutput, redact: Redact | None) -> ToolOutput:
+    meta = dict(output.meta)
+    if redact is not None:
+        meta = map_texts(meta, redact)
+    if WIRE_META in meta:
+        said = map_texts(meta[WIRE_META], safe)
+        if len(_encode(said)) > MAX_EXTRA_CHARS:
+            del meta[WIRE_META]
+        else:
+            meta[WIRE_META] = said
+    return output if meta == output.meta else replace(output, meta=meta)
 
 
 def _bound_rest(
@@ -125,11 +142,15 @@ def _bound_blocks(
 ) -> list[ContentBlock]:
     """The blocks that fit; what is left out is spilled and noted. Text is bounded by characters, others by bytes."""
     blocks: list[ContentBlock] = []
-    bytes_left, text_left = MAX_BLOCKS_BYTES, limit
+    bytes_left, text_left, extra_left = MAX_BLOCKS_BYTES, limit, MAX_EXTRA_CHARS
     for number, block in enumerate(content):
         if len(blocks) == MAX_BLOCKS:
             notes.append(f"[{len(content) - number} more blocks left out]")
             break
+        extra = block.extra
+        if extra is not EMPTY:
+            extra, used = _bound_extra(extra, extra_left, redact, notes)
+            extra_left -= used
         if isinstance(block, TextBlock):
             bare = safe(redact(block.text) if redact is not None else block.text)
             if len(bare) > text_left:
@@ -139,7 +160,7 @@ def _bound_blocks(
                     continue
                 bare = cut(bare, text_left, where)
             text_left -= len(bare)
-            blocks.append(TextBlock(bare))
+            blocks.append(TextBlock(bare, extra=extra))
             continue
         block, size = _measure(block, redact)
         if size > min(MAX_BLOCK_BYTES, bytes_left):
@@ -147,8 +168,23 @@ def _bound_blocks(
             notes.append(f"[{block.type} of {size:,} bytes left out{_at(where)}]")
             continue
         bytes_left -= size
-        blocks.append(block)
+        blocks.append(block if extra is block.extra else replace(block, extra=extra))
     return blocks
+
+
+def _bound_extra(
+    extra: Mapping[str, Any], room: int, redact: Redact | None, notes: list[str]
+) -> tuple[Mapping[str, Any], int]:
+    """Without secrets, and safe as text is; nothing at all if it is too long."""
+    known = dict(extra)
+    if redact is not None:
+        known = map_texts(known, redact)
+    known = map_texts(known, safe)
+    used = len(_encode(known))
+    if used <= room:
+        return known, used
+    notes.append(f"[{', '.join(known)[:200]} of a block, {used:,} characters, left out]")
+    return EMPTY, 0
 
 
 def _at(where: str | None) -> str:
@@ -159,8 +195,9 @@ def _measure(block: ImageBlock | AudioBlock | ResourceBlock, redact: Redact | No
     if isinstance(block, ResourceBlock):
         if redact is not None:
             block = _resource_without_secrets(block, redact)
-        if block.text is not None:
-            block = replace(block, text=safe(block.text))
+        text, name = (None if each is None else safe(each) for each in (block.text, block.name))
+        if (text, name) != (block.text, block.name):
+            block = replace(block, text=text, name=name)
     return block, len(_bytes_of(block))
 
 

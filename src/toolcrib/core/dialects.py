@@ -4,7 +4,7 @@
     openai-responses  {"type": "function", name, description, parameters, strict}                  responses API
     anthropic         {name, description, input_schema}
     gemini            {name, description, parameters}        OpenAPI 3.0 subset; other keywords move to descriptions
-    mcp               {name, title?, description, inputSchema, outputSchema?, annotations}
+    mcp               {name, title?, description, inputSchema, outputSchema?, annotations, …}   and `Tool.mcp_fields`
     flat              {name, description, input_schema}      the first design's `list_schemas()`
 
 What a provider cannot express is said in the description instead; validation is always against the full schema.
@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from .empty import EMPTY
 from .gemini import gemini_schema
 from .violations import Json
 
@@ -95,7 +96,10 @@ def definition(tool: Tool, dialect: str = "openai", *, compact: bool = False, na
 
 
 def _mcp(tool: Tool, name: str, text: str, schema: Json) -> Json:
-    body: Json = {"name": name, "description": text, "inputSchema": schema}
+    more: Json = {}
+    if tool.mcp_fields is not EMPTY:
+        more = cast("Json", json.loads(json.dumps(dict(tool.mcp_fields))))
+    body: Json = {**more, "name": name, "description": text, "inputSchema": schema}
     if tool.title:
         body["title"] = tool.title
     if tool.output_schema is not None:
@@ -112,7 +116,8 @@ def _mcp(tool: Tool, name: str, text: str, schema: Json) -> Json:
     if open_world is None:
         open_world = tool.category in ("network_read", "network_write", "messaging", "shell")
     hints["openWorldHint"] = open_world
-    body["annotations"] = hints
+    said: Json = more.get("annotations") or {}
+    body["annotations"] = {**({"title": said["title"]} if isinstance(said.get("title"), str) else {}), **hints}
     return body
 
 

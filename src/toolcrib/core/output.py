@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from .empty import EMPTY
-from .labels import Labels
+from .labels import META_KEY, Labels
 
 ErrorKind = Literal[
     "not_found",
@@ -24,18 +24,37 @@ ErrorKind = Literal[
 """Why an output is an error: which stage ended the call. `tool` is an error the tool itself answered."""
 
 
+WIRE_META = "_meta"
+"""The key in `ToolOutput.meta` of what an MCP result says of itself, and that goes on to a client of ours."""
+OUR_META = "toolcrib/"
+"""How the keys begin that only we write into `_meta`."""
+
+
+def foreign_meta(value: Any) -> dict[str, Any]:
+    """What may go on of a `_meta` that another server wrote: no key of ours, and no labels, which are judged apart."""
+    if not isinstance(value, Mapping):
+        return {}
+    items = cast("Mapping[Any, Any]", value).items()
+    return {k: v for k, v in items if isinstance(k, str) and k != META_KEY and not k.startswith(OUR_META)}
+
+
 def _base64(data: bytes) -> str:
     from base64 import b64encode
 
     return b64encode(data).decode("ascii")
 
 
+def _extra() -> Any:
+    return field(default=EMPTY, repr=False, hash=False)
+
+
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """Plain text."""
+    """Plain text. `extra`, of every block: what MCP says of it besides, by wire name (`annotations`, `_meta`)."""
 
     text: str
     type: Literal["text"] = "text"
+    extra: Mapping[str, Any] = _extra()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +64,7 @@ class ImageBlock:
     data: bytes = field(repr=False)
     mime_type: str
     type: Literal["image"] = "image"
+    extra: Mapping[str, Any] = _extra()
 
     def base64(self) -> str:
         """The bytes as base64 text, the form that providers and MCP take."""
@@ -58,6 +78,7 @@ class AudioBlock:
     data: bytes = field(repr=False)
     mime_type: str
     type: Literal["audio"] = "audio"
+    extra: Mapping[str, Any] = _extra()
 
     def base64(self) -> str:
         """The bytes as base64 text."""
@@ -66,7 +87,11 @@ class AudioBlock:
 
 @dataclass(frozen=True, slots=True)
 class ResourceBlock:
-    """A named resource: embedded (`text` or `data` set) or only linked (both None)."""
+    """A named resource: embedded (`text` or `data` set) or only linked (both None).
+
+    `extra` of a link may hold `title`, `description`, `size`, `icons`, too; that of an embedded one `resource`, with
+    the `_meta` of what is embedded.
+    """
 
     uri: str
     mime_type: str | None = None
@@ -74,6 +99,7 @@ class ResourceBlock:
     data: bytes | None = field(default=None, repr=False)
     name: str | None = None
     type: Literal["resource"] = "resource"
+    extra: Mapping[str, Any] = _extra()
 
 
 ContentBlock = TextBlock | ImageBlock | AudioBlock | ResourceBlock

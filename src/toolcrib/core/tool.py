@@ -85,6 +85,8 @@ class Tool:
     `forward` turns its arguments into the call that is meant, which is judged and recorded in its place. `doubt` is why
     every call of it asks, whatever rules allow: what its server says of it has changed, say. `handles` are
     parameters that take only what its own results offered (it refuses all else): labels do not ask about their values.
+    `mcp_fields` are further fields of its definition over MCP, by wire name (`icons`, `_meta`, the `title` in
+    `annotations`).
     """
 
     name: str = ""
@@ -117,6 +119,7 @@ class Tool:
     origin: ToolOrigin | None = None
     handles: frozenset[str] = frozenset()
     doubt: str | None = None
+    mcp_fields: Mapping[str, Any] = EMPTY
     leads: bool = False
     forward: Callable[[Mapping[str, Any]], tuple[str, Any]] | None = None
     parameters: Any = None
@@ -176,7 +179,7 @@ class Tool:
         _ = self.schema
         _ = self.invoke
         if self._given_output_schema is not None:
-            _ = self._output_validator
+            _ = self.output_validator
 
     @property
     def _given_output_schema(self) -> Mapping[str, Any] | None:
@@ -186,14 +189,15 @@ class Tool:
         """The output, or an error if its structured data does not fit `output_schema`."""
         from .returned import misfit
 
-        wrong = misfit(output.data, self._output_validator)
+        wrong = misfit(output.data, self.output_validator)
         if not wrong:
             return output
         text = f"{self.name} ran, but what it returned does not fit its output schema: {'; '.join(wrong)}"
         return type(output).error(text, "exception", meta={"output_violations": wrong})
 
     @functools.cached_property
-    def _output_validator(self) -> Any:
+    def output_validator(self) -> Any:
+        """What structured data is held against, compiled at first use. Raises ToolDefinitionError."""
         from .schema import compile_schema
 
         return compile_schema(dict(self.output_schema or {}), f"{self.name}: output_schema")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
+from ..core.empty import EMPTY
 from ..core.labels import META_KEY
-from ..core.output import AudioBlock, ContentBlock, ImageBlock, TextBlock, ToolOutput
+from ..core.output import WIRE_META, AudioBlock, ContentBlock, ImageBlock, TextBlock, ToolOutput, foreign_meta
+from ..core.returned import misfit
 from ..core.wrap import describe
 
 if TYPE_CHECKING:
@@ -20,6 +23,12 @@ Json = dict[str, Any]
 AUDIO_SINCE = "2025-03-26"
 LINK_SINCE = "2025-06-18"
 STRUCTURED_SINCE = "2025-06-18"
+EXTRA_SINCE = {
+    "annotations": "2024-11-05", "_meta": "2025-06-18", "resource": "2025-06-18",
+    "title": LINK_SINCE, "description": LINK_SINCE, "size": LINK_SINCE, "icons": "2025-11-25",
+}  # fmt: skip
+"""The same for what a block says beside its content; older clients do not get it."""
+_OF_LINKS = ("title", "description", "size", "icons")
 
 META_KIND = "toolcrib/error"
 META_APPROVAL = "toolcrib/approval"
@@ -29,13 +38,17 @@ def result_of(output: ToolOutput, tool: Tool | None, version: str) -> Json:
     """The wire result: content blocks, structured content where the revision has it, the error flag."""
     result: Json = {"resultType": "complete", "content": _content(output, version)}
     is_error = output.is_error
-    if not is_error:
+    if is_error:
+        _put_data(result, output.data, version)
+    else:
         complaint = _put_structured(result, output, tool, version)
         if complaint is not None:
             is_error = True
             result["content"].append({"type": "text", "text": complaint})
     result["isError"] = is_error
-    meta: Json = {} if output.labels is None else {META_KEY: output.labels.wire}
+    meta: Json = {} if output.meta is EMPTY else foreign_meta(output.meta.get(WIRE_META))
+    if output.labels is not None:
+        meta[META_KEY] = output.labels.wire
     if output.error_kind is not None:
         meta[META_KIND] = output.error_kind
         approval = output.meta.get("approval_id")
@@ -62,26 +75,24 @@ def _put_structured(result: Json, output: ToolOutput, tool: Tool | None, version
             return None
         # A client would throw such a result away whole: as an error the model at least reads the text.
         return "[the structured result that this tool's output schema promises is missing: see above]"
-    if promised and tool is not None and (wrong := _violation(tool, data)) is not None:
+    if promised and tool is not None and (wrong := _violations(tool, output)):
         return f"[the result does not fit this tool's output schema: {wrong}]"
-    if version in MODERN_PROTOCOL_VERSIONS or (
-        isinstance(data, dict) and is_version_at_least(version, STRUCTURED_SINCE)
-    ):
+    _put_data(result, data, version)
+    return None
+
+
+def _put_data(result: Json, data: Any, version: str) -> None:
+    """Add structured content where the revision has it: before 2026 it has to be an object."""
+    if data is None or not is_version_at_least(version, STRUCTURED_SINCE):
+        return
+    if isinstance(data, dict) or version in MODERN_PROTOCOL_VERSIONS:
         result["structuredContent"] = data
-    return None
 
 
-def _violation(tool: Tool, data: Any) -> str | None:
-    validator = tool.__dict__.get("output_validator")
-    if validator is None:
-        import jsonschema_rs
-
-        validator = jsonschema_rs.validator_for(dict(tool.output_schema or {}))
-        tool.__dict__["output_validator"] = validator
-    for error in validator.iter_errors(data):
-        where = "/".join(str(step) for step in error.instance_path)
-        return f"{where + ': ' if where else ''}{error.message}"[:500]
-    return None
+def _violations(tool: Tool, output: ToolOutput) -> str:
+    """The pipeline looked at what the tool returned; since then secrets were taken out, or a hook has changed it."""
+    wrong = misfit(output.data, tool.output_validator)
+    return "; ".join(wrong)[:500]
 
 
 def _content(output: ToolOutput, version: str) -> list[Json]:
@@ -101,6 +112,24 @@ def _content(output: ToolOutput, version: str) -> list[Json]:
 
 
 def _block(block: ContentBlock, version: str) -> Json:
+    wire = _bare(block, version)
+    return wire if block.extra is EMPTY else _with_extra(wire, block.extra, version)
+
+
+def _with_extra(wire: Json, extra: Mapping[str, Any], version: str) -> Json:
+    link = wire["type"] == "resource_link"
+    for key, value in extra.items():
+        since = EXTRA_SINCE.get(key)
+        if since is None or not is_version_at_least(version, since) or (key in _OF_LINKS and not link):
+            continue
+        if key != "resource":
+            wire[key] = value
+        elif wire["type"] == "resource":  # what is said of what is embedded
+            wire["resource"] = {**value, **wire["resource"]}
+    return wire
+
+
+def _bare(block: ContentBlock, version: str) -> Json:
     if isinstance(block, TextBlock):
         return {"type": "text", "text": block.text}
     if isinstance(block, ImageBlock):

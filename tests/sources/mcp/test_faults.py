@@ -163,7 +163,7 @@ async def test_names_that_are_duplicate_illegal_long_or_none(client: Any, caplog
     assert all(len(name) <= 64 and name.replace("_", "").isalnum() and name.isascii() for name in found)
     assert servers.servers["raw"].faults == (
         "it lists the tool 'echo' twice; the first counts",
-        "a tool without a name was left out",
+        "a tool was left out: it has no name",
     )
     assert "its tool 'do_it' is mcp_raw_do_it_2 here, because mcp_raw_do_it is taken" in caplog.text
     output = await servers._registry.execute("mcp_raw_do_it_2", {})

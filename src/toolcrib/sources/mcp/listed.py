@@ -17,7 +17,8 @@ Kind = Literal["tool", "resources", "prompts"]
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """One tool as its server describes it. `hints` are the annotations, under their wire names."""
+    """One tool as its server describes it. `hints` are the annotations, `extra` what it says besides and a client of
+    ours may want (`icons`, `_meta`), both under their wire names."""
 
     name: str
     description: str
@@ -26,10 +27,12 @@ class ListedTool:
     output_schema: Mapping[str, Any] | None = None
     hints: Mapping[str, Any] = EMPTY
     kind: Kind = "tool"
+    extra: Mapping[str, Any] = EMPTY
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what a model is told of the tool: a change means that it was described anew."""
+        """SHA-256 of what a model is told of the tool: a change means that it was described anew. `extra` is not part
+        of that: no model reads it, and it may change with every listing."""
         told = [self.name, self.title, self.description, self.schema, self.output_schema, dict(self.hints)]
         text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -48,6 +51,7 @@ class ListedTool:
         """As the cache keeps it."""
         found: Json = {"name": self.name, "description": self.description, "schema": dict(self.schema)}
         optional = {"title": self.title, "output_schema": self.output_schema, "hints": dict(self.hints) or None}
+        optional["extra"] = dict(self.extra) or None
         return {**found, **{key: value for key, value in optional.items() if value is not None}, "digest": self.digest}
 
 
@@ -94,11 +98,14 @@ def listing_from_json(value: Mapping[str, Any]) -> Listing:
 def _tool_from_json(value: Mapping[str, Any]) -> ListedTool:
     schema, output = value["schema"], value.get("output_schema")
     hints: Any = value.get("hints") or {}
+    extra: Any = value.get("extra") or EMPTY
     if not isinstance(schema, dict) or not isinstance(hints, dict) or not (output is None or isinstance(output, dict)):
         raise TypeError("not a tool")
+    if extra is not EMPTY and not isinstance(extra, dict):
+        raise TypeError("not what is said of a tool")
     return ListedTool(
         str(value["name"]), str(value["description"]), cast("Json", schema), _text(value.get("title")),
-        cast("Json | None", output), cast("Json", hints),
+        cast("Json | None", output), cast("Json", hints), extra=cast("Json", extra),
     )  # fmt: skip
 
 

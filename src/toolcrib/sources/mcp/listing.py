@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+import mcp_types
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ...core.errors import ToolDefinitionError
-from ...core.schema import RawArguments, compile_schema
+from ...core.errors import ToolDefinitionError, ToolError
+from .described import MAX_EXTRA, described
 from .listed import Json, ListedTool, Listing
+from .raw import send_raw
 
 if TYPE_CHECKING:
-    import mcp_types
     from mcp.client import Client
 
 log = logging.getLogger("toolcrib.mcp")
 
 MAX_PAGES = 1_000
 MAX_ITEMS = 50_000
+MAX_FAULTS = 50
+"""How many words on what is wrong with its tools are kept."""
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -49,21 +54,26 @@ async def every_page(
     return found[:MAX_ITEMS]
 
 
+class _Page(NamedTuple):
+    tools: list[Any]
+    next_cursor: str | None
+
+
 async def list_server(client: Client) -> Listing:
-    """What the server at the other end has. Raises MCPError, or ValidationError for a list that is not one."""
+    """What the server at the other end has. Raises MCPError, or ToolError for a list that is not one."""
     faults: list[str] = []
     capabilities = client.server_capabilities
     try:
-        tools = await every_page(
-            lambda cursor: client.list_tools(cursor=cursor), lambda page: list(page.tools), faults, "tools"
-        )
+        tools = await read_tools(client, faults)
     except MCPError:
         if capabilities.tools is not None:
             raise
         tools = []  # it never said that it had any
     info = client.server_info
+    if len(faults) > MAX_FAULTS:
+        faults[MAX_FAULTS:] = [f"and {len(faults) - MAX_FAULTS:,} more of that kind"]
     return Listing(
-        tuple(await asyncio.to_thread(_usable, tools, faults)),
+        tuple(tools),
         client.protocol_version,
         f"{info.name} {info.version}".strip()[:200] if info else None,
         client.instructions,
@@ -73,39 +83,57 @@ async def list_server(client: Client) -> Listing:
     )
 
 
-def _listed(tool: mcp_types.Tool) -> ListedTool:
-    hints: Json = {}
-    if tool.annotations is not None:
-        hints = tool.annotations.model_dump(by_alias=True, mode="json", exclude_none=True)
-    title = tool.title or hints.get("title")
-    return ListedTool(
-        tool.name, tool.description or "", _closed(tool.input_schema), title if isinstance(title, str) else None,
-        tool.output_schema, hints,
-    )  # fmt: skip
+async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:
+    """Every tool that can be called, each read by itself; what is wrong with the others goes into `faults`.
+
+    The SDK's session is told, too: it sends some arguments in headers, as the schemas say. Raises as `list_server`.
+    """
+
+    async def fetch(cursor: str | None) -> _Page:
+        params = mcp_types.PaginatedRequestParams(cursor=cursor)
+        raw = await send_raw(client.session, mcp_types.ListToolsRequest(params=params))
+        return _page(raw, faults)
+
+    entries = await every_page(fetch, lambda page: page.tools, faults, "tools")
+    headers = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+    tools, schemas = await asyncio.to_thread(_usable, entries, faults, headers)
+    known = [
+        mcp_types.Tool.model_construct(name=tool.name, input_schema=schema, output_schema=tool.output_schema)
+        for tool, schema in zip(tools, schemas, strict=True)
+    ]
+    page = mcp_types.ListToolsResult.model_construct(tools=known)
+    client.session._absorb_tool_listing(page, complete=True)  # pyright: ignore[reportPrivateUsage]
+    return tools
 
 
-def _closed(schema: Mapping[str, Any]) -> Json:
-    """A schema that says it is one of an object: some servers leave that out."""
-    if schema.get("type") == "object" or "$ref" in schema:
-        return dict(schema)
-    return {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}
+def _page(raw: Json, faults: list[str]) -> _Page:
+    tools, cursor = raw.get("tools"), raw.get("nextCursor")
+    if not isinstance(tools, list):
+        raise ToolError(f"its answer to tools/list has no list of tools, but {str(raw)[:200]}")
+    if cursor is not None and not isinstance(cursor, str):
+        faults.append("its list of tools goes on at what is no cursor; what came before counts")
+    return _Page(cast("list[Any]", tools), cursor if isinstance(cursor, str) and cursor else None)
 
 
-def _usable(tools: list[mcp_types.Tool], faults: list[str]) -> list[ListedTool]:
-    """Without those that nobody could call: no name, the name of another, a schema that is none."""
-    found: dict[str, ListedTool] = {}
-    for tool in map(_listed, tools):
-        if not tool.name:
-            faults.append("a tool without a name was left out")
-        elif tool.name in found:
-            faults.append(f"it lists the tool {tool.name[:80]!r} twice; the first counts")
+def _usable(entries: list[Any], faults: list[str], headers: bool) -> tuple[list[ListedTool], list[Json]]:
+    """The tools that can be called, and the schemas as the server wrote them. `headers`: arguments may travel in them,
+    and a schema that says so wrongly is refused, as 2026-07-28 wants it."""
+    found: dict[str, tuple[ListedTool, Json]] = {}
+    room = MAX_EXTRA
+    for entry in entries:
+        try:
+            tool, size = described(entry, room, faults)
+            schema: Json = entry["inputSchema"]
+            if headers and (reason := find_invalid_x_mcp_header(schema)) is not None:
+                raise ToolError(f"{tool.name[:80]}: {reason[:300]}")
+        except RecursionError:
+            faults.append("a tool was left out: it is nested too deeply")
+        except (ToolError, ToolDefinitionError) as error:
+            faults.append(f"a tool was left out: {error}")
         else:
-            try:
-                RawArguments(tool.schema, tool.name[:80])
-                if tool.output_schema is not None:
-                    compile_schema(dict(tool.output_schema), f"{tool.name[:80]}: its output schema")
-            except ToolDefinitionError as error:
-                faults.append(f"a tool was left out: {error}")
-            else:
-                found[tool.name] = tool
-    return list(found.values())
+            if tool.name in found:
+                faults.append(f"it lists the tool {tool.name[:80]!r} twice; the first counts")
+                continue
+            room -= size
+            found[tool.name] = tool, schema
+    return [tool for tool, _ in found.values()], [schema for _, schema in found.values()]

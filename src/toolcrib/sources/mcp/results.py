@@ -1,36 +1,63 @@
-"""From the result of a server's tool to an output: text, pictures, sounds, resources, structured data, labels."""
+"""From the result of a server's tool to an output: text, pictures, sounds, resources, structured data, labels.
+
+A result is read as far as it can be: servers send content of unknown kinds, none at all, and fields of wrong types.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
-import mcp_types
-
+from ...core.empty import EMPTY
 from ...core.labels import META_KEY, Labels, from_wire
-from ...core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
-from ...core.wrap import as_text, describe
+from ...core.output import WIRE_META, AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+from ...core.wrap import as_text, describe, image_type
+from .fields import Json, block_extra, foreign_meta, result_meta
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+MAX_SHOWN = 2_000
+"""Characters of JSON that are shown of content nobody knows."""
+_KNOWN = {"content", "structuredContent", "isError", "_meta", "resultType", "toolResult"}
+_LINK = ("title", "description", "size", "icons")
 
 
-def output_of(result: mcp_types.CallToolResult, *, trusted: bool) -> ToolOutput:
-    """The output. Labels in `_meta.ifc` count only where the server is trusted."""
-    blocks = [block for part in result.content for block in blocks_of(part)]
-    data: Any = result.structured_content
-    labels = labels_of(result.meta) if trusted else None
-    output = of_blocks(blocks, "" if data is None else as_text(data))
-    if result.is_error:
-        return ToolOutput.error(output.for_llm, "tool", content=output.content, data=data, labels=labels)
-    return replace(output, data=data, labels=labels)
+def output_of(result: Mapping[str, Any] | BaseModel, *, trusted: bool) -> ToolOutput:
+    """The output, of a result as it came or as the SDK read it. Labels in `_meta.ifc` count only where the server is
+    trusted; no key of ours is taken from anybody."""
+    raw = _wire(result)
+    blocks = [block for part in _parts(raw) for block in blocks_of(part)]
+    data: Any = raw.get("structuredContent", raw.get("toolResult"))  # the latter until 2024-10-07
+    if not blocks and data is None and (rest := {key: raw[key] for key in raw if key not in _KNOWN}):
+        blocks = [_odd("the server answered with no content but", rest)]
+    text, content = _said(blocks, "" if data is None else as_text(data))
+    failed = raw.get("isError") in (True, "true", "True")
+    meta = result_meta(raw.get("_meta"))
+    return ToolOutput(
+        text,
+        is_error=failed,
+        error_kind="tool" if failed else None,
+        content=content,
+        data=data,
+        meta={WIRE_META: meta} if meta else EMPTY,
+        labels=labels_of(raw.get("_meta")) if trusted else None,
+    )
 
 
 def of_blocks(blocks: Sequence[ContentBlock], otherwise: str = "") -> ToolOutput:
     """An output of these blocks; `otherwise` is its text where they have none."""
-    text = "\n".join(describe(block) for block in blocks) or otherwise or "(no output)"
-    plain = all(isinstance(block, TextBlock) for block in blocks)
-    return ToolOutput(text, content=tuple(blocks) if not plain or len(blocks) > 1 else ())
+    text, content = _said(blocks, otherwise)
+    return ToolOutput(text, content=content)
+
+
+def _said(blocks: Sequence[ContentBlock], otherwise: str) -> tuple[str, tuple[ContentBlock, ...]]:
+    text = "\n".join(map(describe, blocks)) or otherwise or "(no output)"
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock) and blocks[0].extra is EMPTY:
+        return text, ()
+    return text, tuple(blocks)
 
 
 def labels_of(meta: Any) -> Labels | None:
@@ -38,38 +65,106 @@ def labels_of(meta: Any) -> Labels | None:
     return from_wire(cast("dict[str, Any]", meta).get(META_KEY)) if isinstance(meta, dict) else None
 
 
-def blocks_of(part: mcp_types.ContentBlock) -> Iterable[ContentBlock]:
-    """One block of content in our form."""
-    match part:
-        case mcp_types.TextContent():
-            return [TextBlock(part.text)]
-        case mcp_types.ImageContent():
-            data = _decoded(part.data)
-            return [_no_base64("an image") if data is None else ImageBlock(data, part.mime_type)]
-        case mcp_types.AudioContent():
-            data = _decoded(part.data)
-            return [_no_base64("a sound") if data is None else AudioBlock(data, part.mime_type)]
-        case mcp_types.EmbeddedResource():
-            return [resource_block(part.resource)]
-        case mcp_types.ResourceLink():
-            return [ResourceBlock(str(part.uri), part.mime_type, name=part.title or part.name)]
+def _wire(value: Mapping[str, Any] | BaseModel) -> Json:
+    if isinstance(value, Mapping):
+        return cast("Json", value)
+    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-def resource_block(resource: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> ContentBlock:
-    """The contents of a resource."""
-    uri, mime = str(resource.uri), resource.mime_type
-    if isinstance(resource, mcp_types.TextResourceContents):
-        return ResourceBlock(uri, mime, text=resource.text)
-    data = _decoded(resource.blob)
-    return _no_base64(f"the resource {uri[:200]}") if data is None else ResourceBlock(uri, mime, data=data)
+def _parts(raw: Json) -> list[Any]:
+    content = raw.get("content")
+    if isinstance(content, list):
+        return cast("list[Any]", content)
+    return [] if content is None else [content]
 
 
-def _decoded(text: str) -> bytes | None:
+def blocks_of(part: Any) -> Iterable[ContentBlock]:
+    """One block of content in our form, as it came or as the SDK read it; several never, none never."""
+    if isinstance(part, str):
+        return [TextBlock(part)]
+    if not isinstance(part, Mapping) and not hasattr(part, "model_dump"):
+        return [TextBlock(as_text(part))]
+    known = _wire(cast("Json", part))
+    kind = known.get("type")
+    match kind:
+        case "text":
+            return [_text(known)]
+        case "image" | "audio":
+            return [_media(known, kind)]
+        case "resource" if isinstance(known.get("resource"), dict):
+            return [resource_block(known["resource"], block_extra(known))]
+        case "resource_link" if isinstance(known.get("uri"), str):
+            return [_link(known)]
+        case _ if isinstance(known.get("text"), str):  # an unknown kind, or none, that can be read
+            return [_text(known)]
+        case _:
+            return [_odd("content of a kind that is not known:", known)]
+
+
+def _text(part: Json) -> TextBlock:
+    text = part.get("text")
+    return TextBlock(text if isinstance(text, str) else "" if text is None else as_text(text), extra=block_extra(part))
+
+
+def _media(part: Json, kind: str) -> ContentBlock:
+    what = "an image" if kind == "image" else "a sound"
+    data = _decoded(part.get("data"))
+    if data is None:
+        return _no_base64(what)
+    mime = part.get("mimeType")
+    if not isinstance(mime, str) or not mime:
+        mime = image_type(data)
+    if mime is None:
+        return TextBlock(f"[{what} of {len(data):,} bytes came without a word on its format]")
+    make = ImageBlock if kind == "image" else AudioBlock
+    return make(data, mime, extra=block_extra(part))
+
+
+def _link(part: Json) -> ResourceBlock:
+    mime, name = part.get("mimeType"), part.get("name")
+    return ResourceBlock(
+        part["uri"], mime if isinstance(mime, str) else None, name=name if isinstance(name, str) else None,
+        extra=block_extra(part, *(key for key in _LINK if key in part)),
+    )  # fmt: skip
+
+
+def resource_block(resource: Mapping[str, Any] | BaseModel, extra: Mapping[str, Any] = EMPTY) -> ContentBlock:
+    """The contents of a resource, as they came or as the SDK read them. `extra` is what is said of the block around."""
+    known = _wire(resource)
+    uri, mime = str(known.get("uri", "")), known.get("mimeType")
+    mime = mime if isinstance(mime, str) else None
+    meta = foreign_meta(known.get("_meta"))
+    if meta:
+        extra = {**extra, "resource": {"_meta": meta}}
+    if isinstance(known.get("text"), str):
+        return ResourceBlock(uri, mime, text=known["text"], extra=extra)
+    if "blob" not in known:
+        return ResourceBlock(uri, mime, extra=extra)
+    data = _decoded(known["blob"])
+    return _no_base64(f"the resource {uri[:200]}") if data is None else ResourceBlock(uri, mime, data=data, extra=extra)
+
+
+def _decoded(text: Any) -> bytes | None:
+    """What is base64, also with line ends or as a `data:` address."""
+    if not isinstance(text, str):
+        return None
     try:
         return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    if text.startswith("data:"):
+        text = text.partition(",")[2]
+    bare = "".join(text.split())
+    try:
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
 
 
 def _no_base64(what: str) -> TextBlock:
     return TextBlock(f"[{what} came in a form that is no base64]")
+
+
+def _odd(what: str, value: Any) -> TextBlock:
+    text = as_text(value)
+    return TextBlock(f"[{what} {text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + ' …'}]")

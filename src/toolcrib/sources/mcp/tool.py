@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from ...core.context import ToolContext
-from ...core.output import ToolOutput
+from ...core.empty import EMPTY
+from ...core.output import TextBlock, ToolOutput
 from ...core.schema import full_schema
 from ...core.tool import Tool, ToolCategory, ToolOrigin
 from .config import ServerConfig
@@ -43,6 +45,10 @@ class McpTool(Tool):
         self.source = f"mcp:{config.name}"
         self.origin = ToolOrigin("mcp", config.name, listed.name)
         self.parameters = dict(listed.schema)
+        fields = dict(listed.extra)
+        if isinstance(listed.hints.get("title"), str):
+            fields["annotations"] = {"title": listed.hints["title"]}
+        self.mcp_fields = fields or EMPTY
         self._run = run
 
     def prepare(self) -> None:
@@ -55,6 +61,19 @@ class McpTool(Tool):
     @property
     def schema(self) -> Json:
         return self._schema
+
+    def check_output(self, output: ToolOutput) -> ToolOutput:
+        """The output, without structured data that breaks the server's own promise: what it says besides is still
+        worth reading."""
+        wrong = super().check_output(output)
+        if wrong is output:
+            return output
+        said = "; ".join(wrong.meta["output_violations"])
+        note = f"[its structured result is left out, because it breaks the output schema that the server gave: {said}]"
+        if output.data is None:
+            note = "[the structured result that the server promised is missing]"
+        content = output.content and (*output.content, TextBlock(note))
+        return replace(output, for_llm=f"{output.for_llm}\n{note}", content=content, data=None)
 
     @functools.cached_property
     def invoke(self) -> Callable[[dict[str, Any], ToolContext], Any]:
