@@ -24,7 +24,7 @@ def command_environment(granted: Iterable[str] = (), host: Mapping[str, str] | N
     """The variables a command gets. `granted` are further names; those the host does not have are left out."""
     host = os.environ if host is None else host
     names = ALLOWED | set(granted)
-    env = {name: value for name, value in host.items() if name in names or name.startswith(ALLOWED_PREFIXES)}
+    env = {name: host[name] for name in host if name in names or name.startswith(ALLOWED_PREFIXES)}
     env.setdefault("PATH", DEFAULT_PATH)
     env.setdefault("LANG", "C.UTF-8")
     return env

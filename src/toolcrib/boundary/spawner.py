@@ -9,16 +9,32 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import select
 import selectors
 import subprocess
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, cast
+from typing import Protocol
 
 BUFFER_BYTES = 1 << 20  # the default pipe-max-size of Linux; fewer wake-ups for chatty commands
 _EXIT_SECONDS = 1.0  # how long the end of the process waits for commands to end
+
+
+class _Poll(Protocol):
+    """What `select.epoll` and `select.poll` have in common."""
+
+    def register(self, fd: int, eventmask: int, /) -> object: ...
+    def unregister(self, fd: int, /) -> object: ...
+    def poll(self, timeout: float | None, /) -> list[tuple[int, int]]: ...
+
+
+def _poll() -> tuple[_Poll, float]:
+    """The system's, and what its unit of time is to a second. `selectors` over it costs more than it does."""
+    if hasattr(select, "epoll"):
+        return select.epoll(), 1.0
+    return select.poll(), 1000.0
 
 
 class Watched(Protocol):
@@ -37,19 +53,21 @@ _Callback = Callable[[], object]
 
 
 class Spawner:
-    """A selector over every pipe and pidfd, an inbox of callables, and deadlines. Use `spawner()`."""
+    """A poll over every pipe and pidfd, an inbox of callables, and deadlines. Use `spawner()`."""
 
     def __init__(self) -> None:
         self.running: set[Watched] = set()
         self.buffer = bytearray(BUFFER_BYTES)
         self.view = memoryview(self.buffer)
-        self._selector = selectors.DefaultSelector()
+        self._poll, self._seconds = _poll()
+        self._watched: dict[int, tuple[_Callback, Watched | None]] = {}
         self._inbox: deque[_Callback] = deque()
         self._unreaped: list[subprocess.Popen[bytes]] = []
         self._wake_read, self._wake_write = os.pipe()
         for fd in (self._wake_read, self._wake_write):
             os.set_blocking(fd, False)
-        self._selector.register(self._wake_read, selectors.EVENT_READ, (self._drain_wake, None))
+        self._watched[self._wake_read] = (self._drain_wake, None)
+        self._poll.register(self._wake_read, select.POLLIN)
         threading.Thread(target=self._run, name="toolcrib-processes", daemon=True).start()
 
     def call(self, fn: _Callback) -> None:
@@ -60,13 +78,14 @@ class Spawner:
 
     def watch(self, fd: int, fn: _Callback, owner: Watched, event: int = selectors.EVENT_READ) -> None:
         """Call `fn` whenever `fd` is ready. If it raises, `owner` fails."""
-        if fd not in self._selector.get_map():
-            self._selector.register(fd, event, (fn, owner))
+        if fd not in self._watched:
+            self._poll.register(fd, select.POLLIN if event == selectors.EVENT_READ else select.POLLOUT)
+            self._watched[fd] = (fn, owner)
 
     def forget(self, fd: int) -> None:
         """Watch it no more."""
-        if fd in self._selector.get_map():
-            self._selector.unregister(fd)
+        if self._watched.pop(fd, None) is not None:
+            self._poll.unregister(fd)
 
     def reap_later(self, popen: subprocess.Popen[bytes]) -> None:
         """Look from time to time whether a child that would not end has ended."""
@@ -78,10 +97,11 @@ class Spawner:
 
     def _run(self) -> None:
         while True:
-            for key, _ in self._selector.select(self._patience()):
-                if key.fd in self._selector.get_map():  # not forgotten by an earlier one of this round
-                    fn, owner = cast("tuple[_Callback, Watched | None]", key.data)
-                    self._guarded(fn, owner)
+            patience = self._patience()
+            ready = self._poll.poll(None if patience is None else patience * self._seconds)
+            for fd, watched in [(fd, self._watched[fd]) for fd, _ in ready]:
+                if self._watched.get(fd) is watched:  # not forgotten by an earlier one of this round
+                    self._guarded(*watched)
             while self._inbox:
                 self._inbox.popleft()()
             self._unreaped = [popen for popen in self._unreaped if popen.poll() is None]

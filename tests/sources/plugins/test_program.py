@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.sources.plugins import program as module
 from toolcrib.sources.plugins.program import Program, ProgramRefused
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sealed copies are Linux's")
@@ -65,6 +66,30 @@ def test_a_file_rewritten_in_place_with_its_times_put_back_never_runs(tmp_path: 
         file.write(EVIL)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(ProgramRefused):
+        program.open()
+    program.close()
+
+
+def test_an_unchanged_file_is_opened_once_and_a_path_that_leads_elsewhere_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    real = module._open_beneath
+
+    def counted(folder: Path, path: str) -> int:
+        opened.append(path)
+        return real(folder, path)
+
+    monkeypatch.setattr(module, "_open_beneath", counted)
+    monkeypatch.setattr(module, "_SETTLED_SECONDS", -1.0)  # its status changed just now, and is believed
+    program = Program(tmp_path, "run", put(tmp_path / "good", GOOD))
+    evil = put(tmp_path / "other", EVIL)
+    (tmp_path / "run").symlink_to("good")
+    assert [run(program), run(program), run(program)] == ["good"] * 3
+    assert opened == ["run"]
+    (tmp_path / "run").unlink()
+    (tmp_path / "run").symlink_to("other")
+    with pytest.raises(ProgramRefused, match=evil):
         program.open()
     program.close()
 

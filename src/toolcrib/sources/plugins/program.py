@@ -7,6 +7,7 @@ says that the file has changed.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -34,17 +35,20 @@ class Program:
 
     def __init__(self, folder: Path, path: str, sha256: str | None = None) -> None:
         self.folder, self.path, self.sha256 = folder, path, sha256
+        self.place = folder / path
+        """Where the file is."""
+        self._spelled = str(self.place)
         self._lock = threading.Lock()
         self._kept: int | None = None
         self._identity: tuple[int, ...] | None = None
 
-    @property
-    def place(self) -> Path:
-        """Where the file is."""
-        return self.folder / self.path
-
     def open(self) -> int:
         """A descriptor of what is to be run, for the caller to close. Raises ProgramRefused."""
+        if self._identity is not None:
+            with self._lock, contextlib.suppress(OSError):
+                # Whatever the path leads to by now, what runs is the copy that was hashed.
+                if self._kept is not None and _identity(os.stat(self._spelled)) == self._identity:
+                    return os.dup(self._kept)
         fd = self._opened()
         if self.sha256 is None:
             return fd
@@ -52,7 +56,7 @@ class Program:
             with self._lock:
                 self._check(fd, self.sha256)
                 assert self._kept is not None
-                return os.open(f"/proc/self/fd/{self._kept}", os.O_RDONLY | os.O_CLOEXEC)
+                return os.dup(self._kept)
         finally:
             os.close(fd)
 
@@ -93,7 +97,7 @@ class Program:
     def _check(self, fd: int, sha256: str) -> None:
         """Have a copy of these bytes, and of no others."""
         st = os.fstat(fd)
-        identity = (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
+        identity = _identity(st)
         if self._kept is not None and identity == self._identity:
             return
         self._forget()
@@ -115,6 +119,11 @@ class Program:
         kept, self._kept, self._identity = self._kept, None, None
         if kept is not None:
             os.close(kept)
+
+
+def _identity(st: os.stat_result) -> tuple[int, ...]:
+    """What differs when a file is another, or has changed."""
+    return (st.st_dev, st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
 
 
 def _open_beneath(folder: Path, path: str) -> int:
@@ -149,10 +158,9 @@ def _sealed_copy(fd: int) -> tuple[int, str]:
         os.fchmod(copy, 0o500)
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
         fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
-    except BaseException:
+        return os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC), digest.hexdigest()
+    finally:
         os.close(copy)
-        raise
-    return copy, digest.hexdigest()
 
 
 def _memory_file() -> int:
