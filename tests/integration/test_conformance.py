@@ -21,11 +21,11 @@ from mcp import Client
 from mcp_types import CreateMessageResult, ElicitResult, ListRootsResult, Root, TextContent
 
 sys.path.insert(0, str(Path(__file__).parent))
-from node_tools import environment, installed, node
+from conformance_suite import REQUIRED, Checks, complaints, ran, required_by_the_suite
+from node_tools import environment
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-PACKAGE, VERSION = "@modelcontextprotocol/conformance", "0.2.0-alpha.12"
 HERE = Path(__file__).parent
 
 # Every required (frozen, scored) server scenario of both revisions is in exactly one of the two lists.
@@ -75,23 +75,10 @@ OURS = {
         "input-required-result-validate-input",
     ],
 }
-_GATEWAY = "resources, prompts, completion and logging come with the gateway, which has something to offer there"
-_RESOURCES_AND_PROMPTS = (
-    "completion-complete", "resources-list", "resources-read-text", "resources-read-binary",
-    "resources-templates-read", "prompts-list", "prompts-get-simple", "prompts-get-with-args",
-    "prompts-get-embedded-resource", "prompts-get-with-image",
-)  # fmt: skip
-_LOGGING_AND_SUBSCRIBING = (
-    "logging-set-level", "tools-call-with-logging", "resources-subscribe", "resources-unsubscribe",
-)  # fmt: skip
+_GATEWAY = "a toolbox has tools; the rest is for the gateway, whose whole set is held in test_gateway.py"
 LEFT_OUT = {
-    "2025-11-25": dict.fromkeys((*_RESOURCES_AND_PROMPTS, *_LOGGING_AND_SUBSCRIBING), _GATEWAY),
-    "2026-07-28": {
-        **dict.fromkeys(_RESOURCES_AND_PROMPTS, _GATEWAY),
-        "sep-2164-resource-not-found": "passes, with warnings that are about resources/read; " + _GATEWAY,
-        "input-required-result-non-tool-request": "asks through a prompt; " + _GATEWAY,
-        "caching": "wants hints on prompts and resources, too; those on tools/list are asserted below. " + _GATEWAY,
-    },
+    revision: dict.fromkeys((name for name in REQUIRED[revision] if name not in names), _GATEWAY)
+    for revision, names in OURS.items()
 }
 # Not scored, but about what this server does: run and held all the same.
 EXTRA = {
@@ -120,51 +107,26 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def outcomes(url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Checks]:
     """The checks of every scenario that the suite ran, by revision and name."""
-    suite = installed(PACKAGE, VERSION) / "dist" / "index.js"
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for revision in OURS:
-        folder = tmp_path_factory.mktemp(revision)
-        subprocess.run(
-            [node(), str(suite), "server", "--url", url, "--requirements", revision, "--output-dir", str(folder)],
-            env=environment(), capture_output=True, timeout=300,
-        )  # fmt: skip
-        found[revision] = {}
-        for path in folder.rglob("checks.json"):  # server-NAME-TIME/checks.json
-            found[revision][_name(path.parent.name)] = json.loads(path.read_text())
-    return found
-
-
-def _name(folder: str) -> str:
-    """`server-tools-list-2026-11-21T09-04-33-586Z` is a run of `tools-list`."""
-    return folder.removeprefix("server-")[: -len("-2026-11-21T09-04-33-586Z")]
+    return {revision: ran(url, revision, tmp_path_factory.mktemp(revision)) for revision in OURS}
 
 
 @pytest.mark.parametrize(
     ("revision", "scenario"),
     [(revision, name) for lists in (OURS, EXTRA) for revision, names in lists.items() for name in names],
 )
-def test_scenario(outcomes: dict[str, dict[str, list[dict[str, Any]]]], revision: str, scenario: str) -> None:
+def test_scenario(outcomes: dict[str, Checks], revision: str, scenario: str) -> None:
     checks = outcomes[revision][scenario]
-    # a warning says that a SHOULD was not met, or that the suite could not try; neither is good enough here
-    bad = [check for check in checks if check["status"] not in ("SUCCESS", "INFO", "SKIPPED")]
-    assert not bad, json.dumps(bad, indent=1)[:5000]
+    assert not (bad := complaints(checks)), json.dumps(bad, indent=1)[:5000]
     assert any(check["status"] == "SUCCESS" for check in checks)
 
 
 @pytest.mark.parametrize("revision", list(OURS))
-def test_the_suite_requires_what_we_list_and_nothing_else(
-    outcomes: dict[str, dict[str, list[dict[str, Any]]]], revision: str
-) -> None:
-    suite = installed(PACKAGE, VERSION) / "dist" / "index.js"
-    listed = subprocess.run(
-        [node(), str(suite), "list", "--requirements", revision], env=environment(), capture_output=True, text=True
-    ).stdout
-    section = listed.split("Server scenarios")[1].split("Client scenarios")[0]
-    required = {line.strip(" -") for line in section.splitlines() if line.strip().startswith("- ")}
-    assert len(required) > 20, listed
-    assert required == {*OURS[revision], *LEFT_OUT[revision]}
+def test_the_suite_requires_what_we_list_and_nothing_else(outcomes: dict[str, Checks], revision: str) -> None:
+    required = required_by_the_suite(revision)
+    assert len(required) == {"2025-11-25": 30, "2026-07-28": 37}[revision]
+    assert required == set(REQUIRED[revision]) == {*OURS[revision], *LEFT_OUT[revision]}
     assert required <= set(outcomes[revision])
 
 

@@ -1,0 +1,74 @@
+"""The processes behind the gateway tests: fixture servers, and `toolcrib serve` in front of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from node_tools import environment
+
+HERE = Path(__file__).parent
+FIXTURES = {"plain": HERE / "gateway_fixture.py", "odd": HERE / "gateway_odd_fixture.py"}
+
+
+@contextmanager
+def process(*command: str, **env: str) -> Iterator[str]:
+    """A server over HTTP; gives the address that it says on stderr, and ends it with everything it started."""
+    server = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env=environment(**env),
+    )  # fmt: skip
+    assert server.stderr is not None
+    try:
+        said: list[str] = []
+        for line in server.stderr:
+            said.append(line)
+            if "http://127.0.0.1:" in line and "/mcp" in line:
+                yield line[line.index("http://") :].strip()
+                break
+        else:
+            raise AssertionError("it ended:\n" + "".join(said))
+    finally:
+        server.terminate()
+        try:
+            _, rest = server.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            _, rest = server.communicate()
+        print(rest[-5000:], file=sys.stderr)  # pytest shows it with a failure
+
+
+def fixture(kind: str, era: str = "both") -> Any:
+    """A fixture server over HTTP, by itself."""
+    return process(sys.executable, str(FIXTURES[kind]), "--http", "0", "--era", era)
+
+
+def over_stdio(kind: str, era: str = "both") -> dict[str, Any]:
+    """How the gateway starts a fixture server for itself."""
+    return {"command": sys.executable, "args": [str(FIXTURES[kind]), "--era", era]}
+
+
+@contextmanager
+def gateway(folder: Path, servers: Mapping[str, Mapping[str, Any]], *options: str) -> Iterator[str]:
+    """`toolcrib serve` with these servers and no tools of its own beside them; gives its address.
+
+    The servers' tools count as memory, so nothing asks; `mode` and what policy makes of it have tests of their own.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "work").mkdir(exist_ok=True)
+    given = {name: {"prefix": "", "category": "memory", "start_timeout": 60, **one} for name, one in servers.items()}
+    config = folder / "toolcrib.json"
+    config.write_text(json.dumps({"mcpServers": given}))
+    toolcrib = str(Path(sys.executable).with_name("toolcrib"))
+    with process(
+        toolcrib, "serve", "--http", "127.0.0.1:0", "--token", "", "--all-tools", "--config", str(config),
+        "--workspace", str(folder / "work"), *options,
+        XDG_STATE_HOME=str(folder / "state"), XDG_CONFIG_HOME=str(folder / "config"), NO_COLOR="1", COLUMNS="300",
+    ) as url:  # fmt: skip
+        yield url

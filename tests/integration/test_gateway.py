@@ -1,0 +1,224 @@
+"""The gateway in front of servers on the official SDK: the conformance suite, and every field that a client sees.
+
+Both are run for each way in which the gateway may reach a server: over stdio or HTTP, with a server that speaks both
+protocol eras or only one; so what passes between a client of one era and a server of the other is translated.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import gateway_probes_odd
+import gateway_probes_plain
+from conformance_suite import REQUIRED, Checks, complaints, ran
+from gateway_probes import ODD, PLAIN, observed
+from gateway_processes import fixture, gateway, over_stdio
+
+assert gateway_probes_plain and gateway_probes_odd  # they fill PLAIN and ODD
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+PROBES = {"plain": PLAIN, "odd": ODD}
+ERAS = ("legacy", "2026-07-28")
+NAME = "fixture"
+# Not scored, but what a gateway could lose: schemas with every keyword, arguments in headers, sessions that end.
+EXTRA = {
+    "2025-11-25": ["server-session-lifecycle", "json-schema-2020-12"],
+    "2026-07-28": ["json-schema-2020-12", "http-header-validation", "http-custom-header-server-validation"],
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the gateway reaches the server behind it."""
+
+    transport: str
+    era: str
+
+    def __str__(self) -> str:
+        return f"{self.transport}-{self.era}"
+
+    @property
+    def handshake(self) -> bool:
+        """Whether the two speak with a handshake; a gateway prefers the newer era."""
+        return self.era == "handshake"
+
+
+WAYS = [
+    Way("stdio", "both"), Way("stdio", "handshake"),
+    Way("http", "both"), Way("http", "handshake"), Way("http", "modern"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, Way], str]]:
+    """`start(kind, way)`: a gateway in front of a fixture server, kept until all tests are done."""
+    running: dict[tuple[str, Way], str] = {}
+    with ExitStack() as stack:
+
+        def started(kind: str, way: Way) -> str:
+            if (kind, way) not in running:
+                if way.transport == "http":
+                    server = {"url": stack.enter_context(fixture(kind, way.era))}
+                else:
+                    server = over_stdio(kind, way.era)
+                folder = tmp_path_factory.mktemp(f"{kind}-{way}")
+                running[kind, way] = stack.enter_context(gateway(folder, {NAME: server}))
+            return running[kind, way]
+
+        yield started
+
+
+# --- the official suite
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    start: Callable[[str, Way], str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Way | None, str], Checks]:
+    """`outcomes(way, revision)`: what the suite says through the gateway; of the fixture itself for None."""
+    known: dict[tuple[Way | None, str], Checks] = {}
+
+    def of(way: Way | None, revision: str) -> Checks:
+        if (way, revision) not in known:
+            folder = tmp_path_factory.mktemp(f"suite-{way}-{revision}")
+            if way is not None:
+                known[way, revision] = ran(start("plain", way), revision, folder)
+            else:
+                with fixture("plain") as url:
+                    known[way, revision] = ran(url, revision, folder)
+        return known[way, revision]
+
+    return of
+
+
+SCENARIOS = [(revision, name) for lists in (REQUIRED, EXTRA) for revision, names in lists.items() for name in names]
+
+
+@pytest.mark.parametrize(("revision", "scenario"), SCENARIOS)
+@pytest.mark.parametrize("way", [None, *WAYS], ids=str)
+def test_scenario(outcomes: Callable[..., Checks], way: Way | None, revision: str, scenario: str) -> None:
+    checks = outcomes(way, revision).get(scenario)
+    assert checks, "it was not run"
+    assert not (bad := complaints(checks)), json.dumps(bad, indent=1)[:5000]
+    assert any(check["status"] == "SUCCESS" for check in checks)
+
+
+# --- our own look: what a client sees through the gateway is what it sees without
+
+
+@pytest.fixture(scope="module")
+def direct() -> Callable[[str, str], dict[str, Any]]:
+    """`direct(kind, era)`: what a client sees of a fixture server by itself."""
+    known: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def of(kind: str, era: str) -> dict[str, Any]:
+        if (kind, era) not in known:
+            with fixture(kind) as url:
+                known[kind, era] = observed(url, era, PROBES[kind])
+        return known[kind, era]
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def through(start: Callable[[str, Way], str]) -> Callable[[str, Way, str], dict[str, Any]]:
+    """`through(kind, way, era)`: what the same client sees of it through the gateway."""
+    known: dict[tuple[str, Way, str], dict[str, Any]] = {}
+
+    def of(kind: str, way: Way, era: str) -> dict[str, Any]:
+        if (kind, way, era) not in known:
+            known[kind, way, era] = observed(start(kind, way), era, PROBES[kind])
+        return known[kind, way, era]
+
+    return of
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A difference that is meant: why, where, and how both are made alike before they are compared."""
+
+    why: str
+    where: Callable[[str, Way, str], bool]
+    alike: Callable[[Any, bool], Any]
+    """Gets what was seen, and whether it was seen through the gateway."""
+
+
+def _everywhere(probe: str, way: Way, era: str) -> bool:
+    return True
+
+
+def _each_dict(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Any], Any]:
+    def walk(value: Any) -> Any:
+        if isinstance(value, dict):
+            return change({key: walk(each) for key, each in value.items()})
+        if isinstance(value, list | tuple):
+            return [walk(each) for each in value]
+        return value
+
+    return walk
+
+
+def _without_lead(found: dict[str, Any]) -> dict[str, Any]:
+    if found.get("mode") in ("form", "url") and "message" in found:
+        return {**found, "message": found["message"].removeprefix(f"The MCP server {NAME} asks: ")}
+    return found
+
+
+def _without_ids(seen: Any) -> Any:
+    answers, heard = seen
+    forms = [what for kind, what in heard if kind == "elicitation"]
+    return [answers, [{key: value for key, value in form.items() if key != "elicitationId"} for form in forms]]
+
+
+ALLOWED = [
+    Allowed(
+        "whoever is asked has to know which server asks",
+        _everywhere,
+        lambda seen, gateway: _each_dict(_without_lead)(seen) if gateway else seen,
+    ),
+    Allowed(
+        "the id of a visit exists in the handshake era only: a newer server has none, its end is not announced",
+        lambda probe, way, era: probe == "an_address_to_visit" and way.handshake != (era == "legacy"),
+        lambda seen, gateway: _without_ids(seen),
+    ),
+]
+# A server that is spoken to in another era answers this otherwise by itself, and its answer is passed on.
+ANOTHER_ANSWER = {
+    "call door_first": {True: -32042, False: None},
+}
+
+
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(("kind", "probe"), [(kind, probe) for kind, probes in PROBES.items() for probe in probes])
+def test_a_client_sees_the_same(
+    direct: Callable[..., Any], through: Callable[..., Any], kind: str, probe: str, way: Way, era: str
+) -> None:
+    expected, seen = direct(kind, era)[probe], through(kind, way, era)[probe]
+    assert "the probe failed" not in expected, expected
+    assert "the probe failed" not in seen, seen["the probe failed"]
+    if probe in ANOTHER_ANSWER and way.handshake != (era == "legacy"):
+        assert seen.get("code") == ANOTHER_ANSWER[probe][way.handshake]
+        return
+    for each in ALLOWED:
+        if each.where(probe, way, era):
+            expected, seen = each.alike(expected, False), each.alike(seen, True)
+    if probe == "tools":
+        names = {tool["name"] for tool in expected}
+        seen = [tool for tool in seen if tool["name"] in names]  # beside those of the gateway itself
+    assert _plain(seen) == _plain(expected)
+
+
+def _plain(value: Any) -> Any:
+    """Tuples and lists alike, as JSON has them."""
+    return json.loads(json.dumps(value))
