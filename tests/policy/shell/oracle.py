@@ -45,8 +45,10 @@ def run(text: str, directory: Path, timeout: float = 3.0) -> list[list[str]]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (10, 10)),  # of a loop that slips out of its group
     )
+    if hasattr(resource, "prlimit"):  # for a loop that slips out of its group. A preexec_fn would fork all of pytest
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(process.pid, resource.RLIMIT_CPU, (10, 10))
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout)
     with contextlib.suppress(ProcessLookupError):

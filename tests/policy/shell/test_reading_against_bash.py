@@ -70,7 +70,9 @@ WORD_PIECES = [
 SETUP = "x=v s='ab cd' e= n=QR r=s c='p:q *' a=('i j' k)"
 
 
-@pytest.mark.parametrize(("seed", "words"), [(9, 800), pytest.param(10, 20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("seed", "words"), [(9, 300), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((9, 800), (10, 20_000)))]
+)
 def test_known_words_are_bashs_own(seed: int, words: int) -> None:
     """Words made of pieces of every kind of quoting and expansion, many to a process."""
     rng = random.Random(seed)
@@ -129,14 +131,16 @@ def compare(texts: list[str], directory: Path) -> int:
     return ran
 
 
-def test_random_signs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("texts", [800, pytest.param(2_500, marks=pytest.mark.slow)])
+def test_random_signs(tmp_path: Path, texts: int) -> None:
     rng = random.Random(7)
-    assert compare([text_of_signs(rng) for _ in range(2500)], tmp_path) > 100
+    assert compare([text_of_signs(rng) for _ in range(texts)], tmp_path) > texts // 25
 
 
-def test_random_scripts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("texts", [100, pytest.param(250, marks=pytest.mark.slow)])
+def test_random_scripts(tmp_path: Path, texts: int) -> None:
     rng = random.Random(8)
-    assert compare([script(rng) for _ in range(250)], tmp_path) > 100
+    assert compare([script(rng) for _ in range(texts)], tmp_path) > texts // 3
 
 
 @pytest.mark.slow
