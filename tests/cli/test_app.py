@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from toolcrib.cli.app import COMMANDS
+from toolcrib.cli.app import COMMANDS, named
 
 from .conftest import Cli
 
@@ -40,11 +40,8 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_every_command_takes_the_shared_options() -> None:
-    import typer.main
-
     for name in COMMANDS:
-        command = typer.main.get_command(import_module(f"toolcrib.cli.{name}").app)
-        options = {option for param in command.params for option in param.opts}
+        options = {option for param in named(name).params for option in param.opts}
         assert {"--workspace", "--config", "--mode", "--yes"} <= options, name
 
 

@@ -15,9 +15,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         if reconfigure is not None:
             # File names that are not UTF-8 reach us as surrogates: showing them must not fail.
             reconfigure(errors="backslashreplace")
+    from .line import run_plain
+
+    code = run_plain(sys.argv[1:] if argv is None else argv)
+    if code is not None:
+        sys.exit(code)
     from .app import app
 
-    app()(args=None if argv is None else list(argv), prog_name="toolcrib")
+    app()(args=None if argv is None else [*argv], prog_name="toolcrib")
 
 
 def _fill_closed_streams() -> None:

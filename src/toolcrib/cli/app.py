@@ -9,7 +9,7 @@ import typer
 import typer.core
 import typer.main
 
-from .options import MAIN_OPTIONS
+from .options import Single, main_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,9 +52,7 @@ class LazyGroup(typer.core.TyperGroup):
             return None
         if self._listing:  # thirteen modules for thirteen sentences would take a quarter of a second
             return typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name], rich_markup_mode=None)
-        command = typer.main.get_command(import_module(f".{cmd_name}", __package__).app)
-        command.name = cmd_name
-        return command
+        return named(cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help page, without loading what it lists."""
@@ -63,6 +61,14 @@ class LazyGroup(typer.core.TyperGroup):
             super().format_help(ctx, formatter)
         finally:
             self._listing = False
+
+
+def named(name: str) -> Any:
+    """The command of that name, as typer has it."""
+    app = import_module(f".{name}", __package__).app
+    command = typer.main.get_command(app.typer() if isinstance(app, Single) else app)
+    command.name = name
+    return command
 
 
 def app() -> Callable[..., Any]:
@@ -76,5 +82,5 @@ def app() -> Callable[..., Any]:
         help="The tool layer for LLM agents: guarded tools for files, search and commands.",
         epilog="Exit codes: 0 ok, 1 tool error, 2 usage or arguments, 3 denied or not approved, 130 interrupted.",
     )
-    tree.callback()(MAIN_OPTIONS)
+    tree.callback()(main_options())
     return typer.main.get_command(tree)

@@ -6,13 +6,13 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from . import show
 from .arguments import read_arguments
 from .options import FAILED, INTERRUPTED, OK, REFUSED, USAGE, Options, Usage, single
 
 if TYPE_CHECKING:
+    import typer
+
     from ..core.output import ToolOutput
 
 _EFFECTS = ("direct", "journal", "review")

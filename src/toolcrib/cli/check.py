@@ -13,14 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
-import typer
-
 from . import show
 from .arguments import read_arguments
 from .options import OK, REFUSED, Options, Usage, single
 from .rows import chunks_of_lines
 
 if TYPE_CHECKING:
+    import typer
+
     from ..core.verdict import Judgement
     from ..policy.check import Checker
     from ..policy.policy import Check

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from . import show
 from .options import Options, single
 
 if TYPE_CHECKING:
+    import typer
+
     from ..core.tool import Tool
     from ..policy.policy import Policy
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from . import show
 from .options import Options, Usage, single
+
+if TYPE_CHECKING:
+    import typer
 
 
 def serve(
