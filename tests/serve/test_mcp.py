@@ -17,7 +17,7 @@ from toolcrib.core.output import AudioBlock, ImageBlock, ResourceBlock, TextBloc
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
 from toolcrib.policy.loops import LoopGuard
-from toolcrib.serve import mcp as mcp_module
+from toolcrib.serve import calls as calls_module
 from toolcrib.serve.mcp import McpServer
 from toolcrib.serve.peer import peer_of
 from toolcrib.toolbox import Toolbox
@@ -255,7 +255,7 @@ async def test_the_loop_guard_counts_and_a_pause_forgives(
         for _ in range(5):
             await client.call_tool("echo", {"text": "x"})
         assert (await client.call_tool("echo", {"text": "x"})).is_error
-        monkeypatch.setattr(mcp_module, "QUIET_SECONDS", -1.0)
+        monkeypatch.setattr(calls_module, "QUIET_SECONDS", -1.0)
         assert not (await client.call_tool("echo", {"text": "x"})).is_error
 
 
@@ -505,7 +505,7 @@ async def test_a_question_nobody_answers_ends_the_call(
         raise AssertionError("driven by hand")
 
     server = McpServer(asking[0])
-    server.question_seconds = 0.05
+    server.calls.question_seconds = 0.05
     async with connect(server, "2026-07-28", never) as client:
         first: Any = await client.session.call_tool("choose", {}, allow_input_required=True)
         await asyncio.sleep(0.15)
@@ -525,7 +525,7 @@ async def test_too_many_waiting_calls_are_refused(
     async def never(_: Any, params: Any) -> ElicitResult:
         raise AssertionError("driven by hand")
 
-    monkeypatch.setattr(mcp_module, "MAX_WAITING", 2)
+    monkeypatch.setattr(calls_module, "MAX_WAITING", 2)
     async with connect(asking[0], "2026-07-28", never) as client:
         for _ in range(2):
             await client.session.call_tool("choose", {}, allow_input_required=True)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
+    LOG_LEVEL_META_KEY,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     CreateMessageRequest,
     CreateMessageRequestParams,
@@ -24,11 +25,14 @@ from mcp_types import (
     CreateMessageResultWithTools,
     ElicitRequest,
     ElicitRequestFormParams,
+    ElicitRequestURLParams,
     ElicitResult,
     InputRequest,
     InputResponse,
     ListRootsRequest,
     ListRootsResult,
+    LoggingMessageNotification,
+    LoggingMessageNotificationParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -43,12 +47,23 @@ if TYPE_CHECKING:
 
 METADATA_KEY = "mcp"
 Capability = Literal["elicitation", "sampling", "roots"]
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Of log messages, the least severe first (RFC 5424)."""
 
 _ANSWERS: dict[type[Any], tuple[type[Any], ...]] = {
     ElicitRequest: (ElicitResult,),
     CreateMessageRequest: (CreateMessageResult, CreateMessageResultWithTools),
     ListRootsRequest: (ListRootsResult,),
 }
+
+
+_NEEDS: dict[type[Any], Capability] = {
+    ElicitRequest: "elicitation",
+    CreateMessageRequest: "sampling",
+    ListRootsRequest: "roots",
+}
+_PROTOCOLS = frozenset({"progressToken"})
+_OURS = ("io.modelcontextprotocol/", "toolcrib/")
 
 
 def peer_of(ctx: ToolContext) -> Peer | None:
@@ -71,15 +86,27 @@ class FormAnswer:
 
 
 class Peer:
-    """One call's client. `request` is the client's request that has the call's turn: a retry replaces it."""
+    """One call's client. `request` is the client's request that has the call's turn: a retry replaces it.
+
+    `exact`: the request is one of the protocol's own, for a resource or a prompt; a server behind us that answers it
+    leaves its answer in `delivered`, or its error in `failure`. `level` is what a session of the handshake era set.
+    """
 
     def __init__(
-        self, request: ServerRequestContext[Any, Any], answers: Mapping[str, InputResponse] | None = None
+        self,
+        request: ServerRequestContext[Any, Any],
+        answers: Mapping[str, InputResponse] | None = None,
+        *,
+        exact: bool = False,
+        level: str | None = None,
     ) -> None:
         self.request = request
         self.modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
         self.running: RunningCall | None = None
+        self.exact = exact
+        self.delivered: dict[str, Any] | None = None
         self.failure: MCPError | None = None
+        self._level = level
         self._early = dict(answers or {})
         self._progressed = float("-inf")
 
@@ -96,6 +123,12 @@ class Peer:
         params = self.request.session.client_params
         return f"{params.client_info.name} {params.client_info.version}".strip() if params else "unknown"
 
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What the client says beside its request for whoever answers it: neither the protocol's fields nor ours."""
+        given = cast("Mapping[str, Any]", self.request.meta or {})
+        return {key: value for key, value in given.items() if not key.startswith(_OURS) and key not in _PROTOCOLS}
+
     def can(self, capability: Capability) -> bool:
         """Whether the client declared a capability, and there is a way to use it now."""
         if not self.modern and not self.request.session.can_send_request:
@@ -107,6 +140,14 @@ class Peer:
             mode = declared.elicitation
             return mode is not None and (mode.form is not None or mode.url is None)
         return getattr(declared, capability) is not None
+
+    def can_answer(self, request: InputRequest) -> bool:
+        """Whether the client can be asked this."""
+        if isinstance(request, ElicitRequest) and isinstance(request.params, ElicitRequestURLParams):
+            declared = self.capabilities
+            reachable = self.modern or self.request.session.can_send_request
+            return reachable and declared is not None and getattr(declared.elicitation, "url", None) is not None
+        return self.can(_NEEDS[type(request)])
 
     def require(self, capability: Capability) -> None:
         """End the call unless the client declared a capability: in 2026-07-28 with the error made for that."""
@@ -157,13 +198,10 @@ class Peer:
 
     async def exchange(self, requests: Mapping[str, InputRequest]) -> dict[str, InputResponse]:
         """Send several requests at once and wait for all answers; keys are the caller's own, and stable."""
-        needs: dict[type[Any], Capability] = {
-            ElicitRequest: "elicitation",
-            CreateMessageRequest: "sampling",
-            ListRootsRequest: "roots",
-        }
         for request in requests.values():
-            self.require(needs[type(request)])
+            if not self.can_answer(request):
+                self.require(_NEEDS[type(request)])
+                raise ToolError("This tool needs a client that can open pages for its person; this one cannot.")
         if not self.modern:
             return {key: await self._send(request) for key, request in requests.items()}
         if all(fits(request, self._early.get(key)) for key, request in requests.items()):
@@ -174,20 +212,42 @@ class Peer:
 
     async def _send(self, request: InputRequest) -> InputResponse:
         """One request from server to client; on HTTP it rides the response stream of the call that asks."""
-        result_type: Any = _ANSWERS[type(request)][0]
+        kinds = _ANSWERS[type(request)]
+        tools = isinstance(request, CreateMessageRequest) and request.params.tools is not None
+        result_type: Any = kinds[-1] if tools else kinds[0]
         related = ServerMessageMetadata(related_request_id=self.request.request_id)
         try:
             return await self.request.session.send_request(request, result_type, metadata=related)
         except MCPError as error:
             raise ToolError(f"the client could not be asked: {error}") from error
 
-    # --- progress
+    # --- telling
+
+    @property
+    def log_level(self) -> str | None:
+        """The least severe log messages that the client wants with this request; None for none. A session of the
+        handshake era that set no level gets all, as from the SDK's own servers."""
+        if not self.modern:
+            return self._level or LEVELS[0]
+        level = cast("Mapping[str, Any]", self.request.meta or {}).get(LOG_LEVEL_META_KEY)
+        return level if level in LEVELS else None
+
+    async def log(self, params: LoggingMessageNotificationParams) -> None:
+        """Tell the client a log message that belongs to this request, if it wants such."""
+        if wants(self.log_level, params.level):
+            note = LoggingMessageNotification(params=params)
+            await self.request.session.send_notification(note, related_request_id=self.request.request_id)
 
     async def progress(self, done: float, total: float | None, message: str | None) -> None:
         """Report progress to the client, if it gave a token. MCP wants values that increase: others are dropped."""
         if done > self._progressed:
             self._progressed = done
             await self.request.session.report_progress(done, total, message)
+
+
+def wants(least: str | None, level: str) -> bool:
+    """Whether a message of a level is wanted where `least` is the least severe one."""
+    return least is not None and LEVELS.index(level) >= LEVELS.index(least)
 
 
 def form_request(message: str, schema: Mapping[str, Any]) -> ElicitRequest:

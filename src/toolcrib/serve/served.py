@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.exposure import Exposure
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
+
+if TYPE_CHECKING:
+    from ..sources.mcp import McpServers
 
 
 @runtime_checkable
@@ -82,3 +85,13 @@ def state_path(box: Served) -> Path | None:
 def context_of(box: Served) -> ToolContext:
     """What every call in this box starts from: its workspace, the host's own things."""
     return getattr(box, "context", EMPTY_CONTEXT)
+
+
+def servers_of(box: Served) -> McpServers | None:
+    """The MCP servers of the box; None where none are configured or connected yet."""
+    settings = getattr(box, "settings", None)
+    if settings is None:
+        return None
+    if not settings.mcp_servers and "mcp" not in getattr(box, "__dict__", {}):
+        return None
+    return getattr(box, "mcp", None)

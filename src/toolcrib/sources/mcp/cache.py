@@ -60,6 +60,29 @@ class ListCache:
         except Exception as error:
             log.warning("the tools of MCP server %s could not be kept: %s", name, error)
 
+    def keep(self, identity: str, kind: str, value: Any) -> None:
+        """Keep something else of a server, as JSON. A failure is logged: it costs time, nothing else."""
+        try:
+            private_folder(self._folder.parent)
+            private_folder(self._folder)
+            replace_file(self._path(identity, kind), json.dumps({"version": VERSION, "kept": value}))
+        except Exception as error:
+            log.warning("the %s of an MCP server could not be kept: %s", kind, error)
+
+    def kept(self, identity: str, kind: str) -> Any:
+        """What `keep` kept, or None."""
+        path = self._path(identity, kind)
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                return None
+            value: Any = json.loads(path.read_bytes())
+            return cast("dict[str, Any]", value)["kept"] if value["version"] == VERSION else None
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            log.warning("%s: cannot be read (%s); the server is asked again", path, error)
+            return None
+
     def failed(self, identity: str, error: str) -> None:
         """Remember that a server without a listing could not be reached: the next toolbox does not wait for it."""
         with contextlib.suppress(OSError):

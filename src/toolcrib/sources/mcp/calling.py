@@ -1,21 +1,28 @@
-"""One call of a server's tool over a live connection: news extend its time, cancelling it tells the server."""
+"""One request to a server over a live connection: news extend its time, cancelling it tells the server, and what the
+server needs to know first is answered."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import mcp_types
-from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH
+from mcp_types import (
+    CONNECTION_CLOSED,
+    HEADER_MISMATCH,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    URL_ELICITATION_REQUIRED,
+)
 from pydantic import TypeAdapter, ValidationError
 
 from ...core.errors import ToolError
+from .behind import behind
+from .raw import send_raw
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -27,9 +34,15 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 10
 """How often a server may ask for more before it answers."""
+FOR_CLIENTS = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
+"""Errors of a tool call that are for the client behind it, which can do something about them, not for a model."""
 T = TypeVar("T")
-_RESULT: TypeAdapter[mcp_types.CallToolResult | mcp_types.InputRequiredResult] = TypeAdapter(
-    mcp_types.CallToolResult | mcp_types.InputRequiredResult
+R = TypeVar("R", dict[str, Any], mcp_types.ReadResourceResult, mcp_types.GetPromptResult)
+_RESOURCE: TypeAdapter[mcp_types.ReadResourceResult | mcp_types.InputRequiredResult] = TypeAdapter(
+    mcp_types.ReadResourceResult | mcp_types.InputRequiredResult
+)
+_PROMPT: TypeAdapter[mcp_types.GetPromptResult | mcp_types.InputRequiredResult] = TypeAdapter(
+    mcp_types.GetPromptResult | mcp_types.InputRequiredResult
 )
 
 
@@ -69,8 +82,13 @@ class Calls:
 _current: ContextVar[InFlight | None] = ContextVar("toolcrib_mcp_call", default=None)
 
 
+def current() -> InFlight | None:
+    """The call that this task works on."""
+    return _current.get()
+
+
 async def call(
-    link: Link, calls: Calls, what: str, work: Callable[[Client, ProgressFnT], Awaitable[T]], ctx: ToolContext,
+    link: Link, calls: Calls, what: str, work: Callable[[Link, ProgressFnT], Awaitable[T]], ctx: ToolContext,
     patience: Patience,
 ) -> T:  # fmt: skip
     """Do one thing with the server. Raises LinkLost, ToolError for what the server refused, and OutOfPatience."""
@@ -83,10 +101,13 @@ async def call(
         await ctx.progress(progress, total, message)
 
     try:
-        return await work(link.client, report)
+        return await work(link, report)
     except MCPError as error:
         if link.lost or _is_over(error):
             raise LinkLost(error.code == CONNECTION_CLOSED) from error
+        client = behind(ctx)
+        if client is not None and (client.exact or error.code in FOR_CLIENTS):
+            client.failure = error
         raise ToolError(f"MCP server {link.name}: {error.message} ({error.code})") from error
     except ValidationError as error:
         raise ToolError(
@@ -106,49 +127,83 @@ def _is_over(error: MCPError) -> bool:
     return error.code == CONNECTION_CLOSED and (said == "Connection closed" or said.startswith("SSE stream "))
 
 
-async def call_tool(
-    client: Client, progress: ProgressFnT, name: str, arguments: dict[str, Any]
-) -> mcp_types.CallToolResult:
-    """Call a tool, answer what the server needs to know first (2026-07-28), call again."""
-    answers: Any = None
-    state: str | None = None
+async def call_tool(link: Link, progress: ProgressFnT, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Call a tool. The result is as it came."""
     listed = False
-    pause = 0.05
-    for _ in range(MAX_ROUNDS + 1):
+
+    async def send(answers: Any, state: str | None) -> dict[str, Any] | mcp_types.InputRequiredResult:
+        nonlocal listed
         params = mcp_types.CallToolRequestParams(
-            name=name, arguments=arguments, input_responses=answers, request_state=state
+            name=name, arguments=arguments, input_responses=answers, request_state=state, _meta=_meta()
         )
+        request = mcp_types.CallToolRequest(params=params)
         try:
-            result = await client.session.send_request(
-                mcp_types.CallToolRequest(params=params), _RESULT, progress_callback=progress
-            )
+            raw = await send_raw(link.client.session, request, progress)
+            asks = raw.get("resultType") == "input_required"
+            return mcp_types.InputRequiredResult.model_validate(raw) if asks else raw
         except MCPError as error:
             if error.code != HEADER_MISMATCH or listed:
                 raise
-            listed = True  # the schema says which arguments travel in headers: look at it, and send once more
-            await _relist(client, name)
-            continue
-        if isinstance(result, mcp_types.CallToolResult):
+        listed = True  # the schema says which arguments travel in headers: look at it, and send once more
+        await _relist(link.client, name)
+        return await send(answers, state)
+
+    return await _rounds(link, send)
+
+
+async def read_resource(link: Link, progress: ProgressFnT, uri: str) -> mcp_types.ReadResourceResult:
+    """Read a resource."""
+
+    async def send(answers: Any, state: str | None) -> mcp_types.ReadResourceResult | mcp_types.InputRequiredResult:
+        params = mcp_types.ReadResourceRequestParams(
+            uri=uri, input_responses=answers, request_state=state, _meta=_meta()
+        )
+        request = mcp_types.ReadResourceRequest(params=params)
+        return await link.client.session.send_request(request, _RESOURCE, progress_callback=progress)
+
+    return await _rounds(link, send)
+
+
+async def get_prompt(
+    link: Link, progress: ProgressFnT, name: str, arguments: dict[str, str]
+) -> mcp_types.GetPromptResult:
+    """Fill a prompt in."""
+
+    async def send(answers: Any, state: str | None) -> mcp_types.GetPromptResult | mcp_types.InputRequiredResult:
+        params = mcp_types.GetPromptRequestParams(
+            name=name, arguments=arguments, input_responses=answers, request_state=state, _meta=_meta()
+        )
+        request = mcp_types.GetPromptRequest(params=params)
+        return await link.client.session.send_request(request, _PROMPT, progress_callback=progress)
+
+    return await _rounds(link, send)
+
+
+def _meta() -> Any:
+    """What the client behind the call says beside it."""
+    mine = current()
+    client = behind(mine.ctx) if mine is not None else None
+    return dict(client.meta) or None if client is not None else None
+
+
+async def _rounds(
+    link: Link, send: Callable[[Mapping[str, Any] | None, str | None], Awaitable[R | mcp_types.InputRequiredResult]]
+) -> R:
+    """Ask, answer what the server needs to know first (2026-07-28), ask again."""
+    answers: Mapping[str, Any] | None = None
+    state: str | None = None
+    pause = 0.05
+    for _ in range(MAX_ROUNDS + 1):
+        result = await send(answers, state)
+        if not isinstance(result, mcp_types.InputRequiredResult):
             return result
         state, answers = result.request_state, None
         if result.input_requests:
-            answers = await _answers(client, result.input_requests)
+            answers = await link.callbacks.answers(result.input_requests, current())
         else:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.25)
     raise ToolError(f"the server asked for more {MAX_ROUNDS} times and did not answer")
-
-
-async def _answers(client: Client, requests: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, request in requests.items():  # one after the other: they go to one person
-        meta = request.params.meta if request.params else None
-        context = ClientRequestContext(session=client.session, request_id=key, meta=meta)
-        given = await client.session.dispatch_input_request(context, request)
-        if isinstance(given, mcp_types.ErrorData):
-            raise MCPError.from_error_data(given)
-        found[key] = given
-    return found
 
 
 async def _relist(client: Client, name: str) -> None:

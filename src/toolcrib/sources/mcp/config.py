@@ -19,6 +19,8 @@ Trust = Literal["none", "hints"]
 
 TIMEOUT, MAX_TIMEOUT, START_TIMEOUT = 30.0, 600.0, 30.0
 """Seconds: for a call without news, for a call in all however much it reports progress, and for connecting."""
+IDLE_TIMEOUT = 1800.0
+"""Seconds without a call after which a server is ended; it is started again at the next. 0 is never."""
 
 TRANSPORTS: Mapping[str, Transport] = {
     "stdio": "stdio",
@@ -68,6 +70,7 @@ class ServerConfig:
     timeout: float = TIMEOUT
     max_timeout: float = MAX_TIMEOUT
     start_timeout: float = START_TIMEOUT
+    idle_timeout: float = IDLE_TIMEOUT
     disabled: bool = False
     required: bool = False
     tools: tuple[str, ...] | None = None

@@ -13,21 +13,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import mcp_types
-
 from ...boundary.environment import command_environment
 from ...boundary.sandbox import NoSandbox
 from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
-from . import questions
+from .callbacks import Callbacks
 from .calling import Calls
 from .config import ServerConfig
 from .connection import Link, Transport
 from .stdio import StdioTransport
 
 if TYPE_CHECKING:
-    from mcp.client import ClientRequestContext
-
     from .host import Host
     from .server import Server
 
@@ -37,7 +33,7 @@ __all__ = ["Calls", "prepare"]
 async def prepare(server: Server, host: Host) -> tuple[Transport, Link]:
     """A transport and a connection that is not open yet. Raises ToolError or ConfigError for what is not there."""
     config = server.config
-    callbacks = _Callbacks(server, host)
+    callbacks = Callbacks(server, host)
     if config.url is None:
         values = await asyncio.to_thread(_resolved, config.env, config, host)
         transport: Any = StdioTransport(lambda: _spawn(config, values, host))
@@ -100,7 +96,7 @@ def server_environment(host: Mapping[str, str], values: Mapping[str, str]) -> di
     return env
 
 
-async def _http(server: Server, host: Host, callbacks: _Callbacks) -> Transport:
+async def _http(server: Server, host: Host, callbacks: Callbacks) -> Transport:
     from .http import HttpTransport
 
     config = server.config
@@ -117,52 +113,3 @@ async def _http(server: Server, host: Host, callbacks: _Callbacks) -> Transport:
         url, headers=headers, auth=auth, guard=guard, legacy=config.transport == "sse",
         session_lost=callbacks.session_lost,
     )  # fmt: skip
-
-
-class _Callbacks:
-    """What a server may ask of us, and what it tells."""
-
-    def __init__(self, server: Server, host: Host) -> None:
-        self._server, self._host = server, host
-        self.link: Link | None = None
-        self.sampling = self._sample if host.sampler is not None else None
-        self.roots = self._roots if server.config.roots else None
-
-    def changed(self) -> None:
-        self._server.heard_change()
-
-    def session_lost(self) -> None:
-        if self.link is not None:
-            self.link.lost = True
-
-    async def elicitation(
-        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
-    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
-        mine = self._server.asked()
-        if mine is None:
-            return mcp_types.ElicitResult(action="cancel")
-        mine.patience.ask()
-        try:
-            form = _form(mine.ctx.metadata.get("mcp"))
-            return await questions.answer(params, self._server.name, mine.ctx.ask, form)
-        finally:
-            mine.patience.answered()
-
-    async def _sample(self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams) -> Any:
-        sampler = self._host.sampler
-        assert sampler is not None, "without one the capability is not declared, and the SDK refuses"
-        try:
-            return await sampler(params)
-        except ToolError as error:
-            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=str(error))
-
-    async def _roots(self, context: ClientRequestContext) -> mcp_types.ListRootsResult:
-        root: Any = self._host.workspace.as_uri()
-        return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root, name="workspace")])
-
-
-def _form(peer: Any) -> questions.Form | None:
-    """A door that shows whole forms, where the call came in by one (an MCP client that can)."""
-    can: Any = getattr(peer, "can", None)
-    elicit: Any = getattr(peer, "elicit", None)
-    return elicit if can is not None and elicit is not None and can("elicitation") else None

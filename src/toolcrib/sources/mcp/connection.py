@@ -16,26 +16,34 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import anyio
 from mcp.client import Client
 from mcp_types import (
+    ElicitCompleteNotification,
     Implementation,
     PromptListChangedNotification,
     ResourceListChangedNotification,
+    ResourceUpdatedNotification,
     ToolListChangedNotification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ... import __version__
 from ...core.errors import ToolError
+from .listening import Listening
 
 if TYPE_CHECKING:
-    from mcp.client.session import ElicitationFnT, IncomingMessage, ListRootsFnT, SamplingFnT
+    from mcp.client.session import IncomingMessage
+
+    from .callbacks import Callbacks, ListKind
 
 log = logging.getLogger("toolcrib.mcp")
 
 CLOSE_SECONDS = 12.0
 """How long the end of a connection may take before its process is killed and its task left: more than a server that
 has to be told twice needs."""
-RELISTEN_SECONDS = 5.0
-_CHANGES = (ToolListChangedNotification, ResourceListChangedNotification, PromptListChangedNotification)
+_CHANGES: dict[type[object], ListKind] = {
+    ToolListChangedNotification: "tools",
+    ResourceListChangedNotification: "resources",
+    PromptListChangedNotification: "prompts",
+}
 
 
 class Transport(Protocol):
@@ -52,20 +60,6 @@ class Transport(Protocol):
         ...
 
 
-class Callbacks(Protocol):
-    """Who answers what a server asks, and hears what it tells."""
-
-    @property
-    def elicitation(self) -> ElicitationFnT: ...
-    @property
-    def sampling(self) -> SamplingFnT | None: ...
-    @property
-    def roots(self) -> ListRootsFnT | None: ...
-    def changed(self) -> None:
-        """What the server lists has changed."""
-        ...
-
-
 class Link:
     """A connection while it lives. Make it, `open` it, use `client`, `close` it; it is never opened again."""
 
@@ -75,7 +69,8 @@ class Link:
         self.error: BaseException | None = None
         self.lost = False
         """The server has forgotten the session, or its stream ended: nothing more will come."""
-        self._callbacks, self._mode = callbacks, mode
+        self.callbacks, self._mode = callbacks, mode
+        self.listening = Listening(callbacks)
         self._client: Client | None = None
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[None] = self.loop.create_future()
@@ -134,7 +129,7 @@ class Link:
             self.loop.call_soon_threadsafe(self._closing.set)
 
     async def _live(self) -> None:
-        callbacks = self._callbacks
+        callbacks = self.callbacks
         try:
             async with Client(
                 _Watched(self.transport, self._ended),
@@ -144,18 +139,19 @@ class Link:
                 elicitation_callback=callbacks.elicitation,
                 sampling_callback=callbacks.sampling,
                 list_roots_callback=callbacks.roots,
+                logging_callback=callbacks.logged,
                 message_handler=self._heard,
             ) as client:
+                if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                    _speak_for(client, callbacks)
                 self._client = client
                 if not self._ready.done():
                     self._ready.set_result(None)
-                listening = self.loop.create_task(self._listen(client))
                 try:
-                    await self._closing.wait()
+                    async with self.listening.on(client):
+                        await self._closing.wait()
                 finally:
                     self._client = None
-                    listening.cancel()
-                    await asyncio.wait({listening}, timeout=1)
         except (
             BaseException
         ) as error:  # groups of the SDK's tasks, the end of the loop: this task must not let go of any
@@ -172,23 +168,27 @@ class Link:
         self._closing.set()
 
     async def _heard(self, message: IncomingMessage) -> None:
-        if isinstance(message, _CHANGES):
-            self._callbacks.changed()
+        if (kind := _CHANGES.get(type(message))) is not None:
+            self.callbacks.changed(kind)
+        elif isinstance(message, ResourceUpdatedNotification):
+            self.callbacks.updated(str(message.params.uri))
+        elif isinstance(message, ElicitCompleteNotification):
+            self.callbacks.completed(message)
 
-    async def _listen(self, client: Client) -> None:
-        """In 2026-07-28 changes are told to those who ask for them."""
-        capabilities = client.server_capabilities
-        if not self.modern or capabilities.tools is None or not capabilities.tools.list_changed:
-            return
-        while True:
-            try:
-                async with client.listen(tools_list_changed=True) as events:
-                    async for _ in events:
-                        self._callbacks.changed()
-            except Exception as error:
-                log.debug("MCP server %s tells no changes: %s", self.name, error)
-            await asyncio.sleep(RELISTEN_SECONDS)
-            self._callbacks.changed()  # what was missed meanwhile
+
+def _speak_for(client: Client, callbacks: Callbacks) -> None:
+    """In 2026-07-28 each request says what its client can do: let it say that of the client behind the call.
+
+    The SDK knows only one client, itself, and stamps that on every request; there is no seam for another.
+    """
+    session = client.session
+    ours = session._stamp  # pyright: ignore[reportPrivateUsage]
+
+    def stamp(data: dict[str, Any], opts: Any) -> None:
+        ours(data, opts)
+        callbacks.stamp(data["params"])
+
+    session._stamp = stamp  # pyright: ignore[reportPrivateUsage]
 
 
 def _plain(error: BaseException | None) -> BaseException:

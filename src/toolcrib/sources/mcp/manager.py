@@ -16,11 +16,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConfigError, ToolConflictError, ToolcribError
+from .catalogue import Catalogue, Kind
 from .config import ServerConfig
 from .extras import extra_tools
 from .host import Host, LoginDoor
 from .listed import ListedTool, Listing
 from .names import free_name, tool_name
+from .relay import Listener
 from .server import McpFailure, Server, ServerStatus, check_category
 from .settings import server_config
 from .tool import McpTool
@@ -45,6 +47,8 @@ class McpServers:
         self._names: dict[tuple[str, str], str] = {}
         self._shown: dict[str, dict[str, Tool]] = {}
         self._closed = False
+        self.catalogue = Catalogue(self._enabled, self._reaching)
+        """What they offer beside tools."""
         self._reviving: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         for config in configs:
             self._add(config)
@@ -118,6 +122,31 @@ class McpServers:
         """The tools of one server that are in the registry."""
         self._require(name)
         return list(self._shown.get(name, {}).values())
+
+    # --- as a gateway
+
+    async def pass_on(self, listener: Listener) -> Callable[[], None]:
+        """Tell a listener what servers say beside answers, until what is returned is called; servers are told that
+        there may be clients behind us who can do more than we can. Connections made before that are made anew."""
+        relay = self._host.relay
+        first = not relay.on
+        end = relay.listen(listener)
+        relay.seen = self.catalogue.note
+        if first:
+            await asyncio.gather(*(server.renew() for server in self._enabled()), return_exceptions=True)
+        return end
+
+    async def log_level(self, level: str) -> None:
+        """How severe a log message has to be for servers to tell it."""
+        await asyncio.gather(*(server.log_level(level) for server in self._enabled()), return_exceptions=True)
+
+    def _reaching(self, server: Server, kind: Kind) -> Tool | None:
+        """The tool that reaches a server's resources or prompts; None where it is switched off, or denied."""
+        for tool in self._shown.get(server.name, {}).values():
+            if isinstance(tool, McpTool) and tool.listed.kind == kind:
+                hides = getattr(self._registry.pipeline.authorizer, "hides", None)
+                return None if hides is not None and hides(tool) else tool
+        return None
 
     # --- with the toolbox
 

@@ -8,15 +8,19 @@ from collections.abc import Callable
 
 MAX_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]+")
+_LEGAL = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}")
 _MANY = re.compile(r"_{2,}")
 
 
 def tool_name(server: str, tool: str, prefix: str | None = None) -> str:
     """`mcp_{server}_{tool}`, or the tool's name behind another prefix, within `[A-Za-z0-9_-]{1,64}`.
 
-    Runs of `_` become one, so that a server's name cannot be read two ways. A name that is too long, or of which
+    Runs of `_` become one, so that a server's name cannot be read two ways; what is legal behind a prefix of the
+    configuration's own stays as it is. A name that is too long, or of which
     nothing legal is left, ends in a hash of what it was.
     """
+    if prefix is not None and _LEGAL.fullmatch(prefix + tool):
+        return prefix + tool
     plain = _plain(tool)
     if not any(c.isalnum() for c in plain):
         plain = _hash(tool)

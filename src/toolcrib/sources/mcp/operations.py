@@ -1,13 +1,16 @@
-"""What a call of a server's tool does with the SDK's client: call a tool, or reach a resource or a prompt."""
+"""What a call of a server's tool does over a connection: call a tool, or reach a resource or a prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import mcp_types
 
 from ...core.errors import ToolError
 from ...core.output import ContentBlock, TextBlock, ToolOutput
-from .calling import call_tool
+from .behind import behind
+from .calling import call_tool, get_prompt, read_resource
 from .listing import every_page
 from .results import blocks_of, of_blocks, output_of, resource_block
 
@@ -15,52 +18,98 @@ if TYPE_CHECKING:
     from mcp.client import Client
     from mcp.shared.dispatcher import ProgressFnT
 
+    from ...core.context import ToolContext
+    from .connection import Link
     from .listed import Json, ListedTool
+    from .server import Server
 
-Operation = Callable[["Client", "ProgressFnT"], Awaitable[ToolOutput]]
+Operation = Callable[["Link", "ProgressFnT"], Awaitable[ToolOutput]]
 MAX_LISTED = 500
 """Resources or prompts that one answer names."""
 
 
-def operation(tool: ListedTool, arguments: Json, *, trusted: bool) -> Operation:
-    """What a call of this tool does. Labels of results count only where the server is `trusted`."""
+def operation(server: Server, tool: ListedTool, arguments: Json, ctx: ToolContext) -> Operation:
+    """What a call of this tool does. Labels of results count only where the server is trusted."""
 
-    async def run(client: Client, progress: ProgressFnT) -> ToolOutput:
+    async def run(link: Link, progress: ProgressFnT) -> ToolOutput:
         if tool.kind == "resources":
-            return await _resources(client, arguments.get("uri"))
+            return await _resources(link, progress, arguments.get("uri"), ctx)
         if tool.kind == "prompts":
-            return await _prompts(client, arguments.get("name"), arguments.get("arguments") or {})
-        return output_of(await call_tool(client, progress, tool.name, arguments), trusted=trusted)
+            return await _prompts(link, progress, arguments.get("name"), arguments.get("arguments") or {}, ctx)
+        result = await call_tool(link, progress, tool.name, arguments)
+        if server.relay.seen is not None:
+            _note_addresses(server, result)
+        return output_of(result, trusted=server.config.trust == "hints")
 
     return run
 
 
-async def _resources(client: Client, uri: str | None) -> ToolOutput:
+def _note_addresses(server: Server, result: Json) -> None:
+    """Whoever reads an address of a result later means this server."""
+    assert server.relay.seen is not None
+    parts: Any = result.get("content")
+    for part in cast("list[Any]", parts) if isinstance(parts, list) else ():
+        entry = cast("Json", part) if isinstance(part, dict) else {}
+        held: Any = entry.get("resource")
+        uri: Any = cast("Json", held).get("uri") if isinstance(held, dict) else entry.get("uri")
+        if isinstance(uri, str):
+            server.relay.seen(server, uri)
+
+
+def _deliver(ctx: ToolContext, result: mcp_types.Result) -> None:
+    """The answer as it came, for a client of ours that made the same request."""
+    client = behind(ctx)
+    if client is not None and client.exact:
+        client.delivered = plain(result)
+
+
+async def _resources(link: Link, progress: ProgressFnT, uri: str | None, ctx: ToolContext) -> ToolOutput:
     if uri:
-        result = await client.read_resource(uri)
+        result = await read_resource(link, progress, uri)
+        _deliver(ctx, result)
         return of_blocks([resource_block(each) for each in result.contents], "(empty)")
     faults: list[str] = []
-    found = await every_page(
-        lambda cursor: client.list_resources(cursor=cursor), lambda page: list(page.resources), faults, "resources"
-    )
-    templates = await every_page(
-        lambda cursor: client.list_resource_templates(cursor=cursor),
-        lambda page: list(page.resource_templates), faults, "templates",
-    )  # fmt: skip
+    found = await list_resources(link.client, faults)
+    templates = await list_templates(link.client, faults)
     lines = [_line(str(each.uri), each.title or each.name, each.description) for each in found]
     lines += [_line(each.uri_template, each.title or each.name, each.description) for each in templates]
     data = {
-        "resources": [_plain(each) for each in found[:MAX_LISTED]],
-        "templates": [_plain(each) for each in templates[:MAX_LISTED]],
+        "resources": [plain(each) for each in found[:MAX_LISTED]],
+        "templates": [plain(each) for each in templates[:MAX_LISTED]],
     }
     return ToolOutput(_listed(lines, faults, "resources"), data=data)
 
 
-async def _prompts(client: Client, name: str | None, arguments: dict[str, str]) -> ToolOutput:
+async def list_resources(client: Client, faults: list[str]) -> list[mcp_types.Resource]:
+    """All resources that a server lists."""
+    return await every_page(
+        lambda cursor: client.list_resources(cursor=cursor), lambda page: list(page.resources), faults, "resources"
+    )
+
+
+async def list_templates(client: Client, faults: list[str]) -> list[mcp_types.ResourceTemplate]:
+    """All templates of addresses that a server lists."""
+    return await every_page(
+        lambda cursor: client.list_resource_templates(cursor=cursor),
+        lambda page: list(page.resource_templates), faults, "templates",
+    )  # fmt: skip
+
+
+async def list_prompts(client: Client, faults: list[str]) -> list[mcp_types.Prompt]:
+    """All prompts that a server lists."""
+    return await every_page(
+        lambda cursor: client.list_prompts(cursor=cursor), lambda page: list(page.prompts), faults, "prompts"
+    )
+
+
+async def _prompts(
+    link: Link, progress: ProgressFnT, name: str | None, arguments: dict[str, str], ctx: ToolContext
+) -> ToolOutput:
     if not name and arguments:
         raise ToolError("arguments are for a prompt: give its name, too")
     if name:
-        result = await client.get_prompt(name, arguments)
+        result = await get_prompt(link, progress, name, arguments)
+        _deliver(ctx, result)
         blocks: list[ContentBlock] = []
         for message in result.messages:
             if len(result.messages) > 1:
@@ -68,14 +117,12 @@ async def _prompts(client: Client, name: str | None, arguments: dict[str, str]) 
             blocks += blocks_of(message.content)
         return of_blocks(blocks, "(empty)")
     faults: list[str] = []
-    found = await every_page(
-        lambda cursor: client.list_prompts(cursor=cursor), lambda page: list(page.prompts), faults, "prompts"
-    )
+    found = await list_prompts(link.client, faults)
     lines: list[str] = []
     for each in found:
         takes = ", ".join(f"{a.name}{'' if a.required else '?'}" for a in each.arguments or ())
         lines.append(_line(f"{each.name}({takes})", each.title or "", each.description))
-    return ToolOutput(_listed(lines, faults, "prompts"), data={"prompts": [_plain(e) for e in found[:MAX_LISTED]]})
+    return ToolOutput(_listed(lines, faults, "prompts"), data={"prompts": [plain(e) for e in found[:MAX_LISTED]]})
 
 
 def _line(address: str, title: str, description: str | None) -> str:
@@ -90,5 +137,6 @@ def _listed(lines: list[str], faults: list[str], what: str) -> str:
     return "\n".join([*shown, *(f"[{fault}]" for fault in faults)]) or f"(there are no {what})"
 
 
-def _plain(value: Any) -> Json:
+def plain(value: Any) -> Json:
+    """Something of the protocol in the form in which it travels."""
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)

@@ -6,7 +6,7 @@ A form is asked field by field; each answer is read as its field's schema wants 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import mcp_types
@@ -20,24 +20,19 @@ ACCEPT, DECLINE, SKIP = "accept", "decline", "(leave out)"
 MAX_MESSAGE = 2_000
 TRIES = 3
 
-Form = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
-"""A door that shows whole forms: `await form(message, schema)` gives something with `action` and `content`."""
+
+def signed(server: str, message: str) -> str:
+    """A server's question, with a word on who asks it."""
+    return f"The MCP server {server} asks: {safe(message)[:MAX_MESSAGE]}"
 
 
-async def answer(
-    params: mcp_types.ElicitRequestParams, server: str, ask: Ask | None, form: Form | None = None
-) -> mcp_types.ElicitResult:
+async def answer(params: mcp_types.ElicitRequestParams, server: str, ask: Ask | None) -> mcp_types.ElicitResult:
     """Ask the person. `cancel` where there is nobody, `decline` where they said no."""
-    message = f"The MCP server {server} asks: {safe(params.message)[:MAX_MESSAGE]}"
+    message = signed(server, params.message)
     try:
         if isinstance(params, mcp_types.ElicitRequestURLParams):
             return await _visit(params, message, ask)
-        schema = params.requested_schema
-        if form is not None:
-            given = await form(message, schema)
-            content = dict(given.content) if given.action == ACCEPT else None
-            return mcp_types.ElicitResult(action=given.action, content=content)
-        return await _fields(schema, message, ask)
+        return await _fields(params.requested_schema, message, ask)
     except ToolError:  # they went away without a word
         return mcp_types.ElicitResult(action="cancel")
 

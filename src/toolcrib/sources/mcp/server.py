@@ -14,6 +14,7 @@ import importlib
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -23,8 +24,10 @@ from ...core.context import ToolContext
 from ...core.errors import ConfigError, ToolcribError, ToolError
 from ...core.output import ToolOutput
 from .config import ServerConfig
+from .idle import Idle
 from .listed import ListedTool, Listing
 from .loops import abroad, on_loop
+from .offers import NOTHING, Offers, ask_offers, offers_from_json
 
 if TYPE_CHECKING:
     from .calling import Calls, InFlight
@@ -87,6 +90,11 @@ class Server:
         self._not_before = 0.0
         self._closed = False
         self._lock = threading.Lock()
+        self.relay = host.relay
+        self._offers: Offers | None = None
+        self._watched: Counter[str] = Counter()
+        self._level: str | None = None
+        self._idle = Idle(config.idle_timeout, self._in_use, self._end_idle)
 
     # --- how it stands
 
@@ -147,6 +155,48 @@ class Server:
         """
         return await self._at_home(lambda: self._use(work))
 
+    @property
+    def known_offers(self) -> Offers | None:
+        """What it offered when it was last asked."""
+        if self._offers is None:
+            kept = self._host.cache.kept(self.identity, "offers")
+            if kept is not None:
+                with contextlib.suppress(KeyError, TypeError, ValueError):
+                    self._offers = offers_from_json(kept)
+        return self._offers
+
+    async def offers(self) -> Offers:
+        """What it offers beside tools: asked for if it is connected or was never asked. Raises McpFailure."""
+        listing = self.listing
+        if listing is not None and not listing.has_resources and not listing.has_prompts:
+            return NOTHING
+        known = self.known_offers
+        if known is not None and self.state != "connected":
+            return known
+        return await self._at_home(self._ask_offers)
+
+    async def watch(self, uri: str) -> None:
+        """Let it tell of changes of a resource, until `unwatch` was called as often. Raises McpFailure, and MCPError
+        for what it refuses."""
+        await self._at_home(lambda: self._watch(uri))
+
+    async def unwatch(self, uri: str) -> None:
+        """Stop that."""
+        await self._at_home(lambda: self._unwatch(uri))
+
+    async def log_level(self, level: str) -> None:
+        """How severe a log message has to be for it to be told (up to 2025-11-25), now and after it was connected
+        again."""
+        self._level = level
+        if self.state == "connected":
+            await self._at_home(lambda: self._tell_level(level))
+
+    async def renew(self) -> None:
+        """End a connection that was made when nobody stood behind us, unless it is in use: the next says more."""
+        link = self._link
+        if link is not None and link.alive and not link.modern and link.callbacks.sampling is None:
+            await self._at_home(self._end_idle)
+
     async def aclose(self) -> None:
         """End the connection and its process."""
         self._closed = True
@@ -191,6 +241,7 @@ class Server:
             if self._home is None or (self._home is not loop and not self._home.is_running()):
                 self.kill()
                 self._link = self._connecting = self._refreshing = None
+                self._idle.stop()
                 self._home = loop
             return self._home
 
@@ -233,7 +284,21 @@ class Server:
             raise McpFailure(f"MCP server {self.name} could not be reached: {self.error}") from error
         self._failures, self._not_before, self.error = 0, 0.0, None
         self._link, self._calls = link, loaded.Calls()
+        self._idle.touch()
+        await self._take_up(link)
         return link
+
+    async def _take_up(self, link: Link) -> None:
+        """What was listened for over the connection before is listened for again."""
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            if self._level is not None:
+                await link.listening.level(self._level)
+            if self._watched:
+                await link.listening.watch(self._watched)
+        except (MCPError, TimeoutError) as error:
+            log.warning("MCP server %s does not tell what it told before: %s", self.name, error)
 
     def _explain(self, error: BaseException, transport: Any) -> str:
         """Why it failed, in one sentence and what the server itself said."""
@@ -303,10 +368,65 @@ class Server:
             except Exception as error:
                 log.warning("%s", error)
 
+    # --- what it offers and tells
+
+    async def _ask_offers(self) -> Offers:
+        link = await self._link_up()
+        faults: list[str] = []
+        try:
+            async with asyncio.timeout(self.config.timeout):
+                found = await ask_offers(link.client, faults)
+        except Exception as error:
+            said = self._explain(error, link.transport)
+            raise McpFailure(f"MCP server {self.name}: what it offers could not be listed: {said}") from error
+        finally:
+            self._idle.touch()
+        for fault in faults:
+            log.warning("MCP server %s: %s", self.name, fault)
+        if found != self.known_offers:
+            self._offers = found
+            self._host.cache.keep(self.identity, "offers", found.to_json())
+        return found
+
+    async def _watch(self, uri: str) -> None:
+        link = await self._link_up()
+        self._watched[uri] += 1
+        try:
+            await link.listening.watch(self._watched)
+        except BaseException:
+            self._forget(uri)
+            raise
+
+    async def _unwatch(self, uri: str) -> None:
+        self._forget(uri)
+        if self._link is not None and self._link.alive:
+            await self._link.listening.watch(self._watched)
+
+    def _forget(self, uri: str) -> None:
+        self._watched[uri] -= 1
+        if self._watched[uri] <= 0:
+            del self._watched[uri]
+
+    async def _tell_level(self, level: str) -> None:
+        if self._link is not None and self._link.alive:
+            await self._link.listening.level(level)
+
+    def _in_use(self) -> bool:
+        return bool(self._watched) or (self._calls is not None and bool(self._calls.running))
+
+    async def _end_idle(self) -> None:
+        link = self._link
+        if link is not None and link.alive and not self._in_use():
+            log.info("MCP server %s is ended: nobody used it for a while", self.name)
+            await link.close()
+
+    # --- calls
+
     async def _use(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         from mcp.shared.exceptions import MCPError
 
         link = await self._link_up()
+        self._idle.touch()
         try:
             return await work(link.client)
         except MCPError as error:
@@ -353,7 +473,7 @@ class Server:
         assert self._calls is not None
         try:
             async with Patience(idle, most) as patience:
-                work = operation(tool, arguments, trusted=config.trust == "hints")
+                work = operation(self, tool, arguments, ctx)
                 return await call(link, self._calls, tool.name, work, ctx, patience)
         except OutOfPatience as over:
             waited = f"within {over.seconds:g} s" + (
@@ -362,8 +482,11 @@ class Server:
             text = f"{tool.name} of MCP server {self.name} did not answer {waited}; the server was told to stop."
             hint = f"mcp_servers.{self.name}.timeout can give it more"
             return ToolOutput.error(f"{text} It may have had part of its effect. ({hint})", "timeout")
+        finally:
+            self._idle.touch()
 
     async def _close(self) -> None:
+        self._idle.stop()
         for task in (self._connecting, self._refreshing):
             if task is not None and not task.done():
                 task.cancel()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ...core.errors import ConfigError
-from .config import MAX_TIMEOUT, START_TIMEOUT, TIMEOUT, TRANSPORTS, OAuthConfig, ServerConfig, ToolConfig
+from .config import IDLE_TIMEOUT, MAX_TIMEOUT, START_TIMEOUT, TIMEOUT, TRANSPORTS, OAuthConfig, ServerConfig, ToolConfig
 
 _SPELLINGS = {
     "tool_timeout": "timeout", "timeout_secs": "timeout", "type": "transport", "enabled_tools": "tools",
@@ -41,6 +41,7 @@ def server_config(name: str, given: Mapping[str, Any]) -> ServerConfig:
         timeout=float(values.get("timeout") or TIMEOUT),
         max_timeout=float(values.get("max_timeout") or MAX_TIMEOUT),
         start_timeout=float(values.get("start_timeout") or START_TIMEOUT),
+        idle_timeout=float(IDLE_TIMEOUT if values.get("idle_timeout") is None else values["idle_timeout"]),
         disabled=bool(values.get("disabled")),
         required=bool(values.get("required")),
         tools=None if values.get("tools") is None else tuple(values["tools"]),

@@ -32,7 +32,9 @@ class McpTool(Tool):
         self.listed = listed
         self.name, self.title = name, listed.title
         self.description = listed.description or listed.title or f"The tool {listed.name} of MCP server {config.name}."
-        self.category = ToolCategory(given) if given else hinted(listed) if trusted else _C.SHELL
+        # a tool of ours that only lists and reads; what the server's own do is its word
+        unknown = _C.SHELL if listed.kind == "tool" else _C.NETWORK_READ
+        self.category = ToolCategory(given) if given else hinted(listed) if trusted else unknown
         self.categorized = given is not None or trusted
         self.read_only = True if trusted and not given and listed.hint("readOnlyHint") else None
         # hints of a server that is not trusted count only where they make things stricter

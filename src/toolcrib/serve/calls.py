@@ -1,0 +1,259 @@
+"""A client's request that is a call of a tool: run through the box, stopped at its questions, gone on with, answered.
+
+A tool call is one; so is the reading of a resource or a prompt that another server has, which is a call of the tool
+that reaches it. Nothing here decides whether a call may run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ElicitResult, InputRequiredResult, InputResponse
+
+from ..core.context import ToolContext
+from ..core.events import ApprovalResolved, CallFinished
+from ..core.output import ToolOutput
+from ..core.threads import shared_threads
+from ..policy.answers import Answered, within
+from ..policy.answers import answer as give_answer
+from ..policy.requests import use_door
+from . import approval
+from .peer import METADATA_KEY, Peer, fits
+from .run import Run, Waiting, session_id
+from .running import CallEnded, RunningCall
+from .seals import Seals, StateRefused
+from .served import Served, approvals_of, context_of, state_path
+
+if TYPE_CHECKING:
+    from .run import Request
+
+QUESTION_SECONDS = 600.0
+"""How long a call waits for the answer to its question in the 2026-07-28 protocol."""
+MAX_WAITING = 256
+"""How many calls may wait for answers at once in one process; each holds what its tool holds."""
+QUIET_SECONDS = 120.0
+"""A pause this long between calls is taken for a new user message: MCP has no sign of its own for one."""
+
+Json = dict[str, Any]
+Answer = Json | InputRequiredResult
+Answers = Mapping[str, InputResponse]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request wants: a call, and `finish`, which puts its output into the form of the answer."""
+
+    name: str
+    arguments: dict[str, Any]
+    finish: Callable[[ToolOutput, Peer], Json]
+    exact: bool = False
+    """Whether it asks for what another server has, in that server's words."""
+
+
+class Calls:
+    """The calls of one server."""
+
+    def __init__(self, box: Served) -> None:
+        self.box = box
+        self.registry = box.registry
+        self.context = context_of(box)
+        self.approvals = approvals_of(box)
+        self.seals = Seals.of_folder(state_path(box))
+        self.question_seconds = QUESTION_SECONDS
+
+    async def handle(self, ctx: Request, wanted: Wanted, answers: Answers | None, state: str | None) -> Answer:
+        """Answer a request: a new call, or with a `state` the retry of one that asked something."""
+        run: Run = ctx.lifespan_context
+        session = session_id(ctx, run)
+        if state is not None:
+            return await self._resume(run, ctx, wanted, answers or {}, state, session)
+        peer = Peer(ctx, answers, exact=wanted.exact, level=run.level_of(ctx))
+        return await self._start(run, peer, wanted, session)
+
+    async def end(self, run: Run) -> None:
+        """End every call of a transport: their clients get an answer."""
+        for waiting in run.waiting.values():
+            waiting.expiry.cancel()
+        run.waiting.clear()
+        await asyncio.gather(*(call.end() for call in tuple(run.calls)))
+
+    # --- a call and its turns
+
+    async def _start(self, run: Run, peer: Peer, wanted: Wanted, session: str) -> Answer:
+        self._note_quiet(run, session)
+        can_ask = peer.can("elicitation")
+        ctx = replace(
+            self.context,
+            channel="mcp",
+            session_id=session,
+            sender_id=peer.name,
+            metadata={METADATA_KEY: peer, "client": peer.name, "protocol": peer.request.protocol_version},
+            ask=peer.ask_person if can_ask else None,
+            on_progress=peer.progress,
+        )
+        call = RunningCall(self._run_call(peer, wanted, ctx, can_ask))
+        peer.running = call
+        run.calls.add(call)
+        call.task.add_done_callback(lambda _: run.calls.discard(call))
+        return await self._continue(run, call, peer, wanted, session)
+
+    async def _run_call(self, peer: Peer, wanted: Wanted, ctx: ToolContext, can_ask: bool) -> ToolOutput:
+        if peer.modern or not can_ask:
+            return await self.box.call(wanted.name, wanted.arguments, ctx)
+        with use_door(approval.door(peer)):
+            return await self.box.call(wanted.name, wanted.arguments, ctx)
+
+    async def _continue(self, run: Run, call: RunningCall, peer: Peer, wanted: Wanted, session: str) -> Answer:
+        """Wait for the call's output or its next question, and put that into the form of the protocol."""
+        try:
+            got = await call.turn()
+        except CallEnded:
+            raise MCPError(INTERNAL_ERROR, "the call was ended by the server") from None
+        if not isinstance(got, ToolOutput):
+            return self._park(run, call, peer, wanted, session)
+        if got.is_error:
+            if peer.failure is not None:
+                raise peer.failure
+            if got.error_kind == "not_found":  # MCP: an unknown tool is an error of the protocol, not of a tool
+                raise MCPError(INVALID_PARAMS, got.for_llm)
+            if got.error_kind == "pending" and peer.modern and peer.can("elicitation"):
+                asked = await self._ask_approval(got, wanted, session)
+                if asked is not None:
+                    return asked
+        return wanted.finish(got, peer)
+
+    # --- questions in the 2026-07-28 protocol
+
+    def _park(self, run: Run, call: RunningCall, peer: Peer, wanted: Wanted, session: str) -> InputRequiredResult:
+        """Let the call wait for the answer, under an id that a signed state names and that works once."""
+        if len(run.waiting) >= MAX_WAITING:
+            call.task.cancel()
+            raise MCPError(INTERNAL_ERROR, "too many calls wait for answers; try again later")
+        ident = secrets.token_hex(16)
+        expiry = run.loop.call_later(self.question_seconds, self._expire, run, ident)
+        run.waiting[ident] = Waiting(call, peer, expiry)
+        state = self.seals.seal(
+            "question", ident, tool=wanted.name, arguments=wanted.arguments, session=session,
+            expires=time.time() + self.question_seconds,
+        )  # fmt: skip
+        return InputRequiredResult(input_requests=dict(call.questions or {}), request_state=state)
+
+    def _expire(self, run: Run, ident: str) -> None:
+        waiting = run.waiting.pop(ident, None)
+        if waiting is not None:
+            waiting.call.task.cancel()
+
+    async def _resume(
+        self, run: Run, ctx: Request, wanted: Wanted, answers: Answers, state: str, session: str
+    ) -> Answer:
+        """A retry: check what it claims to answer, then let that go on. Every refusal is before any effect."""
+        try:
+            claims = self.seals.open(state, tool=wanted.name, arguments=wanted.arguments, session=session)
+            if claims.kind == "approval":
+                peer = Peer(ctx, exact=wanted.exact, level=run.level_of(ctx))
+                return await self._approved(run, peer, claims.id, wanted, session, answers)
+            waiting = run.waiting.pop(claims.id, None)
+            if waiting is None:
+                raise StateRefused("the question was answered already, or nobody waits for it any more")
+        except StateRefused as refused:
+            raise MCPError(
+                INVALID_PARAMS, f"Invalid or expired requestState: {refused}", {"reason": "invalid_request_state"}
+            ) from None
+        waiting.expiry.cancel()
+        call, peer = waiting.call, waiting.peer
+        peer.request = ctx
+        questions: Mapping[str, Any] = call.questions or {}
+        if all(fits(request, answers.get(key)) for key, request in questions.items()):
+            call.answer(answers)
+        return await self._continue(run, call, peer, wanted, session)
+
+    # --- approval in the 2026-07-28 protocol
+
+    async def _ask_approval(self, output: ToolOutput, wanted: Wanted, session: str) -> InputRequiredResult | None:
+        """The form for a call that was stored as pending."""
+        ident = output.meta.get("approval_id")
+        row = None if self.approvals is None or ident is None else await self._row(ident)
+        if row is None or row["state"] != "pending":
+            return None
+        expires = min(float(row["expires"]), time.time() + self.question_seconds)
+        state = self.seals.seal(
+            "approval", row["id"], tool=wanted.name, arguments=wanted.arguments, session=session, expires=expires
+        )
+        return InputRequiredResult(input_requests={approval.KEY: approval.form_of_row(row)}, request_state=state)
+
+    async def _approved(
+        self, run: Run, peer: Peer, ident: str, wanted: Wanted, session: str, answers: Answers
+    ) -> Answer:
+        """The answer to an approval form: store it (that works once), and on a yes run the call."""
+        store = self.approvals
+        row = await self._row(ident)
+        if store is None or row is None:
+            raise StateRefused("this approval is not known here")
+        answer = answers.get(approval.KEY)
+        if not isinstance(answer, ElicitResult):  # the retry forgot the answer: ask again
+            pending = ToolOutput.error(row["reason"], "pending", meta={"approval_id": ident})
+            again = await self._ask_approval(pending, wanted, session)
+            if again is None:
+                raise StateRefused(_ANSWERED)
+            return again
+        decision = within(approval.decision_of(answer, peer.name), tuple(row["scopes"].split()))
+        remember = getattr(getattr(self.box, "approver", None), "remember", None)
+        work = {"store": store, "request_id": ident, "decision": decision, "remember": remember}
+        answered: Answered = await shared_threads.run(give_answer, work)
+        if not answered.kept:
+            row = answered.row
+            if row is None or row["state"] != "approved" or not decision.approve:
+                raise StateRefused(_ANSWERED)
+            # somebody said yes elsewhere meanwhile; the record hands that yes to one call only
+            return await self._start(run, peer, wanted, session)
+        said = "approved" if decision.approve else "denied"
+        if self.registry.events.listeners:
+            self.registry.events.emit(ApprovalResolved(row["call_id"], row["tool"], ident, said, decision.approver))
+        if decision.approve:
+            return await self._start(run, peer, wanted, session)
+        text = f"Tool {row['tool']!r} was denied by user approval. {decision.reason}".rstrip()
+        denied = ToolOutput.error(text, "denied", meta={"approval_id": ident, "rule": row["rule"]})
+        await shared_threads.run(store.refusal, {"request_id": ident})
+        self._finished(row, denied, session, decision.approver)
+        return wanted.finish(denied, peer)
+
+    def _finished(self, row: Mapping[str, Any], output: ToolOutput, session: str, approver: str | None) -> None:
+        """A retry that ended at the form: the record has it like any other, beside the call that asked."""
+        events = self.registry.events
+        if events.listeners:
+            events.emit(
+                CallFinished(
+                    self.registry.pipeline.new_id(), row["tool"], row["category"], row["arguments"], session,
+                    time.time(), 0.0, output, "deny", row["rule"], approver, "mcp", False,
+                )
+            )  # fmt: skip
+
+    async def _row(self, ident: str) -> dict[str, Any] | None:
+        if self.approvals is None:
+            return None
+        return await shared_threads.run(self.approvals.get, {"request_id": ident})
+
+    # --- the loop guard
+
+    def _note_quiet(self, run: Run, session: str) -> None:
+        """After a pause, what a session repeated before counts no more: see QUIET_SECONDS."""
+        guard = self.registry.pipeline.guard
+        if guard is None:
+            return
+        now = time.monotonic()
+        before = run.last_call.pop(session, now)
+        run.last_call[session] = now
+        if len(run.last_call) > 1000:
+            run.last_call.pop(next(iter(run.last_call)))
+        reset = getattr(guard, "reset", None)
+        if reset is not None and now - before > QUIET_SECONDS:
+            reset(session)
+
+
+_ANSWERED = "this approval was answered already, or has expired"

@@ -1,0 +1,317 @@
+"""What a gateway passes on beside tools: resources, prompts, completion, subscriptions and logs of its servers.
+
+Reading a resource or filling in a prompt is a call of the tool that reaches its server's (`mcp_{server}_resources`,
+`mcp_{server}_prompts`): judged, recorded and redacted like any other, and then given to the client in the server's own
+words. Lists leave out what policy denies. Completion passes by the record: it is a request a keystroke.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    CompleteRequest,
+    CompleteRequestParams,
+    CompleteResult,
+    EmptyResult,
+    GetPromptRequestParams,
+    LoggingMessageNotification,
+    PaginatedRequestParams,
+    PromptReference,
+    ReadResourceRequestParams,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ..core.bound import map_texts
+from ..core.errors import ToolError
+from ..core.labels import META_KEY
+from ..core.output import ToolOutput
+from ..sources.mcp.relay import Changed, Event, Logged, Told, Updated
+from .calls import Answer, Calls, Json, Wanted
+from .content import META_APPROVAL, META_KIND
+from .peer import LEVELS, Peer, wants
+from .run import Run
+
+if TYPE_CHECKING:
+    from ..sources.mcp import McpServers
+    from ..sources.mcp.catalogue import Catalogue, Place
+    from .run import Request, Session
+
+log = logging.getLogger("toolcrib.serve")
+
+RESOURCE_NOT_FOUND = -32002
+"""What the handshake era answers for a resource that there is not; later it is INVALID_PARAMS."""
+MAX_EXACT = 32 * 2**20
+"""Characters of one answer that is passed on in a server's own words."""
+_BLOBS = frozenset({"blob", "data"})
+
+
+class Relay:
+    """What a gateway passes on of its servers. `handlers` are for the SDK's server."""
+
+    def __init__(self, servers: McpServers, calls: Calls) -> None:
+        self._servers, self._calls = servers, calls
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        return self._servers.catalogue
+
+    def handlers(self) -> dict[str, Any]:
+        """For the constructor of the SDK's server."""
+        return {
+            "on_list_resources": self._list_resources,
+            "on_list_resource_templates": self._list_templates,
+            "on_read_resource": self._read_resource,
+            "on_subscribe_resource": self._subscribe,
+            "on_unsubscribe_resource": self._unsubscribe,
+            "on_list_prompts": self._list_prompts,
+            "on_get_prompt": self._get_prompt,
+            "on_completion": self._complete,
+        }
+
+    # --- lists
+
+    async def _list_resources(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
+        return self._page("resources", await self._catalogue.resources(), params)
+
+    async def _list_templates(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
+        return self._page("resourceTemplates", await self._catalogue.templates(), params)
+
+    async def _list_prompts(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
+        return self._page("prompts", await self._catalogue.prompts(), params)
+
+    def _page(self, key: str, entries: list[Json], params: PaginatedRequestParams | None) -> Json:
+        if params is not None and params.cursor is not None:
+            raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
+        return {key: self._redacted(entries), "resultType": "complete"}
+
+    # --- what they hold
+
+    async def _read_resource(self, ctx: Request, params: ReadResourceRequestParams) -> Answer:
+        uri = str(params.uri)
+        place = await self._catalogue.at(uri)
+        if place is None:
+            code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else RESOURCE_NOT_FOUND
+            raise MCPError(code, f"Resource not found: {uri}", {"uri": uri})
+
+        def finish(output: ToolOutput, peer: Peer) -> Json:
+            result = self._exact(output, peer)
+            for content in cast("list[Json]", result.get("contents", [])):
+                if content.get("uri") == place.own:
+                    content["uri"] = uri
+            return result
+
+        wanted = Wanted(place.tool.name, {"uri": place.own}, finish, exact=True)
+        return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
+
+    async def _get_prompt(self, ctx: Request, params: GetPromptRequestParams) -> Answer:
+        place = await self._catalogue.prompt(params.name)
+        if place is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
+        arguments: dict[str, Any] = {"name": place.own}
+        if params.arguments:
+            arguments["arguments"] = dict(params.arguments)
+        wanted = Wanted(place.tool.name, arguments, self._exact, exact=True)
+        return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
+
+    def _exact(self, output: ToolOutput, peer: Peer) -> Json:
+        """The server's own answer, without secrets, with our labels. Raises MCPError where there is none."""
+        if output.is_error or peer.delivered is None:
+            data: Json = {META_KIND: output.error_kind} if output.error_kind else {}
+            if isinstance(approval := output.meta.get("approval_id"), str):
+                data[META_APPROVAL] = approval
+            code = INTERNAL_ERROR if output.error_kind in ("exception", "timeout", "tool") else INVALID_REQUEST
+            raise MCPError(code, output.for_llm or "no answer", data or None)
+        if _size(peer.delivered) > MAX_EXACT:
+            raise MCPError(INTERNAL_ERROR, f"the answer has more than {MAX_EXACT:,} characters")
+        result = cast("Json", self._redacted(peer.delivered))
+        if output.labels is not None:
+            result["_meta"] = {**cast("Json", result.get("_meta") or {}), META_KEY: output.labels.wire}
+        return result
+
+    def _redacted(self, value: Any) -> Any:
+        """The same without secrets in its texts; what is base64 is passed on as it is."""
+        redact = self._calls.registry.pipeline.redact
+        return value if redact is None else _texts(value, redact)
+
+    # --- completion
+
+    async def _complete(self, ctx: Request, params: CompleteRequestParams) -> Json:
+        ref = params.ref
+        if isinstance(ref, PromptReference):
+            place = await self._catalogue.prompt(ref.name)
+        else:
+            place = await self._catalogue.template(ref.uri)
+        if place is None:
+            what = f"prompt: {ref.name}" if isinstance(ref, PromptReference) else f"resource template: {ref.uri}"
+            raise MCPError(INVALID_PARAMS, f"Unknown {what}")
+        own = place.own
+        ref = ref.model_copy(update={"name": own} if isinstance(ref, PromptReference) else {"uri": own})
+        request = CompleteRequest(
+            params=CompleteRequestParams(ref=ref, argument=params.argument, context=params.context)
+        )
+
+        async def ask(client: Any) -> Json:
+            result = await client.session.send_request(request, CompleteResult)
+            return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+        return cast("Json", self._redacted(await _reach(place, ask)))
+
+    # --- subscriptions
+
+    async def _subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
+        run: Run = ctx.lifespan_context
+        session, uri = run.session_of(ctx), str(params.uri)
+        if session is None:
+            raise MCPError(INVALID_REQUEST, "there is no session to tell of changes")
+        if uri not in session.uris:
+            await self._watch(uri)
+            session.uris.add(uri)
+        return EmptyResult()
+
+    async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
+        run: Run = ctx.lifespan_context
+        session, uri = run.session_of(ctx), str(params.uri)
+        if session is not None and uri in session.uris:
+            session.uris.discard(uri)
+            await self._unwatch([uri])
+        return EmptyResult()
+
+    async def _watch(self, uri: str) -> None:
+        place = await self._catalogue.at(uri)
+        if place is None:
+            raise MCPError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
+        try:
+            await place.server.watch(place.own)
+        except ToolError as error:
+            raise MCPError(INTERNAL_ERROR, str(error)) from error
+
+    async def _unwatch(self, uris: Iterable[str]) -> None:
+        for uri in uris:
+            place = await self._catalogue.at(uri)
+            if place is not None:
+                with contextlib.suppress(MCPError, ToolError):
+                    await place.server.unwatch(place.own)
+
+    def forget(self, run: Run, session: Session) -> None:
+        """A session of the handshake era is over."""
+        if session.uris:
+            run.spawn(self._unwatch(tuple(session.uris)))
+            session.uris = set()
+
+    @asynccontextmanager
+    async def watching(self, run: Run, uris: Iterable[str]) -> AsyncGenerator[None]:
+        """While a stream of 2026-07-28 listens for these resources. What no server has never changes."""
+        watched: list[str] = []
+        for uri in dict.fromkeys(uris):
+            try:
+                await self._watch(uri)
+            except MCPError as error:
+                log.debug("%s is not watched: %s", uri, error)
+            else:
+                watched.append(uri)
+        try:
+            yield
+        finally:
+            if watched:
+                run.spawn(self._unwatch(watched))
+
+    # --- logs
+
+    async def set_level(self, ctx: Request, params: SetLevelRequestParams) -> EmptyResult:
+        """`logging/setLevel` of the handshake era: servers tell what the most curious session wants."""
+        run: Run = ctx.lifespan_context
+        session = run.session_of(ctx)
+        if session is None:
+            raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
+        session.level = params.level
+        levels = [each.level for each in run.sessions.values() if each.level is not None]
+        await self._servers.log_level(min(levels, key=LEVELS.index))
+        return EmptyResult()
+
+    # --- what servers tell
+
+    async def listen(self, run: Run) -> Callable[[], None]:
+        """Pass on to the sessions and streams of a transport what servers tell of their own accord."""
+
+        def heard(event: Event) -> None:
+            run.loop.call_soon_threadsafe(lambda: run.spawn(self._tell(run, event)))
+
+        return await self._servers.pass_on(heard)
+
+    async def _tell(self, run: Run, event: Event) -> None:
+        sessions = tuple(run.sessions.values())
+        if isinstance(event, Changed):
+            self._catalogue.stale()
+        match event:
+            case Changed(kind="resources"):
+                await run.bus.publish(ResourcesListChanged())
+                for each in sessions:
+                    await each.session.send_resource_list_changed()
+            case Changed():
+                await run.bus.publish(PromptsListChanged())
+                for each in sessions:
+                    await each.session.send_prompt_list_changed()
+            case Updated(server, own):
+                for uri in self._catalogue.shown_uri(server, own):
+                    await run.bus.publish(ResourceUpdated(uri))
+                    for each in sessions:
+                        if uri in each.uris:
+                            await each.session.send_resource_updated(uri)
+            case Logged(_, params):
+                note = LoggingMessageNotification(params=params)
+                for each in sessions:
+                    if wants(each.level or LEVELS[0], params.level):
+                        await each.session.send_notification(note)
+            case Told(_, notification):
+                for each in sessions:
+                    await each.session.send_notification(notification)
+
+
+async def _reach(place: Place, ask: Callable[[Any], Any]) -> Json:
+    """Ask a server something that is no call. Raises MCPError: its own, or that it cannot be reached."""
+    refused: list[MCPError] = []
+
+    async def work(client: Any) -> Json:
+        try:
+            return await ask(client)
+        except MCPError as error:
+            refused.append(error)
+            raise
+
+    try:
+        return await place.server.use(work)
+    except ToolError as error:
+        raise refused[0] if refused else MCPError(INTERNAL_ERROR, str(error)) from error
+
+
+def _texts(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[str, Any]", value)
+        return {
+            key: each if key in _BLOBS and isinstance(each, str) else _texts(each, change)
+            for key, each in entries.items()
+        }
+    if isinstance(value, list):
+        return [_texts(each, change) for each in cast("list[Any]", value)]
+    return map_texts(value, change)
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_size, cast("Mapping[str, Any]", value).values()))
+    return sum(map(_size, cast("list[Any]", value))) if isinstance(value, list) else 8

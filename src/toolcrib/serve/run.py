@@ -1,0 +1,91 @@
+"""What lives as long as one transport of the MCP server: its calls, those that wait for answers, its sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp.server.connection import Connection
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.session import ServerSession
+    from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+
+    from .peer import Peer
+    from .running import RunningCall
+
+    Request = ServerRequestContext[Any, Any]
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A call that stopped at a question."""
+
+    call: RunningCall
+    peer: Peer
+    expiry: asyncio.TimerHandle
+
+
+@dataclass(slots=True)
+class Session:
+    """A session of the handshake era: what it listens for. `level` is of log messages, None where it set none."""
+
+    session: ServerSession
+    level: str | None = None
+    uris: set[str] = field(default_factory=set[str])
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One stdio connection, or the HTTP server with all its clients."""
+
+    loop: asyncio.AbstractEventLoop
+    listen: ListenHandler
+    bus: InMemorySubscriptionBus
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    calls: set[RunningCall] = field(default_factory=set["RunningCall"])
+    waiting: dict[str, Waiting] = field(default_factory=dict[str, Waiting])
+    sessions: dict[int, Session] = field(default_factory=dict[int, Session])
+    last_call: dict[str, float] = field(default_factory=dict[str, float])
+    announcing: bool = False
+    tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+
+    def session_of(self, ctx: Request) -> Session | None:
+        """What a request's session listens for; None in 2026-07-28, which has none."""
+        return self.sessions.get(id(connection_of(ctx)))
+
+    def level_of(self, ctx: Request) -> str | None:
+        """The level of log messages that a request's session set."""
+        session = self.session_of(ctx)
+        return session.level if session is not None else None
+
+    def spawn(self, work: Any) -> None:
+        """Do something beside; it is kept until it is over."""
+        task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+
+def connection_of(ctx: Request) -> Connection:
+    """The connection of a request: the only thing that lives as long as the client does. The SDK shows handlers none
+    of its own."""
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def session_id(ctx: Request, run: Run) -> str:
+    """What belongs to one conversation: the handshake's session, a stdio connection, or for 2026-07-28 over HTTP,
+    which has no sessions, who sends: credential, address and client."""
+    connection = connection_of(ctx)
+    if connection.session_id is not None:
+        return f"mcp:{connection.session_id}"
+    request = ctx.request
+    if request is None:
+        return f"mcp:{run.id}"
+    params = ctx.session.client_params
+    who = params.client_info.model_dump_json() if params else ""
+    host = request.client.host if request.client else ""
+    text = f"{request.headers.get('authorization', '')}\0{host}\0{who}"
+    return f"mcp:{hashlib.sha256(text.encode()).hexdigest()[:24]}"

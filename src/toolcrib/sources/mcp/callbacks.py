@@ -1,0 +1,166 @@
+"""What a server may ask of us, and what it tells: each goes to the client or person behind the call that it is about.
+
+A server of the handshake era sends requests of its own while a call runs; one of 2026-07-28 answers a call with its
+questions. Both end in `answers`. Who cannot be asked has not agreed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import mcp_types
+from mcp.shared.exceptions import MCPError
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
+
+from ...core.bound import safe
+from ...core.errors import ToolError
+from . import questions
+from .behind import behind
+from .calling import current
+
+if TYPE_CHECKING:
+    from mcp.client import ClientRequestContext
+
+    from .calling import InFlight
+    from .connection import Link
+    from .host import Host
+    from .server import Server
+
+ListKind = Literal["tools", "resources", "prompts"]
+Answers = dict[str, mcp_types.InputResponse]
+NOBODY = "there is nobody here who could be asked"
+
+
+class Callbacks:
+    """For one connection of one server."""
+
+    def __init__(self, server: Server, host: Host) -> None:
+        self._server, self._host = server, host
+        self.link: Link | None = None
+        # as a gateway we say that we can, for our clients may: one that cannot is an error of that one call
+        self.sampling = self._sample if host.sampler is not None or server.relay.on else None
+        self.roots = self._roots if server.config.roots else None
+
+    # --- what it tells
+
+    def changed(self, kind: ListKind) -> None:
+        """What it lists has changed."""
+        if kind == "tools":
+            self._server.heard_change()
+        else:
+            self._server.relay.changed(self._server, kind)
+
+    def updated(self, uri: str) -> None:
+        """A resource has changed."""
+        self._server.relay.updated(self._server, uri)
+
+    def completed(self, notification: mcp_types.ElicitCompleteNotification) -> None:
+        """A visit of a page that it asked for is over."""
+        self._server.relay.told(self._server, notification)
+
+    async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+        """A log message: for the client whose call it is of; for every session where that is not known."""
+        mine = self._server.asked()
+        client = behind(mine.ctx) if mine is not None else None
+        if client is not None:
+            await client.log(params)
+        elif mine is None:
+            self._server.relay.logged(self._server, params)
+
+    def session_lost(self) -> None:
+        """The server has forgotten us."""
+        if self.link is not None:
+            self.link.lost = True
+
+    # --- what it asks
+
+    async def elicitation(
+        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        """A form, or a page to visit."""
+        return await self._one(mcp_types.ElicitRequest(params=params))
+
+    async def _sample(self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams) -> Any:
+        return await self._one(mcp_types.CreateMessageRequest(params=params))
+
+    async def _roots(self, context: ClientRequestContext) -> Any:
+        return await self._one(mcp_types.ListRootsRequest())
+
+    async def _one(self, request: mcp_types.InputRequest) -> Any:
+        """A request of the handshake era: it says nothing of the call it belongs to."""
+        try:
+            return (await self.answers({_KEYS[type(request)]: request}, self._server.asked()))[_KEYS[type(request)]]
+        except MCPError as error:
+            return error.error
+        except ToolError as error:
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=str(error))
+
+    async def answers(self, requests: Mapping[str, mcp_types.InputRequest], mine: InFlight | None) -> Answers:
+        """The answers to all that a server asks at once, by its keys. Raises MCPError or ToolError for what nobody can
+        answer."""
+        client = behind(mine.ctx) if mine is not None else None
+        shown = {key: self._signed(request) for key, request in requests.items()}
+        theirs = {key: each for key, each in shown.items() if client is not None and client.can_answer(each)}
+        if mine is not None:
+            mine.patience.ask()
+        try:
+            found: Answers = await client.exchange(theirs) if client is not None and theirs else {}
+            for key, request in requests.items():  # one after the other: they go to one person
+                if key not in found:
+                    found[key] = await self._ours(request, mine)
+        finally:
+            if mine is not None:
+                mine.patience.answered()
+        return found
+
+    def _signed(self, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
+        """A question says who asks: none may pass for one of ours."""
+        if not isinstance(request, mcp_types.ElicitRequest):
+            return request
+        message = questions.signed(self._server.name, request.params.message)
+        return request.model_copy(update={"params": request.params.model_copy(update={"message": message})})
+
+    async def _ours(self, request: mcp_types.InputRequest, mine: InFlight | None) -> mcp_types.InputResponse:
+        match request:
+            case mcp_types.ElicitRequest(params=params):
+                ask = mine.ctx.ask if mine is not None else None
+                return await questions.answer(params, self._server.name, ask)
+            case mcp_types.CreateMessageRequest(params=params):
+                if self._host.sampler is None:
+                    raise MCPError(mcp_types.INVALID_REQUEST, f"Sampling: {NOBODY} with a model")
+                return await self._host.sampler(params)
+            case mcp_types.ListRootsRequest():
+                if not self._server.config.roots:
+                    raise MCPError(mcp_types.INVALID_REQUEST, "the roots are not told (mcp_servers.NAME.roots)")
+                root: Any = self._host.workspace.as_uri()
+                return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root, name="workspace")])
+
+    # --- what a request of ours says of who is behind it (2026-07-28)
+
+    def stamp(self, params: dict[str, Any]) -> None:
+        """Declare what the client behind the call under way can do, instead of what we can."""
+        mine = current()
+        client = behind(mine.ctx) if mine is not None else None
+        if client is None:
+            return
+        meta: dict[str, Any] = params.setdefault("_meta", {})
+        can: dict[str, Any] = {}
+        declared = client.capabilities
+        if declared is not None:
+            told = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+            can = {key: told[key] for key in ("elicitation", "sampling", "roots") if key in told}
+        if self._host.sampler is not None:
+            can.setdefault("sampling", {})
+        if self._server.config.roots:
+            can.setdefault("roots", {})
+        meta[CLIENT_CAPABILITIES_META_KEY] = can
+        if (level := client.log_level) is not None:
+            meta[LOG_LEVEL_META_KEY] = safe(level)
+
+
+_KEYS: dict[type[Any], str] = {
+    mcp_types.ElicitRequest: "form",
+    mcp_types.CreateMessageRequest: "sampling",
+    mcp_types.ListRootsRequest: "roots",
+}

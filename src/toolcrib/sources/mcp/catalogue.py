@@ -1,0 +1,234 @@
+"""What all servers together offer beside tools, under names that no two share, and whose each is.
+
+An address is passed on as it is: results name it, too. Where two servers offer the same, the later one's is
+`mcp+SERVER:ADDRESS`, which is understood whether or not it is needed. Prompts have the prefix of their server's tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from .names import tool_name
+from .offers import NOTHING, Json, Offers
+from .server import McpFailure, Server
+
+if TYPE_CHECKING:
+    from ...core.tool import Tool
+
+log = logging.getLogger("toolcrib.mcp")
+
+MAX_SEEN = 10_000
+"""How many addresses of results are remembered."""
+_EXPRESSION = re.compile(r"\{[^{}]*\}")
+_NAMED = re.compile(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
+
+Kind = Literal["resources", "prompts"]
+KINDS: tuple[Kind, ...] = ("resources", "prompts")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is: its server, the server's own name for it, and the tool of ours that reaches it."""
+
+    server: Server
+    own: str
+    tool: Tool
+
+
+@dataclass(slots=True)
+class _Lists:
+    """What was listed last: by shown name, whose it is and the entry as it is shown."""
+
+    resources: dict[str, tuple[Server, str, Json]] = field(default_factory=dict[str, tuple[Server, str, Json]])
+    templates: dict[str, tuple[Server, str, Json]] = field(default_factory=dict[str, tuple[Server, str, Json]])
+    prompts: dict[str, tuple[Server, str, Json]] = field(default_factory=dict[str, tuple[Server, str, Json]])
+
+
+class Catalogue:
+    """The offers of servers. `tool_of(server, kind)` is the tool that reaches them; without one they are not offered:
+    it is switched off, or a rule denies it."""
+
+    def __init__(self, servers: Callable[[], Iterable[Server]], tool_of: Callable[[Server, Kind], Tool | None]) -> None:
+        self._servers, self._tool_of = servers, tool_of
+        self._lists = _Lists()
+        self._listed = False
+        self._asking: asyncio.Task[_Lists] | None = None
+        self._seen: OrderedDict[str, Server] = OrderedDict()
+
+    # --- lists
+
+    async def resources(self) -> list[Json]:
+        """All resources, as they travel."""
+        return [entry for _, _, entry in (await self._refreshed()).resources.values()]
+
+    async def templates(self) -> list[Json]:
+        """All templates of addresses."""
+        return [entry for _, _, entry in (await self._refreshed()).templates.values()]
+
+    async def prompts(self) -> list[Json]:
+        """All prompts."""
+        return [entry for _, _, entry in (await self._refreshed()).prompts.values()]
+
+    async def _refreshed(self) -> _Lists:
+        """The lists now. Whoever asks at the same time shares the answer."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.get_running_loop().create_task(self._ask())
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self) -> _Lists:
+        servers = [
+            each for each in self._servers() if self._tool_of(each, "resources") or self._tool_of(each, "prompts")
+        ]
+        offers = await asyncio.gather(*(_offers_of(server) for server in servers))
+        self._lists = lists = _Lists()
+        self._listed = True
+        for server, offer in zip(servers, offers, strict=True):
+            self._take(lists, server, offer)
+        return lists
+
+    def _take(self, lists: _Lists, server: Server, offer: Offers) -> None:
+        if self._tool_of(server, "resources") is not None:
+            _put(lists.resources, server, offer.resources, "uri")
+            _put(lists.templates, server, offer.templates, "uriTemplate")
+        if self._tool_of(server, "prompts") is not None:
+            for entry in offer.prompts:
+                own = str(entry["name"])
+                shown = plain = shown_prompt(server, own)
+                number = 2
+                while shown in lists.prompts:
+                    shown, number = f"{plain}_{number}", number + 1
+                lists.prompts[shown] = (server, own, {**entry, "name": shown})
+
+    def stale(self) -> None:
+        """Some list has changed: ask before the next answer."""
+        self._listed = False
+
+    # --- whose is it
+
+    def note(self, server: Server, uri: str) -> None:
+        """A result of this server named an address."""
+        self._seen[uri] = server
+        self._seen.move_to_end(uri)
+        if len(self._seen) > MAX_SEEN:
+            self._seen.popitem(last=False)
+
+    async def at(self, uri: str) -> Place | None:
+        """Whose address it is: of those that list it, that named it, whose template it fits, or the only one that has
+        addresses of its kind. None where that is nobody, or not clear."""
+        named = _NAMED.fullmatch(uri)
+        if named is not None:
+            server = next((each for each in self._servers() if address_name(each) == named[1].lower()), None)
+            if server is not None:
+                return self._place(server, named[2])
+        lists = self._lists if self._listed else await self._refreshed()
+        found = lists.resources.get(uri)
+        if found is None and uri not in self._seen:
+            found = _fitting(lists.templates, uri)
+        if found is None and uri in self._seen:
+            return self._place(self._seen[uri], uri)
+        if found is not None:
+            return self._place(found[0], uri)
+        return self._alone(lists, uri)
+
+    def _alone(self, lists: _Lists, uri: str) -> Place | None:
+        having = [each for each in self._servers() if self._tool_of(each, "resources") is not None]
+        if len(having) > 1:
+            scheme = uri.split(":", 1)[0].lower()
+            known = {
+                id(server)
+                for table in (lists.resources, lists.templates)
+                for server, own, _ in table.values()
+                if own.split(":", 1)[0].lower() == scheme
+            }
+            having = [each for each in having if id(each) in known]
+        return self._place(having[0], uri) if len(having) == 1 else None
+
+    async def template(self, template: str) -> Place | None:
+        """Whose template it is; an address will do, too."""
+        lists = self._lists if self._listed else await self._refreshed()
+        found = lists.templates.get(template)
+        return self._place(found[0], found[1]) if found is not None else await self.at(template)
+
+    async def prompt(self, shown: str) -> Place | None:
+        """Whose prompt it is."""
+        found = self._lists.prompts.get(shown) if self._listed else None
+        if found is None:  # the list may be old
+            found = (await self._refreshed()).prompts.get(shown)
+        if found is None:
+            return None
+        tool = self._tool_of(found[0], "prompts")
+        return Place(found[0], found[1], tool) if tool is not None else None
+
+    def shown_uri(self, server: Server, own: str) -> list[str]:
+        """The addresses that clients know a server's address by."""
+        named = f"mcp+{address_name(server)}:{own}"
+        listed = self._lists.resources.get(own)
+        return [named] if listed is not None and listed[0] is not server else [own, named]
+
+    def _place(self, server: Server, own: str) -> Place | None:
+        tool = self._tool_of(server, "resources")
+        return Place(server, own, tool) if tool is not None else None
+
+
+async def _offers_of(server: Server) -> Offers:
+    try:
+        return await server.offers()
+    except McpFailure as error:
+        log.warning("%s", error)
+        return server.known_offers or NOTHING
+
+
+def _put(table: dict[str, tuple[Server, str, Json]], server: Server, entries: Iterable[Json], key: str) -> None:
+    for entry in entries:
+        own = shown = str(entry[key])
+        if shown in table:
+            if table[shown][0] is server:
+                continue  # twice on its own list
+            shown = f"mcp+{address_name(server)}:{own}"
+        table[shown] = (server, own, {**entry, key: shown} if shown != own else entry)
+
+
+def address_name(server: Server) -> str:
+    """A server's name as it stands in an address."""
+    return re.sub(r"[^a-z0-9.-]", "-", server.name.lower())
+
+
+def shown_prompt(server: Server, own: str) -> str:
+    """The name of a prompt: with the prefix of its server's tools."""
+    prefix = server.config.prefix
+    return f"{prefix}{own}" if prefix is not None else tool_name(server.name, own, None)
+
+
+def _fitting(table: dict[str, tuple[Server, str, Json]], uri: str) -> tuple[Server, str, Json] | None:
+    """The template that an address fits; of several the one with most text of its own."""
+    best: tuple[int, tuple[Server, str, Json]] | None = None
+    for entry in table.values():
+        literal = _EXPRESSION.split(entry[1])
+        if not _fits(uri, literal):
+            continue
+        weight = sum(map(len, literal))
+        if best is None or weight > best[0]:
+            best = (weight, entry)
+    return best[1] if best is not None else None
+
+
+def _fits(uri: str, literal: list[str]) -> bool:
+    """Whether an address has these texts in this order, from its beginning to its end: in time linear in its length,
+    whatever the template."""
+    if len(literal) == 1:
+        return uri == literal[0]
+    if not uri.startswith(literal[0]):
+        return False
+    at = len(literal[0])
+    for text in literal[1:-1]:
+        found = uri.find(text, at)
+        if found < 0:
+            return False
+        at = found + len(text)
+    return len(uri) - at >= len(literal[-1]) and uri.endswith(literal[-1])

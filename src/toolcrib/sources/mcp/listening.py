@@ -1,0 +1,160 @@
+"""What a server is asked to tell of its own accord: changes of its lists, changes of single resources, its log.
+
+Up to 2025-11-25 it tells changes of lists unasked, those of resources once it is asked for each. In 2026-07-28 it tells
+what a stream was opened for: one for the lists, one for the resources, which is opened anew when they become others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import logging
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import mcp_types
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+
+    from .callbacks import Callbacks, ListKind
+
+log = logging.getLogger("toolcrib.mcp")
+
+RELISTEN_SECONDS = 5.0
+"""How long after a stream was lost it is opened again."""
+
+
+class Listening:
+    """For the life of one connection; `on` runs it."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+        self._client: Client | None = None
+        self._uris: frozenset[str] = frozenset()
+        self._stream: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def on(self, client: Client) -> AsyncGenerator[None]:
+        """Listen while the connection lives."""
+        self._client = client
+        lists = asyncio.create_task(self._lists(client)) if _modern(client) else None
+        try:
+            yield
+        finally:
+            self._client = None
+            tasks = {task for task in (lists, self._stream) if task is not None}
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks, timeout=1)
+
+    # --- lists
+
+    async def _lists(self, client: Client) -> None:
+        offered = client.server_capabilities
+        wanted: dict[ListKind, bool] = {
+            "tools": bool(offered.tools and offered.tools.list_changed),
+            "resources": bool(offered.resources and offered.resources.list_changed),
+            "prompts": bool(offered.prompts and offered.prompts.list_changed),
+        }
+        if not any(wanted.values()):
+            return
+        flags = {f"{kind}_list_changed": on for kind, on in wanted.items()}
+        while True:
+            try:
+                # events also reach the connection's message handler, which is where they are heard
+                async with client.listen(**cast("Any", flags)) as events:
+                    async for _ in events:
+                        pass
+            except Exception as error:
+                log.debug("%s tells no changes: %s", self._name, error)
+            await asyncio.sleep(RELISTEN_SECONDS)
+            for kind, on in wanted.items():  # what was missed meanwhile
+                if on:
+                    self._callbacks.changed(kind)
+
+    @property
+    def _name(self) -> str:
+        link = self._callbacks.link
+        return f"MCP server {link.name}" if link is not None else "an MCP server"
+
+    # --- resources
+
+    async def watch(self, uris: Iterable[str]) -> None:
+        """Be told of changes of exactly these resources. Raises MCPError for what the server refuses."""
+        async with self._lock:
+            client, wanted = self._client, frozenset(uris)
+            if client is None or wanted == self._uris:
+                return
+            if _modern(client):
+                await self._stream_of(client, wanted)
+            else:
+                await self._ask_for(client, wanted)
+
+    async def _ask_for(self, client: Client, wanted: frozenset[str]) -> None:
+        for uri in sorted(wanted - self._uris):
+            request = mcp_types.SubscribeRequest(params=mcp_types.SubscribeRequestParams(uri=uri))
+            await client.session.send_request(request, mcp_types.EmptyResult)
+            self._uris |= {uri}
+        for uri in sorted(self._uris - wanted):
+            self._uris -= {uri}
+            undo = mcp_types.UnsubscribeRequest(params=mcp_types.UnsubscribeRequestParams(uri=uri))
+            with contextlib.suppress(MCPError):  # whoever does not listen any more does not mind
+                await client.session.send_request(undo, mcp_types.EmptyResult)
+
+    async def _stream_of(self, client: Client, wanted: frozenset[str]) -> None:
+        """The new stream first, then the old one is ended: nothing is missed between them."""
+        old = self._stream
+        if wanted:
+            ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            # an empty context: what is heard later is not of the call that happened to ask for it
+            self._stream = asyncio.create_task(self._resources(client, wanted, ready), context=contextvars.Context())
+            try:
+                await ready
+            except BaseException:
+                self._stream = old
+                raise
+        else:
+            self._stream = None
+        self._uris = wanted
+        if old is not None:
+            old.cancel()
+
+    async def _resources(self, client: Client, uris: frozenset[str], ready: asyncio.Future[None]) -> None:
+        while True:
+            try:
+                async with client.listen(resource_subscriptions=sorted(uris)) as events:
+                    if not ready.done():
+                        ready.set_result(None)
+                    async for _ in events:
+                        pass
+            except Exception as error:
+                if not ready.done():
+                    ready.set_exception(error)
+                    return
+                log.debug("%s tells no changes of resources: %s", self._name, error)
+            await asyncio.sleep(RELISTEN_SECONDS)
+            for uri in uris:  # what was missed meanwhile
+                self._callbacks.updated(uri)
+
+    # --- the log
+
+    async def level(self, level: str) -> None:
+        """How severe a message has to be (up to 2025-11-25: later each request says it). A server that has no log is
+        left alone."""
+        client = self._client
+        if client is None or _modern(client) or client.server_capabilities.logging is None:
+            return
+        request = mcp_types.SetLevelRequest(params=mcp_types.SetLevelRequestParams(level=cast("Any", level)))
+        with contextlib.suppress(MCPError):
+            await client.session.send_request(request, mcp_types.EmptyResult)
+
+
+def _modern(client: Client) -> bool:
+    return client.protocol_version in MODERN_PROTOCOL_VERSIONS

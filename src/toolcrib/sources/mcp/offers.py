@@ -1,0 +1,75 @@
+"""What a server offers beside tools: resources, templates of their addresses, and prompts, in the form they travel in.
+
+They are asked for when somebody wants them, kept on disk, and asked for again whenever the server is connected anyway:
+a gateway's client that looks at them starts no server for it that was asked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """The lists of one server."""
+
+    resources: tuple[Json, ...] = ()
+    templates: tuple[Json, ...] = ()
+    prompts: tuple[Json, ...] = ()
+
+    def to_json(self) -> Json:
+        """As the cache keeps it."""
+        return {"resources": list(self.resources), "templates": list(self.templates), "prompts": list(self.prompts)}
+
+
+NOTHING = Offers()
+
+
+def offers_from_json(value: Mapping[str, Any]) -> Offers:
+    """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    return Offers(
+        _entries(value["resources"], "uri"), _entries(value["templates"], "uriTemplate"),
+        _entries(value["prompts"], "name"),
+    )  # fmt: skip
+
+
+def _entries(value: Any, key: str) -> tuple[Json, ...]:
+    found = tuple(cast("Sequence[Any]", value))
+    if not all(isinstance(each, dict) and isinstance(cast("Json", each).get(key), str) for each in found):
+        raise TypeError(f"not a list of entries with {key}")
+    return cast("tuple[Json, ...]", found)
+
+
+async def ask_offers(client: Client, faults: list[str]) -> Offers:
+    """What the server at the other end offers now. A list that it refuses is empty, with a word in `faults`."""
+    import asyncio
+
+    from mcp.shared.exceptions import MCPError
+
+    from .operations import list_prompts, list_resources, list_templates, plain
+
+    async def entries(wanted: bool, ask: Any) -> tuple[Json, ...]:
+        if not wanted:
+            return ()
+        try:
+            return tuple(plain(each) for each in await ask(client, faults))
+        except MCPError as error:
+            if error.code != -32601:  # many that have resources know no templates
+                faults.append(f"{ask.__name__}: {error.message}")
+            return ()
+
+    offered = client.server_capabilities
+    return Offers(
+        *await asyncio.gather(
+            entries(offered.resources is not None, list_resources),
+            entries(offered.resources is not None, list_templates),
+            entries(offered.prompts is not None, list_prompts),
+        )
+    )
