@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.bound import MAX_BLOCK_BYTES, MAX_BLOCKS, MAX_BLOCKS_BYTES, bound, cut, safe
+from toolcrib.core.bound import MAX_BLOCK_BYTES, MAX_BLOCKS, MAX_BLOCKS_BYTES, MAX_EXTRA_CHARS, bound, cut, safe
 from toolcrib.core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
 
 UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -137,6 +138,29 @@ def test_secrets_are_gone_before_anything_is_spilled() -> None:
     assert "SECRET" not in repr(output)
     assert "SECRET" not in repr({name: data for name, data in spilled.items() if name != "data.json"})
     assert "SECRET" * 2 not in str(spilled["data.json"])
+
+
+def test_what_blocks_say_beside_is_redacted_safe_and_bounded() -> None:
+    said = {"annotations": {"priority": 1}, "_meta": {"key sk-1": ["at sk-1", 7, None], "\x1b": "\ud800"}}
+    content = (TextBlock("a", extra=said), ImageBlock(b"x", "image/png", extra=said), ResourceBlock("u:", extra=said))
+    output = ToolOutput("a", content=content, meta={"_meta": {"k": "sk-1\x1b"}, "other": "sk-1"})
+    shown = bound(output, 1000, "c", redact=lambda text: text.replace("sk-1", "***"))
+    for block in shown.content:
+        assert block.extra == {
+            "annotations": {"priority": 1},
+            "_meta": {"key ***": ["at ***", 7, None], "\\x1b": "\ufffd"},
+        }
+    assert shown.meta == {"_meta": {"k": "***\\x1b"}, "other": "***"}
+
+
+def test_what_blocks_say_beside_too_lengthily_is_left_out() -> None:
+    long = {"_meta": {"x": "y" * (MAX_EXTRA_CHARS // 2)}}
+    output = ToolOutput("a", content=(TextBlock("a", extra=long), TextBlock("b", extra=long), ImageBlock(b"x", "i/p")))
+    shown = bound(replace(output, meta={"_meta": {"x": "y" * MAX_EXTRA_CHARS}, "kept": 1}), 1000, "c")
+    first, second, picture, note = shown.content
+    assert (bool(first.extra), bool(second.extra), picture) == (True, False, ImageBlock(b"x", "i/p"))
+    assert isinstance(note, TextBlock) and re.fullmatch(r"\[_meta of a block, [\d,]+ characters, left out\]", note.text)
+    assert shown.meta == {"kept": 1}
 
 
 def test_without_a_place_to_spill_it_says_so() -> None:

@@ -311,3 +311,15 @@ def test_dialects_through_a_registry_have_no_two_names_alike() -> None:
         bodies = registry.definitions(dialect)
         spelled = [(b["function"] if dialect == "openai" else b)["name"] for b in bodies]
         assert len(set(spelled)) == len(names) and all(LEGAL.match(n) for n in spelled)
+
+
+def test_further_fields_of_mcp_take_the_place_of_none_of_ours() -> None:
+    made = Tool.from_schema("t", "T.", {"type": "object"}, lambda args: "")
+    made.mcp_fields = {
+        "name": "other",
+        "icons": [{"src": "https://x/"}],
+        "annotations": {"title": "A", "readOnlyHint": True},
+    }
+    body = definition(made, "mcp")
+    assert (body["name"], body["icons"], body["annotations"]["title"]) == ("t", [{"src": "https://x/"}], "A")
+    assert body["annotations"]["readOnlyHint"] is False

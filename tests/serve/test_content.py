@@ -9,6 +9,7 @@ from mcp_types.methods import serialize_server_result
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from toolcrib.core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool
 from toolcrib.core.wrap import describe, wrap
 from toolcrib.serve.content import offers_structure, result_of
@@ -75,3 +76,32 @@ def test_an_error_says_which_stage_and_which_approval() -> None:
 def test_where_a_schema_is_offered(schema: dict[str, Any] | None, version: str, offered: bool) -> None:
     tool = Tool.from_schema("t", "T.", {"type": "object"}, lambda args: "", output_schema=schema)
     assert offers_structure(tool, version) is offered
+
+
+@pytest.mark.parametrize("data", [{"n": 1}, {"n": "x"}])
+def test_data_is_held_against_the_schema_that_the_pipeline_compiled(data: Any) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    tool = Tool.from_schema("t", "T.", {"type": "object"}, lambda args: "", output_schema=schema)
+    compiled = tool.output_validator
+    wire = result_of(ToolOutput("t", data=data), tool, "2025-11-25")  # a hook may have put anything there
+    assert tool.output_validator is compiled
+    assert wire["isError"] is (data["n"] != 1)
+    assert "does not fit this tool's output schema" in wire["content"][-1]["text"] or data["n"] == 1
+
+
+async def test_what_a_server_said_reaches_a_client(connect: Any, era: str) -> None:
+    meta, said = {"ui": {"resourceUri": "ui://x"}}, {"annotations": {"audience": ["user"]}, "_meta": {"k": 1}}
+    link = ResourceBlock("a:b", name="b", extra={"title": "B", "description": "About b.", "size": 3, **said})
+    output = ToolOutput("t\n[resource a:b]", content=(TextBlock("t", extra=said), link), meta={"_meta": {"m": 1}})
+    made = Tool.from_schema("t", "T.", {"type": "object"}, lambda args: output, category="memory")
+    made.mcp_fields = {"icons": [{"src": "https://x.example/"}], "_meta": meta, "annotations": {"title": "A"}}
+    async with connect(ToolRegistry([made]), era) as client:
+        (listed,) = (await client.list_tools()).tools
+        assert (listed.icons[0].src, listed.meta, listed.annotations.title) == ("https://x.example/", meta, "A")
+        result = await client.call_tool("t", {})
+    text, linked = result.content
+    assert text.annotations.audience == linked.annotations.audience == ["user"]
+    assert (text.meta, linked.meta, linked.title, linked.description, linked.size) == (
+        {"k": 1}, {"k": 1}, "B", "About b.", 3,
+    )  # fmt: skip
+    assert result.meta["m"] == 1

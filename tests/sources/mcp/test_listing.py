@@ -1,0 +1,180 @@
+"""Lists of tools: each is read by itself, and what it says beside goes on to clients of ours."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp_types.methods import serialize_server_result
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
+from mcp_world import raw
+
+from toolcrib.core.dialects import definition
+from toolcrib.sources.mcp import server_config
+from toolcrib.sources.mcp.described import MAX_EXTRA
+from toolcrib.sources.mcp.fields import MAX_CHARS
+from toolcrib.sources.mcp.listed import Listing, listing_from_json
+from toolcrib.sources.mcp.listing import _usable
+from toolcrib.sources.mcp.tool import McpTool
+
+OBJECT: dict[str, Any] = {"type": "object"}
+ICON = {"src": "https://x.example/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}
+APP = {
+    "name": "app", "title": "The App", "description": "D.", "inputSchema": OBJECT,
+    "annotations": {"title": "An app", "readOnlyHint": True, "destructiveHint": True},
+    "icons": [ICON], "_meta": {"ui": {"resourceUri": "ui://app/main.html"}}, "com.example.future": [1],
+}  # fmt: skip
+
+
+def read(*entries: Any, headers: bool = False) -> tuple[Listing, list[str]]:
+    faults: list[str] = []
+    tools, schemas = _usable(list(entries), faults, headers)
+    assert len(tools) == len(schemas)
+    return Listing(tuple(tools)), faults
+
+
+def as_tool(listing: Listing, n: int = 0, **settings: Any) -> McpTool:
+    async def run(*_: Any) -> Any:
+        raise AssertionError
+
+    return McpTool("mcp_s_t", listing.tools[n], server_config("s", {"command": "x", **settings}), run)
+
+
+def test_what_a_tool_says_beside_goes_on() -> None:
+    listing, faults = read(APP)
+    body = definition(as_tool(listing), "mcp")
+    assert not faults
+    assert (body["title"], body["annotations"]["title"]) == ("The App", "An app")
+    assert (body["icons"], body["_meta"], body["com.example.future"]) == (APP["icons"], APP["_meta"], [1])
+    # what is not trusted only makes things stricter
+    assert body["annotations"]["readOnlyHint"] is False and body["annotations"]["destructiveHint"] is True
+    body["_meta"]["ui"]["resourceUri"] = "mine"  # a definition is a copy
+    assert listing.tools[0].extra["_meta"] == APP["_meta"]
+    trusted = definition(as_tool(listing, trust="hints"), "mcp")
+    assert trusted["annotations"]["readOnlyHint"] is True
+    assert set(definition(as_tool(listing), "openai")["function"]) == {"name", "description", "parameters"}
+
+
+def test_it_is_kept_on_disk_and_is_no_part_of_the_digest() -> None:
+    listing, _ = read(APP)
+    again = listing_from_json(json.loads(json.dumps(listing.to_json())))
+    assert again == listing
+    assert again.tools[0].extra["icons"] == [ICON]
+    bare, _ = read({key: value for key, value in APP.items() if key not in ("icons", "_meta", "com.example.future")})
+    assert bare.tools[0].digest == listing.tools[0].digest
+
+
+def test_nothing_in_it_takes_the_place_of_what_is_read() -> None:
+    listing, _ = read({**APP, "_meta": {"toolcrib/x": 1, "ifc": {}}, "execution": {"taskSupport": "required"}})
+    assert not {"_meta", "execution", "name", "annotations"} & set(listing.tools[0].extra)
+
+
+def test_icons_that_no_client_should_load_are_left_away() -> None:
+    listing, _ = read({**APP, "icons": [{"src": "javascript:alert(1)"}, {"src": "file:///etc/passwd"}, ICON]})
+    assert listing.tools[0].extra["icons"] == [ICON]
+
+
+def test_it_is_bounded() -> None:
+    listing, faults = read({**APP, "_meta": {"x": "x" * MAX_CHARS}})
+    assert "_meta" not in listing.tools[0].extra
+    assert faults == ["app: its _meta is too long to be passed on"]
+    big = {"x": "x" * (MAX_CHARS - 100)}
+    listing, faults = read(*({**APP, "name": f"t{n}", "_meta": big} for n in range(70)))
+    assert sum(len(json.dumps(tool.extra)) for tool in listing.tools) <= MAX_EXTRA + 100 * 70
+    assert len(listing.tools) == 70 and faults
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ({"name": "t"}, "a tool was left out: t: its inputSchema is missing"),
+        ({"name": "t", "inputSchema": None}, "a tool was left out: t: its inputSchema is missing"),
+        ({"name": "t", "inputSchema": "object"}, "a tool was left out: t: its inputSchema is no object"),
+        ({"name": 7, "inputSchema": OBJECT}, "a tool was left out: its name is no text, but '7'"),
+        ({"inputSchema": OBJECT}, "a tool was left out: its name is no text, but 'None'"),
+        ("tool", "a tool was left out: it is no object, but 'tool'"),
+        (None, "a tool was left out: it is no object, but 'None'"),
+    ],
+)
+def test_one_that_nobody_could_call_is_left_out(entry: Any, fault: str) -> None:
+    listing, faults = read(entry, APP)
+    assert [tool.name for tool in listing.tools] == ["app"]
+    assert faults == [fault]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"annotations": "none"}, "annotations"),
+        ({"annotations": {"readOnlyHint": "perhaps", "destructiveHint": True}}, "annotations.readOnlyHint"),
+        ({"title": 5}, "title"),
+        ({"description": ["a"]}, "description"),
+        ({"outputSchema": "text"}, "outputSchema"),
+    ],
+)
+def test_wrong_ornaments_cost_only_those(wrong: dict[str, Any], field: str) -> None:
+    listing, faults = read({"name": "t", "inputSchema": OBJECT, **wrong})
+    assert faults == [f"t: its {field} has a form that is not known, and is left away"]
+    assert listing.tools[0].hints == ({"destructiveHint": True} if "." in field else {})
+
+
+def test_null_is_absent() -> None:
+    nothing = dict.fromkeys(("title", "description", "annotations", "icons", "_meta", "outputSchema", "execution"))
+    listing, faults = read({"name": "t", "inputSchema": {}, **nothing})
+    assert not faults
+    assert (listing.tools[0].extra, listing.tools[0].schema) == ({}, OBJECT)
+
+
+def test_headers_that_are_wrong_leave_a_tool_out_where_there_are_headers() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "not a token"}}}
+    entry = {"name": "t", "inputSchema": schema}
+    assert len(read(entry)[0].tools) == 1
+    listing, faults = read(entry, headers=True)
+    assert not listing.tools and "x-mcp-header" in faults[0]
+
+
+async def test_a_page_with_broken_tools_by_stdio(client: Any) -> None:
+    tools = ["echo", {"name": "bare"}, {"name": 7, "inputSchema": OBJECT}, {**APP, "_meta": None, "annotations": [1]}]
+    servers = await client(raw(tools=tools))
+    assert [tool.name for tool in servers.tools("raw")] == ["mcp_raw_echo", "mcp_raw_app"]
+    assert len(servers.servers["raw"].faults) == 3
+    assert not (await servers._registry.execute("mcp_raw_echo", {"a": 1})).is_error
+    listed = {body["name"]: body for body in servers._registry.definitions("mcp")}
+    assert listed["mcp_raw_app"]["icons"] == [ICON]
+
+
+async def test_many_faults_are_counted(client: Any) -> None:
+    servers = await client(raw(tools=["echo", *({"name": n} for n in range(200))]))
+    faults = servers.servers["raw"].faults
+    assert len(faults) == 51 and faults[-1] == "and 150 more of that kind"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+ENTRY = st.fixed_dictionaries(
+    {"name": st.just("t") | JSON, "inputSchema": st.just(OBJECT) | JSON},
+    optional={
+        "title": JSON, "description": JSON, "annotations": JSON, "icons": JSON | st.lists(
+            st.fixed_dictionaries({"src": st.just("https://x/") | JSON}, optional={"sizes": JSON, "theme": JSON})
+        ),
+        "_meta": JSON, "outputSchema": st.just(OBJECT) | JSON, "execution": JSON, "other": JSON,
+    },
+)  # fmt: skip
+
+
+@given(ENTRY | JSON, st.sampled_from(KNOWN_PROTOCOL_VERSIONS))
+def test_whatever_a_server_lists_a_client_of_ours_can_read_the_list(entry: Any, version: str) -> None:
+    listing, _ = read(entry, {"name": "good", "inputSchema": OBJECT})
+    assert listing.tools[-1].name == "good"
+    bodies = [definition(as_tool(listing, n), "mcp") for n in range(len(listing.tools))]
+    for body in bodies:
+        if body.get("outputSchema", {}).get("type") != "object":  # as serve/mcp.py does for older clients
+            body.pop("outputSchema", None)
+    result = {"tools": bodies, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    assert len(serialize_server_result("tools/list", version, result)["tools"]) == len(bodies)
