@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import sqlite3
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -273,3 +275,19 @@ def test_clean(cli: Cli) -> None:
     cli("clean", "--all", "--yes")
     assert cli("undo", code=1).stderr
     assert cli("log").stdout  # the record stays
+
+
+def test_clean_knows_browsers(cli: Cli) -> None:
+    folder = Path(cli.json("clean", "--json")["folder"]) / "browser"
+    for name in ("dead", "running", "starting"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "cookies").write_bytes(b"x" * 1000)
+    (folder / "dead" / "in-use").touch()
+    with open(folder / "running" / "in-use", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        would = cli.json("clean", "--json", "--dry-run")
+        assert [(r["part"], r["name"], r["size"]) for r in would["removed"]] == [("browser", "dead", 1000)]
+        assert would["sizes"]["browser"] == 3000
+        assert (folder / "dead").exists()
+        cli("clean", "--all", "--yes")
+        assert {path.name for path in folder.iterdir()} == {"running", "starting"}

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import stat
+
+import pytest
+
+from toolcrib.cli import doctor
 
 from .conftest import Cli
 from .test_approvals import spawn  # noqa: F401 (a fixture)
@@ -132,10 +137,19 @@ def test_install_never_spoils_a_file(cli: Cli) -> None:
 def test_doctor(cli: Cli) -> None:
     data = cli.json("doctor", "--json", code=None)
     findings = {finding["name"]: finding for finding in data["findings"]}
-    assert {"toolcrib", "sandbox", "ripgrep", "state folder", "tools", "configuration"} <= set(findings)
+    assert {"toolcrib", "sandbox", "documents", "ripgrep", "state folder", "tools", "configuration"} <= set(findings)
     assert data["ok"] == all(f["ok"] for f in data["findings"] if f["needed"])
     text = cli("doctor", code=0 if data["ok"] else 1).stdout
     assert "ripgrep" in text
+
+
+def test_doctor_says_which_documents_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.documents().ok
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "mammoth" else there(name))
+    found = doctor.documents()
+    assert (found.ok, found.needed, found.detail) == (False, False, "not read: docx (no mammoth)")
+    assert "toolcrib[docs]" in found.remedy
 
 
 def test_doctor_says_what_is_missing(cli: Cli) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import selectors
 import signal
 import subprocess
 import threading
@@ -19,20 +18,15 @@ from typing import Literal
 
 from ..core.errors import SandboxUnavailable
 from .capture import Capture, OpenSpill
-from .orphans import MARKER, new_marker, sweep
+from .orphans import MARKER, new_marker
 from .spawn import Spawn
-from .spawner import BUFFER_BYTES, spawner
+from .spawner import spawner
+from .streams import Streams, Wire
+from .tree import Tree
 
 REAP_SECONDS = 5.0  # how long a killed command may take to vanish before we answer without it
-_DRAIN_BYTES = 4 << 20  # what is still read after the command has ended
-_CHATTY_BYTES = 1 << 20  # a command that printed more than this is read in larger pieces
-_BREATH_SECONDS = 0.0002  # a pipe of 1 MiB takes longer to fill, so the command does not wait
-_STDIN_BYTES = 1 << 20  # how much input may wait for a session that does not read
 
 EndedBy = Literal["exit", "timeout", "cancelled", "killed"]
-Wire = Callable[[int, int], object]
-"""`wire(stdout, stdin)` takes over our ends of these two pipes, not blocking and its own to close. It is called in the
-process thread as soon as the command runs; stderr is captured as ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +65,13 @@ class Process:
         self.started = time.monotonic()
         self._spawn = spawn
         self._timeout = timeout
-        self._limit = limit
-        self._open_spill = open_spill
-        self._interactive = interactive  # takes input now; the last may come before the command begins
-        self._has_stdin = interactive or input is not None
-        self._wire = wire
+        self._streams = Streams(limit, open_spill, interactive, wire, input)
+        self._tree: Tree | None = None
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
-        self._captures = [Capture(limit, name, open_spill) for name in ("stdout", "stderr")]
         self._ended_by: EndedBy = "exit"
         self._deadline: float | None = None
-        self._popen: subprocess.Popen[bytes] | None = None
-        self._streams: dict[int, int] = {}  # file descriptor → index of its capture
-        self._exit_fd: int | None = None  # a pidfd of the child
-        self._leader_fd: int | None = None  # a pidfd of pid 1 inside
-        self._stdin: int | None = None
-        self._pending = bytearray(input or b"")
-        self._marker = ""
         self._killing = False
 
     # --- from any thread ---------------------------------------------------------------------------------
@@ -103,17 +86,16 @@ class Process:
 
     def terminate(self) -> None:
         """Ask the process group to end itself (SIGTERM). Whoever asks waits, and kills what does not."""
-        spawner().call(lambda: self._signal_group(signal.SIGTERM))
+        spawner().call(lambda: self._tree and self._tree.signal_group(signal.SIGTERM))
 
     @property
     def pid(self) -> int | None:
         """The pid of what was started; None before that."""
-        return None if self._popen is None else self._popen.pid
+        return None if self._tree is None else self._tree.popen.pid
 
     def errors(self) -> str:
         """What the command has printed to stderr so far, its two ends."""
-        with self._lock:
-            return self._captures[1].excerpt().text
+        return self._streams.errors()
 
     def extend(self, seconds: float) -> None:
         """Let it run for that long from now on, and no longer."""
@@ -122,7 +104,7 @@ class Process:
     @property
     def idle_output(self) -> bool:
         """Whether nothing was printed since the last `take`."""
-        return not any(capture.total for capture in self._captures)
+        return self._streams.idle
 
     def wait(self, timeout: float | None = None) -> ProcessResult | None:
         """Block until the command has ended. None if `timeout` came first."""
@@ -178,23 +160,11 @@ class Process:
 
     def take(self) -> tuple[Capture, Capture]:
         """What was printed since the last `take` (or the start), and begin anew."""
-        fresh = [Capture(self._limit, name, self._open_spill) for name in ("stdout", "stderr")]
-        with self._lock:
-            taken, self._captures = self._captures, fresh
-        for capture in taken:
-            capture.close()
-        return taken[0], taken[1]
+        return self._streams.take()
 
     def write(self, data: bytes, *, end: bool = False) -> bool:
         """Queue input for an interactive command, perhaps the last. False if it takes none (any more)."""
-        with self._lock:
-            if not self._interactive or self.done or len(self._pending) + len(data) > _STDIN_BYTES:
-                return False
-            self._pending += data
-            if end:
-                self._interactive = False
-        spawner().call(self._flush)
-        return True
+        return not self.done and self._streams.write(data, end, self)
 
     # --- in the process thread ---------------------------------------------------------------------------
 
@@ -208,112 +178,46 @@ class Process:
     def fail(self, error: BaseException) -> None:
         """Something of ours went wrong: the error is the outcome, and nothing may be left running."""
         self.error = self.error or error
-        if self._popen is not None:
-            self._signal(gently=True)
-            spawner().reap_later(self._popen)
+        if self._tree is not None:
+            self._tree.signal(gently=True)
+            spawner().reap_later(self._tree.popen)
         self._finish()
 
     def _start(self) -> None:
-        spawn, thread = self._spawn, spawner()
+        spawn = self._spawn
         spawn.prepare()
-        self._marker = new_marker()
-        env = {**spawn.env, MARKER: self._marker}
-        pipes = [_pipe(), _pipe()]
-        stdin = subprocess.DEVNULL
-        if self._has_stdin or self._wire is not None:
-            stdin, self._stdin = os.pipe2(os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
+        marker = new_marker()
+        ends = self._streams.open()
         try:
-            self._popen = subprocess.Popen(
+            popen = subprocess.Popen(
                 spawn.argv,
-                stdin=stdin,
-                stdout=pipes[0][1],
-                stderr=pipes[1][1],
+                stdin=ends.stdin,
+                stdout=ends.stdout,
+                stderr=ends.stderr,
                 cwd=spawn.cwd,
-                env=env,
+                env={**spawn.env, MARKER: marker},
                 pass_fds=spawn.child_fds,
                 start_new_session=True,
             )
         except BaseException:
-            for read_end, _ in pipes:
-                os.close(read_end)
+            self._streams.abandon()
             raise
         finally:
-            for _, write_end in pipes:
-                os.close(write_end)
-            if stdin != subprocess.DEVNULL:
-                os.close(stdin)
+            ends.close()
             spawn.close_child_fds()
+        self._tree = Tree(popen, marker, spawn.stop)
         self.started = time.monotonic()
         if self._timeout is not None:
             self._deadline = self.started + self._timeout
-        thread.running.add(self)
-        if self._wire is not None:
-            self._hand_over(self._wire, pipes[0][0])
-        for index, (read_end, _) in enumerate(pipes):
-            if index == 0 and self._wire is not None:
-                continue
-            os.set_blocking(read_end, False)
-            self._streams[read_end] = index
-            thread.watch(read_end, self._readable(read_end), self)
-        if self._stdin is not None:
-            os.set_blocking(self._stdin, False)
+        spawner().running.add(self)
+        self._streams.attach(self)
         if spawn.handshake is not None:
             os.set_blocking(spawn.handshake.fd, False)
-            thread.watch(spawn.handshake.fd, self._news, self)
-        self._watch_exit()
-        if self._stdin is not None and (self._pending or not self._interactive):
-            self._flush()
+            spawner().watch(spawn.handshake.fd, self._news, self)
+        self._tree.watch_exit(self._exited, self)
+        self._streams.feed(self)
         if self._killing:  # cancelled before it began
             self._kill(self._ended_by)
-
-    def _hand_over(self, wire: Wire, stdout: int) -> None:
-        stdin, self._stdin = self._stdin, None
-        assert stdin is not None
-        for fd in (stdout, stdin):
-            os.set_blocking(fd, False)
-        wire(stdout, stdin)
-
-    def _watch_exit(self) -> None:
-        popen = self._popen
-        assert popen is not None
-        if hasattr(os, "pidfd_open"):
-            self._exit_fd = os.pidfd_open(popen.pid)
-            spawner().watch(self._exit_fd, self._exited, self)
-            return
-
-        def wait() -> None:  # no pidfd (macOS): one thread a command
-            popen.wait()
-            spawner().call(self._exited)
-
-        threading.Thread(target=wait, name="toolcrib-wait", daemon=True).start()
-
-    def _readable(self, fd: int) -> Callable[[], object]:
-        return lambda: self._read_on(fd)
-
-    def _read_on(self, fd: int) -> None:
-        size = self._read(fd)
-        if 0 < size < BUFFER_BYTES // 8 and self._captures[self._streams[fd]].total > _CHATTY_BYTES:
-            # Let the pipe fill: reading every few kilobytes as they come costs three times the processor time.
-            time.sleep(_BREATH_SECONDS)
-
-    def _read(self, fd: int) -> int:
-        """Read once. Bytes read; 0 at the end of the stream, -1 if there is nothing now."""
-        thread = spawner()
-        try:
-            size = os.readv(fd, [thread.buffer])
-        except BlockingIOError:
-            return -1
-        if size == 0:
-            self._close_stream(fd)
-            return 0
-        with self._lock:
-            self._captures[self._streams[fd]].feed(thread.view[:size])
-        return size
-
-    def _close_stream(self, fd: int) -> None:
-        spawner().forget(fd)
-        self._streams.pop(fd)
-        os.close(fd)
 
     def _news(self) -> None:
         handshake = self._spawn.handshake
@@ -326,29 +230,11 @@ class Process:
             spawner().forget(handshake.fd)
             return
         leader = handshake.feed(data)  # raises if limits could not be set: then it must not run
-        if leader is not None and self._leader_fd is None:
-            with contextlib.suppress(ProcessLookupError):  # gone already
-                self._leader_fd = os.pidfd_open(leader)
+        assert self._tree is not None
+        if leader is not None and not self._tree.led:
+            self._tree.lead(leader)
             if self._killing:
-                self._signal(gently=True)
-
-    def _flush(self) -> None:
-        with self._lock:
-            if self._stdin is None:
-                return
-            try:
-                while self._pending:
-                    del self._pending[: os.write(self._stdin, bytes(self._pending[:65536]))]
-            except BlockingIOError:
-                spawner().watch(self._stdin, self._flush, self, selectors.EVENT_WRITE)
-                return
-            except OSError:
-                self._interactive = False
-                self._pending.clear()
-            spawner().forget(self._stdin)
-            if not self._interactive:
-                os.close(self._stdin)
-                self._stdin = None
+                self._tree.signal(gently=True)
 
     def _kill(self, reason: EndedBy) -> None:
         if self.done:
@@ -356,34 +242,13 @@ class Process:
         if not self._killing:
             self._ended_by = reason
         self._killing = True
-        if self._popen is not None:
+        if self._tree is not None:
             self._deadline = time.monotonic() + REAP_SECONDS
-            self._signal(gently=True)
+            self._tree.signal(gently=True)
 
     def _extend(self, seconds: float) -> None:
         if not self._killing and not self.done:
             self._timeout, self._deadline = seconds, time.monotonic() + seconds
-
-    def _signal(self, gently: bool = False) -> None:
-        """SIGKILL to the process group, and to pid 1 of the sandbox, which takes everything inside with it.
-
-        `gently` leaves it to a launcher that knows better how to end its command.
-        """
-        popen = self._popen
-        assert popen is not None
-        if gently and self._spawn.stop is not None:
-            self._spawn.stop()
-            return
-        self._signal_group(signal.SIGKILL)
-        if self._leader_fd is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                signal.pidfd_send_signal(self._leader_fd, signal.SIGKILL)
-
-    def _signal_group(self, number: signal.Signals) -> None:
-        popen = self._popen
-        if popen is not None and popen.returncode is None:  # not reaped yet, so the number is still theirs
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(popen.pid, number)
 
     def expire(self, now: float) -> None:
         """Called when the deadline has passed: first of the command, then of its being reaped."""
@@ -400,54 +265,31 @@ class Process:
 
     def _exited(self) -> None:
         """The child is gone. Inside a pid namespace the rest follows at once; wait for pid 1 to say so."""
-        thread = spawner()
-        if self._exit_fd is not None:
-            thread.forget(self._exit_fd)
+        assert self._tree is not None
         if self._spawn.handshake is not None:
             self._news()
-        if self._leader_fd is None:
+        if not self._tree.led:
             self._end()
             return
         if not self._killing:
             self._killing = True  # from here on only the reaping is waited for
             self._deadline = time.monotonic() + REAP_SECONDS
-        thread.watch(self._leader_fd, self._leader_gone, self)
-
-    def _leader_gone(self) -> None:
-        assert self._leader_fd is not None
-        spawner().forget(self._leader_fd)
-        with contextlib.suppress(OSError):  # ours only if we are a subreaper or pid 1
-            os.waitid(os.P_PIDFD, self._leader_fd, os.WEXITED | os.WNOHANG)
-        self._end()
+        self._tree.watch_leader(self._end, self)
 
     def _end(self, reaped: bool = True) -> None:
-        popen = self._popen
-        assert popen is not None
-        thread = spawner()
-        self._signal()  # what the command left behind in its process group; before reaping frees the number
-        if reaped:
-            popen.wait()
-        else:
-            thread.reap_later(popen)
-        if self._leader_fd is None:
-            sweep(popen.pid, self._marker)
-        left = _DRAIN_BYTES
-        for fd in list(self._streams):
-            while left > 0 and (size := self._read(fd)) > 0:
-                left -= size
-            if fd in self._streams:
-                self._close_stream(fd)
-        code = popen.returncode if self._ended_by == "exit" else None
-        for capture in self._captures:
-            capture.close()
+        tree = self._tree
+        assert tree is not None
+        tree.reap(now=reaped)
+        stdout, stderr = self._streams.drain()
+        code = tree.popen.returncode if self._ended_by == "exit" else None
         if self.error is None and self._spawn.handshake is not None and code is not None:
-            self.error = self._spawn.handshake.failure(self._captures[1].excerpt().text, code)
+            self.error = self._spawn.handshake.failure(stderr.excerpt().text, code)
         self.result = ProcessResult(
             exit_code=code if code is None or code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
             ended_by=self._ended_by,
-            stdout=self._captures[0],
-            stderr=self._captures[1],
+            stdout=stdout,
+            stderr=stderr,
             duration=time.monotonic() - self.started,
             reaped=reaped,
         )
@@ -456,23 +298,12 @@ class Process:
     def _finish(self) -> None:
         if self.done:
             return
-        thread = spawner()
-        for fd in list(self._streams):
-            self._close_stream(fd)
-        thread.running.discard(self)
-        with self._lock:
-            self._interactive = False
-            if self._stdin is not None:
-                thread.forget(self._stdin)
-                os.close(self._stdin)
-                self._stdin = None
+        self._streams.close()
+        spawner().running.discard(self)
         if self._spawn.handshake is not None:
-            thread.forget(self._spawn.handshake.fd)
-        for fd in (self._exit_fd, self._leader_fd):
-            if fd is not None:
-                thread.forget(fd)
-                os.close(fd)
-        self._exit_fd = self._leader_fd = None
+            spawner().forget(self._spawn.handshake.fd)
+        if self._tree is not None:
+            self._tree.close()
         self._spawn.discard()
         with self._lock:
             self._done.set()
@@ -507,12 +338,3 @@ async def run(
 ) -> ProcessResult:
     """Run a command to its end: `limit` characters of each stream are kept, the rest goes to the spill."""
     return await start(spawn, timeout=timeout, limit=limit, open_spill=open_spill).finished()
-
-
-def _pipe() -> tuple[int, int]:
-    read_end, write_end = os.pipe()
-    with contextlib.suppress(OSError, AttributeError):  # over the user's pipe quota, or not Linux
-        import fcntl
-
-        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, BUFFER_BYTES)
-    return read_end, write_end

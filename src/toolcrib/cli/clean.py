@@ -24,12 +24,13 @@ def clean(
 
     Spilled outputs are kept 7 days and 2 GiB, undo history and trash 30 days and 2 GiB, the record of calls as
     record.keep_days and record.max_bytes say (a year, 1 GiB), even with --all. --all asks first.
+    What browsers that were killed left goes at once.
     """
     settings = options.settings(quiet=True)
     state = options.state()
     if everything and not dry_run and not options.yes:
         sizes = state.sizes()
-        kept = sum(size for part, size in sizes.items() if part != "record")
+        kept = sum(size for part, size in sizes.items() if part not in ("record", "browser"))
         if not show.confirm(f"Remove {show.size(kept)} in {state.path}? Nothing can be undone afterwards."):
             show.error("nothing was removed (say yes at a terminal, or use --yes)")
             return REFUSED
@@ -37,6 +38,7 @@ def clean(
         report = state.clean(spill_quota=0, spill_age=0, journal_quota=0, journal_age=0, dry_run=dry_run)
     else:
         report = state.clean(dry_run=dry_run)
+    report.removed.extend(_dead_browsers(state, dry_run))
     report.removed.extend(_old_calls(state, settings.record.keep_days, settings.record.max_bytes, dry_run))
     if options.json:
         show.out_json({
@@ -61,6 +63,22 @@ def _old_calls(state: StateFolder, days: int, max_bytes: int, dry_run: bool) -> 
         return []
     gone = apply(state.record_db, Retention(days, max_bytes), slack=0, dry_run=dry_run)
     return [Removal("record", f"{gone.rows:,} rows", gone.size, gone.age)] if gone.rows else []
+
+
+def _dead_browsers(state: StateFolder, dry_run: bool) -> list[Removal]:
+    """Profiles that nobody holds the lock of. The next browser would remove them, too, if there ever is one."""
+    import time
+
+    from ..record.state import Removal, folder_entries
+
+    try:
+        from ..builtin.browser.launch import dead
+    except ImportError:  # no such locks here, and no browser tools either
+        return []
+    found = {name: (size, changed) for name, size, changed in folder_entries(state.browser)}
+    now = time.time()
+    gone = dead(state.browser, remove=not dry_run)
+    return [Removal("browser", name, found[name][0], now - found[name][1]) for name in gone if name in found]
 
 
 app = single("clean", clean)

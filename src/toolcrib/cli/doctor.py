@@ -62,6 +62,7 @@ def _findings(options: Options) -> Iterator[Finding]:
         yield from _configuration(settings)
         yield from _sandbox(settings)
         yield from _browser(settings)
+        yield documents()
         yield from _tools(options, settings)
     yield _openat2()
 
@@ -160,6 +161,28 @@ def _browser(settings: Settings) -> Iterator[Finding]:
         version = f"`{path} --version` failed: {error}"
     walls = "; its own sandbox is off, because we are root" if needs_no_sandbox() else ""
     yield Finding("browser", bool(version), f"{path}, {version or 'which says no version'}{walls}", needed=False)
+
+
+# What `read_file` cannot read without it, by the name that is imported and the one that is installed.
+_READERS = {
+    "pypdfium2": ("pypdfium2", "PDF"),
+    "mammoth": ("mammoth", "docx"),
+    "pptx": ("python-pptx", "pptx"),
+    "python_calamine": ("python-calamine", "spreadsheets"),
+    "PIL": ("Pillow", "images that need resizing"),
+    "puremagic": ("puremagic", "names for other binary files"),
+}
+
+
+def documents() -> Finding:
+    """Which kinds of documents `read_file` cannot turn into text here. It is there all the same."""
+    from importlib.util import find_spec
+
+    from ..boundary.sandbox.spec import Finding
+
+    lacking = [f"{kinds} (no {package})" for name, (package, kinds) in _READERS.items() if find_spec(name) is None]
+    detail = f"not read: {', '.join(lacking)}" if lacking else ", ".join(kinds for _, kinds in _READERS.values())
+    return Finding("documents", not lacking, detail, "pip install 'toolcrib[docs]'", needed=False)
 
 
 def _openat2() -> Finding:

@@ -116,9 +116,14 @@ class StateFolder:
         """Outputs that were too large for the model."""
         return self.path / "spill"
 
+    @property
+    def browser(self) -> Path:
+        """Profiles of browsers that run, and of those whose process was killed. Not there before the first."""
+        return self.path / "browser"
+
     def sizes(self) -> dict[str, int]:
         """Bytes on disk of each part."""
-        parts = {"journal": self.journal, "trash": self.trash, "spill": self.spill}
+        parts = {"journal": self.journal, "trash": self.trash, "spill": self.spill, "browser": self.browser}
         found = {name: sum(size for _, size, _ in folder_entries(path)) for name, path in parts.items()}
         found["record"] = sum(_size(Path(f"{self.record_db}{end}")) for end in ("", "-wal", "-shm"))
         return found

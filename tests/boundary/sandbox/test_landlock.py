@@ -260,8 +260,8 @@ async def test_the_launchers_death_ends_the_command(tmp_path: Path) -> None:
     marker = f"80{os.getpid()}.5"
     process = start(prepared(tmp_path, f"sleep {marker}"), timeout=60)
     assert await until(lambda: alive(marker))
-    assert process._popen is not None
-    os.kill(process._popen.pid, signal.SIGKILL)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
     assert (await process.finished()).signal == signal.SIGKILL
     assert await until(lambda: not alive(marker))
 

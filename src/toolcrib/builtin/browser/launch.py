@@ -161,19 +161,28 @@ def _why(path: Path, said: str) -> str:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the folders of browsers whose Toolcrib was killed: nobody holds their locks."""
-    for lock in folder.glob(f"*/{LOCK}"):
+    """Remove the folders of browsers whose Toolcrib was killed."""
+    dead(folder)
+
+
+def dead(folder: Path, *, remove: bool = True) -> list[str]:
+    """Which profiles below `folder` belong to nobody: their locks are not held. Removed, unless it is only asked."""
+    found: list[str] = []
+    for lock in sorted(folder.glob(f"*/{LOCK}")):
         try:
             held = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             continue
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
+            found.append(lock.parent.name)
+            if remove:
+                shutil.rmtree(lock.parent, ignore_errors=True)
         except OSError:  # in use
             pass
         finally:
             os.close(held)
+    return found
 
 
 # --- processes
