@@ -39,12 +39,13 @@ if TYPE_CHECKING:
         EventStream,
         Notice,
     )
+    from .core.function_tool import FunctionTool, tool
     from .core.labels import Labels
     from .core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
     from .core.pipeline import Hook, Middleware, ToolCall
     from .core.pipeline import ToolCall as ToolCallRequest
     from .core.registry import ToolRegistry, default_registry, tool_registry
-    from .core.tool import BaseTool, FunctionTool, Tool, ToolCategory, tool
+    from .core.tool import BaseTool, Tool, ToolCategory
     from .core.verdict import Judgement
     from .policy.approval import ApprovalRequest, Decision
     from .policy.hooks import HookRule, safety_hook
@@ -64,11 +65,12 @@ _HOMES = {
     "core.events": (
         "ApprovalRequested", "ApprovalResolved", "CallFinished", "CallProgress", "CallStarted", "EventStream", "Notice",
     ),
+    "core.function_tool": ("FunctionTool", "tool"),
     "core.labels": ("Labels",),
     "core.output": ("AudioBlock", "ContentBlock", "ImageBlock", "ResourceBlock", "TextBlock", "ToolOutput"),
     "core.pipeline": ("Hook", "Middleware", "ToolCall"),
     "core.registry": ("ToolRegistry", "default_registry", "tool_registry"),
-    "core.tool": ("BaseTool", "FunctionTool", "Tool", "ToolCategory", "tool"),
+    "core.tool": ("BaseTool", "Tool", "ToolCategory"),
     "core.verdict": ("Judgement",),
     "policy.approval": ("ApprovalRequest", "Decision"),
     "policy.hooks": ("HookRule", "safety_hook"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.core import pipeline
+from toolcrib.core import finishing, observing, running
 from toolcrib.core.context import ToolContext
 from toolcrib.core.events import CallFinished, CallStarted, EventStream
 from toolcrib.core.registry import ToolRegistry
@@ -55,8 +55,10 @@ async def test_nothing_is_built_when_nobody_listens(monkeypatch: pytest.MonkeyPa
     def refuse(*_: Any) -> None:
         raise AssertionError("an event was built")
 
-    for name in ("CallStarted", "CallFinished", "finished", "CallProgress"):
-        monkeypatch.setattr(pipeline, name, refuse)
+    for stage, name in (
+        (observing, "CallStarted"), (finishing, "CallFinished"), (finishing, "finished"), (running, "CallProgress"),
+    ):  # fmt: skip
+        monkeypatch.setattr(stage, name, refuse)
     reg = registry()
     assert (await reg.execute("t")).for_llm == "got 1"
     assert (await reg.execute("none")).is_error and (await reg.execute("t", {"y": 1})).is_error

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from .call import ToolCall
 from .context import ToolContext
 from .forward import resolve
 from .output import ToolOutput
-from .pipeline import ToolCall, log
 from .violations import show
 
 if TYPE_CHECKING:
     from .registry import ToolRegistry
+
+log = logging.getLogger("toolcrib.pipeline")
 
 
 def to_call(value: Any) -> ToolCall:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .errors import ToolConflictError, ToolDefinitionError, ToolNotFoundError
-from .tool import FunctionTool, Tool
+from .function_tool import FunctionTool
+from .tool import Tool
 
 if TYPE_CHECKING:
     from .authorize import Authorizer

@@ -1,24 +1,25 @@
-"""What a tool is, and the three ways to make one: from a typed function, from a class, from a raw schema."""
+"""What a tool is: what it says of itself, and how the pipeline reaches it. A class or a raw schema makes one here."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
-import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from .context import ToolContext
-from .docstrings import Docstring, first_sentence, read_docstring
+from .docstrings import first_sentence, read_docstring
 from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
+from .invoking import by_keyword, by_signature
 from .verdict import Judge, Preview
 
 if TYPE_CHECKING:
     from .coerce import Coercion
+    from .function_tool import FunctionTool as FunctionTool
+    from .function_tool import tool as tool
     from .output import ToolOutput
     from .schema import Parameters
 
@@ -159,8 +160,8 @@ class Tool:
     def invoke(self) -> Callable[[dict[str, Any], ToolContext], Any]:
         """Calls the handler with validated arguments and the context; may return an awaitable."""
         if self.parameters is None:
-            return _by_keyword(self.handler, self._signature.context)
-        return _by_signature(self.handler, self._signature, self.schema, self.name)
+            return by_keyword(self.handler, self._signature.context)
+        return by_signature(self.handler, self._signature, self.schema, self.name)
 
     @functools.cached_property
     def _signature(self) -> Parameters:
@@ -281,6 +282,8 @@ class Tool:
         **options: Any,
     ) -> Tool:
         """A tool from a raw JSON Schema. `handler` gets `(args, ctx)`, `(args)` or keywords, as its signature says."""
+        from .function_tool import FunctionTool
+
         return FunctionTool(handler, name=name, description=description, parameters=schema, **options)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -289,7 +292,7 @@ class Tool:
         if category is not None:
             cls.categorized = True
             if not isinstance(category, property):
-                cls.category = _category(category, cls.__name__)
+                cls.category = category_of(category, cls.__name__)
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} ({self.category})>"
@@ -309,128 +312,6 @@ class BaseTool(Tool):
         return await self.run(**(cast("dict[str, Any]", args[0]) if args else kwargs))
 
 
-class FunctionTool(Tool):
-    """A tool around a function; `tool()` and `Tool.from_schema()` make these."""
-
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        category: Category | None = None,
-        read_only: bool | None = None,
-        destructive: bool | None = None,
-        idempotent: bool | None = None,
-        open_world: bool | None = None,
-        title: str | None = None,
-        timeout: float | None = DEFAULT_TIMEOUT,
-        sequential: bool = False,
-        exclusive: bool = False,
-        max_output: int = DEFAULT_MAX_OUTPUT,
-        output_schema: Mapping[str, Any] | Literal[False] | None = None,
-        compact_description: str | None = None,
-        strict: bool = False,
-        poll: bool = False,
-        source: str = "own",
-        aliases: Mapping[str, str] | None = None,
-        names: tuple[str, ...] = (),
-        judge: Judge | None = None,
-        preview: Preview | None = None,
-        timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None,
-        paths: Paths = EMPTY,
-        command_argument: str | None = None,
-        origin: ToolOrigin | None = None,
-        parameters: Mapping[str, Any] | None = None,
-    ) -> None:
-        if not callable(fn):
-            raise ToolDefinitionError(f"a tool is made from a function, not {fn!r}")
-        if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
-            raise ToolDefinitionError(f"{name or _name_of(fn)}: a tool returns once; a generator cannot be one")
-        self.fn = fn
-        self.name = name or _name_of(fn)
-        self._local_names = _local_names(fn)
-        self._description = description
-        self.category = ToolCategory.SHELL if category is None else _category(category, self.name)
-        self.categorized = category is not None
-        self.read_only, self.destructive = read_only, destructive
-        self.idempotent, self.open_world, self.title = idempotent, open_world, title
-        if timeout is not None and timeout <= 0:
-            raise ToolDefinitionError(f"{self.name}: timeout must be positive seconds or None, got {timeout!r}")
-        self.timeout, self.sequential, self.exclusive = timeout, sequential, exclusive
-        if max_output < 100:
-            raise ToolDefinitionError(f"{self.name}: max_output must be at least 100 characters, got {max_output!r}")
-        self.max_output, self._output_schema = max_output, output_schema
-        self.compact_description = compact_description or ""
-        self.strict, self.poll, self.source = strict, poll, source
-        self.aliases, self.names = aliases or EMPTY, names
-        self.judge, self.preview, self.timeout_for = judge, preview, timeout_for
-        self.paths, self.command_argument, self.origin = paths, command_argument, origin
-        self.parameters = parameters
-
-    @property
-    def handler(self) -> Callable[..., Any]:
-        return self.fn
-
-    @functools.cached_property
-    def output_schema(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The schema given, or that of the model, dataclass or TypedDict it is annotated to return."""
-        if isinstance(self._output_schema, Mapping):
-            return self._output_schema
-        if self._output_schema is False or self.parameters is not None:
-            return None
-        from .returned import schema_of
-
-        return schema_of(self._signature.returns)
-
-    @property
-    def _given_output_schema(self) -> Mapping[str, Any] | None:  # the annotation's is right by construction
-        return self._output_schema if isinstance(self._output_schema, Mapping) else None
-
-    @functools.cached_property
-    def _doc(self) -> Docstring:
-        return read_docstring(self.fn.__doc__ if inspect.isroutine(self.fn) else type(self.fn).__call__.__doc__)
-
-    @property
-    def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The description given, or the docstring's prose."""
-        return self._description if self._description is not None else self._doc.text
-
-    async def execute(self, *args: Any, **kwargs: Any) -> Any:
-        result = self.fn(*args, **kwargs)
-        return await result if inspect.isawaitable(result) else result
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, outside the pipeline."""
-        return self.fn(*args, **kwargs)
-
-
-@overload
-def tool(fn: Callable[..., Any], /, **options: Any) -> FunctionTool: ...
-@overload
-def tool(**options: Any) -> Callable[[Callable[..., Any]], FunctionTool]: ...
-def tool(
-    fn: Callable[..., Any] | None = None, /, **options: Any
-) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
-    """Make a tool from a typed function, sync or async; a decorator with or without options, or a call.
-
-    The name comes from the function, the description from its docstring, the JSON Schema from its annotations
-    and the docstring's parameter section. Options are those of `Tool`: name, description, category, read_only,
-    destructive, idempotent, open_world, timeout (seconds, default 60), sequential, exclusive, max_output
-    (characters, default 50,000), output_schema (default: that of a return annotation which is a
-    model, dataclass or TypedDict; False for none), compact_description, strict, aliases.
-    """
-    if fn is None:
-
-        def decorate(actual: Callable[..., Any]) -> FunctionTool:
-            return FunctionTool(actual, **options)
-
-        return decorate
-    if isinstance(fn, Tool):
-        raise ToolDefinitionError(f"{fn.name} is a tool already")
-    return FunctionTool(fn, **options)
-
-
 def encode(arguments: Mapping[str, Any] | None) -> str:
     """Arguments as JSON text. Raises InvalidArguments for what JSON cannot say (a NaN becomes `NaN`, refused later)."""
     if arguments is None:
@@ -443,7 +324,8 @@ def encode(arguments: Mapping[str, Any] | None) -> str:
         raise InvalidArguments([Violation("", f"arguments cannot be written as JSON: {error}")]) from None
 
 
-def _category(value: Any, owner: str) -> ToolCategory:
+def category_of(value: Any, owner: str) -> ToolCategory:
+    """The category of that name. Raises ToolDefinitionError."""
     try:
         return ToolCategory(value)
     except ValueError:
@@ -451,62 +333,10 @@ def _category(value: Any, owner: str) -> ToolCategory:
         raise ToolDefinitionError(f"{owner}: unknown category {value!r}; known: {known}") from None
 
 
-def _local_names(fn: Callable[..., Any]) -> Mapping[str, Any]:
-    """The types that annotations in text form (`from __future__ import annotations`) take from the function around.
+def __getattr__(name: str) -> Any:
+    """`tool` and `FunctionTool`, which are made of what stands here, are found here, too."""
+    if name not in ("tool", "FunctionTool"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import function_tool
 
-    Nothing keeps them once that function has returned, so they are looked up where the tool is made.
-    """
-    if "<locals>" not in getattr(fn, "__qualname__", ""):
-        return EMPTY
-    texts = [value for value in getattr(fn, "__annotations__", {}).values() if isinstance(value, str)]
-    words = {word for text in texts for word in re.findall(r"[^\W\d]\w*", text)}
-    frame = sys._getframe() if words else None  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(__package__):
-        frame = frame.f_back
-    known = frame.f_locals if frame is not None and frame.f_code.co_name != "<module>" else {}
-    return {word: known[word] for word in words if word in known} or EMPTY
-
-
-def _name_of(fn: Callable[..., Any]) -> str:
-    target: Any = fn
-    while isinstance(target, functools.partial):
-        target = cast("Any", target).func
-    name = getattr(target, "__name__", None) or type(target).__name__
-    if name == "<lambda>":
-        raise ToolDefinitionError("a lambda has no name of its own: use tool(fn, name=…)")
-    return name
-
-
-def _by_keyword(handler: Callable[..., Any], context: str | None) -> Callable[[dict[str, Any], ToolContext], Any]:
-    if context is None:
-        return lambda kwargs, _ctx: handler(**kwargs)
-
-    def with_context(kwargs: dict[str, Any], ctx: ToolContext) -> Any:
-        kwargs[context] = ctx
-        return handler(**kwargs)
-
-    return with_context
-
-
-def _by_signature(
-    handler: Callable[..., Any], parameters: Parameters, schema: Mapping[str, Any], owner: str
-) -> Callable[[dict[str, Any], ToolContext], Awaitable[Any]]:
-    """How a raw tool's handler wants its arguments: keywords, `(args)` or `(args, ctx)`."""
-    properties = schema.get("properties", {})
-    names = [p.name for p in parameters.visible]
-    kinds = [p.kind for p in parameters.visible]
-    if inspect.Parameter.VAR_KEYWORD in kinds or all(name in properties for name in names):
-        return _by_keyword(handler, parameters.context)
-    required = [p.name for p in parameters.visible if p.default is p.empty]
-    if len(required) == 1 and len(names) == 1:
-        if parameters.context is None:
-            return lambda kwargs, _ctx: handler(kwargs)
-        context = parameters.context
-        first = names[0]
-        return lambda kwargs, ctx: handler(**{first: kwargs, context: ctx})
-    if len(names) == 2 and parameters.context is None:
-        return lambda kwargs, ctx: handler(kwargs, ctx)
-    raise ToolDefinitionError(
-        f"{owner}: the handler takes {', '.join(names) or 'nothing'}; expected keywords named as the properties "
-        f"({', '.join(properties) or 'none'}), or (args), or (args, ctx)"
-    )
+    return getattr(function_tool, name)

@@ -1,0 +1,148 @@
+"""How a tool is run: under its time limit, in a context of its own, and what its errors become."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any
+
+from .bound import safe
+from .context import ToolContext, _current  # pyright: ignore[reportPrivateUsage]
+from .drive import NOT_STARTED, Asking, TimedOut, drive
+from .errors import ToolError, ToolExecutionDenied
+from .events import CallProgress
+from .finishing import settle, without_secrets
+from .output import ToolOutput, plain_output
+from .refusals import describe_error, timed_out
+from .threads import ThreadsExhausted
+from .wrap import wrap
+
+if TYPE_CHECKING:
+    from .pipeline import Pipeline
+    from .tool import Tool
+
+log = logging.getLogger("toolcrib.pipeline")
+
+_COROUTINE: Any = CoroutineType
+_new = object.__new__
+
+
+async def perform(pipe: Pipeline, tool: Tool, kwargs: dict[str, Any], ctx: ToolContext, call_id: str) -> ToolOutput:
+    """Run the tool under its timeout, with its own context; wrap, redact and bound what it returns."""
+    own = _new(ToolContext)  # past the frozen dataclass's `replace`, which costs eight times as much
+    fields = own.__dict__
+    fields.update(ctx.__dict__)
+    fields["call_id"] = call_id
+    timeout = tool.timeout
+    if pipe.events.eager or (pipe.redact is not None and own.on_progress is not None):
+        fields["on_progress"] = _reporter(pipe, tool, own)
+    if pipe.secrets is not None or own.secret_of is not None:
+        fields["secret_of"] = None if pipe.secrets is None else functools.partial(pipe.secrets, tool)
+    asking = made = None
+    if own.ask is not None:  # a person's time is not the tool's
+        clean = None if pipe.redact is None else functools.partial(without_secrets, pipe)
+        asking = fields["ask"] = Asking(own.ask, clean)
+    token = _current.set(own)
+    watched = pipe.watchers
+    if watched:
+        pipe.running[id(own)] = tool
+    try:
+        if tool.timeout_for is not None:
+            timeout = tool.timeout_for(kwargs)
+        work: Any = tool.invoke(kwargs, own) if tool.is_async else _in_thread(pipe, tool, kwargs, own)
+        if type(work) is _COROUTINE:
+            try:
+                pending = work.send(None)  # a tool that does not wait needs no timer
+            except StopIteration as stop:
+                result: Any = stop.value
+            except GeneratorExit as error:
+                raise RuntimeError("the tool raised GeneratorExit") from error
+            else:
+                result = await drive(work, pending, timeout, asking)
+        else:
+            result = await drive(_await(work), NOT_STARTED, timeout, asking) if _awaitable(work) else work
+        if type(result) is str:
+            if tool.output_schema is None:
+                if pipe.redact is None and pipe.flow is None and len(result) <= tool.max_output:
+                    return plain_output(result if result.isprintable() else safe(result))
+                output = made = plain_output(result)
+            else:
+                output = tool.check_output(plain_output(result))
+        else:
+            output = result if type(result) is ToolOutput else wrap(result)
+            if tool.output_schema is not None and not output.is_error:
+                output = tool.check_output(output)
+    except BaseException as error:
+        found = _failed(tool, error, timeout)
+        if found is None:
+            raise
+        output = found
+    finally:
+        try:
+            _current.reset(token)
+        except ValueError:  # closed from another context, as at the end of a loop
+            pass
+        if watched:
+            pipe.running.pop(id(own), None)
+    return settle(pipe, tool, kwargs, own, output, output is made)
+
+
+def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutput | None:
+    """The output for what a tool raised, or None where that is not the tool's and has to go on."""
+    if isinstance(error, TimedOut):
+        return timed_out(tool, timeout)
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            return None
+        return ToolOutput.error(f"{tool.name} failed: something it waited for was cancelled", "exception")
+    if isinstance(error, ToolError):
+        return ToolOutput.error(str(error) or type(error).__name__, "tool")
+    if isinstance(error, ToolExecutionDenied):
+        return ToolOutput.error(str(error) or "denied", "denied")
+    if isinstance(error, ThreadsExhausted):
+        return ToolOutput.error(f"{tool.name} was not run: {error}. Restart the host to free them.", "unavailable")
+    if isinstance(error, KeyboardInterrupt | GeneratorExit):
+        return None
+    # SystemExit, too: a tool does not end its host
+    log.debug("tool %s raised", tool.name, exc_info=True)
+    return ToolOutput.error(f"Error executing {tool.name}: {describe_error(error)}", "exception")
+
+
+async def _in_thread(pipe: Pipeline, tool: Tool, kwargs: dict[str, Any], own: ToolContext) -> Any:
+    ended = False
+    outer = own.is_cancelled
+    own.__dict__["is_cancelled"] = lambda: ended or (outer is not None and outer())
+    try:
+        result = await pipe.threads.run(_call_sync, {"tool": tool, "kwargs": kwargs, "ctx": own})
+    finally:
+        ended = True
+    return await result if _awaitable(result) else result
+
+
+def _call_sync(tool: Tool, kwargs: dict[str, Any], ctx: ToolContext) -> Any:
+    return tool.invoke(kwargs, ctx)
+
+
+def _awaitable(value: Any) -> bool:
+    return hasattr(value, "__await__")
+
+
+async def _await(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def _reporter(pipe: Pipeline, tool: Tool, own: ToolContext) -> Any:
+    """Progress as an event and for the door, without secrets."""
+    door, events = own.on_progress, pipe.events
+
+    async def report(done: float, total: float | None, message: str | None) -> None:
+        message = None if message is None else without_secrets(pipe, message)
+        events.emit(CallProgress(own.call_id or "", tool.name, done, total, message))
+        if door is not None:
+            await door(done, total, message)
+
+    return report
