@@ -1,6 +1,7 @@
 """What a manifest may say, key by key."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def tool(**more: Any) -> dict[str, Any]:
     [
         ("{", "no JSON"),
         ("[" * 100_000, "no JSON"),
-        ([], "it should be an object"),
+        ([], "should be an object"),
         ({**PLUGIN, "name": "a b"}, 'name is "a b"'),
         ({**PLUGIN, "name": "-a"}, "the first no -"),
         ({**PLUGIN, "name": "a_b"}, "letters, digits and -"),
@@ -63,6 +64,11 @@ def tool(**more: Any) -> dict[str, Any]:
         ({**PLUGIN, "name": "a\n"}, "name is"),
         ({**PLUGIN, "version": ""}, "version is missing"),
         ({**PLUGIN, "version": 1}, "version should be text"),
+        ({**PLUGIN, "version": "1\x1b[31m\nplugin other: loaded"}, "one line of at most 64"),
+        ({**PLUGIN, "version": "1" * 65}, "one line of at most 64"),
+        ({**PLUGIN, "description": "x" * 10_001}, "has 10,001 characters"),
+        ({**PLUGIN, "description": "\ud800"}, "half of a character"),
+        ({**PLUGIN, "timeout_secs": float("nan")}, "NaN is no number"),
         ({"name": "p", "version": "1", "tools": [TOOL]}, "description is missing"),
         ({**PLUGIN, "tools": []}, "at least one tool"),
         ({**PLUGIN, "tools": [TOOL, TOOL]}, "more than once"),
@@ -77,6 +83,9 @@ def tool(**more: Any) -> dict[str, Any]:
         (tool(env={"A B": "x"}), "tools.0.env.A B"),
         (tool(env={"A": 1}), "tools.0.env.A"),
         (tool(category="reading"), "it can be filesystem_read"),
+        (tool(category=["shell"]), "tools.0.category is list"),
+        (tool(env={"A\n\x1b[31m": "x"}), "tools.0.env.A\\n\\u001b[31m should be"),
+        (tool(command="echo 'x"), "tools.0.command: no closing quotation"),
         (tool(command=""), "command is missing"),
         *((tool(command=f"a {sign} b"), "one program") for sign in ("&&", "||", ";", "`", "|", "$(", "&", ">", "\n")),
         ({**PLUGIN, "execution": "wasm"}, "it can be command, binary, channel"),
@@ -85,7 +94,7 @@ def tool(**more: Any) -> dict[str, Any]:
             ({**BINARY, "binary": {"path": path}}, "inside the plugin's folder")
             for path in ("/bin/sh", "../run", "bin/../../run", "~/run", "..", "a\\b")
         ),
-        ({**BINARY, "binary": {"path": ""}}, "the path of a program"),
+        *(({**BINARY, "binary": {"path": path}}, "the path of a program") for path in ("", "a\nb", "a" * 501)),
         ({**BINARY, "binary": {"path": "run", "protocol": "grpc"}}, 'it can be "jsonrpc"'),
         ({**BINARY, "binary": {"path": "run", "sha256": "abc"}}, "64 hexadecimal"),
         ({**PLUGIN, "execution": "channel", "binary": "run"}, "has no tools"),
@@ -103,6 +112,20 @@ def test_a_manifest_has_a_limit(tmp_path: Path) -> None:
         read(tmp_path, {**PLUGIN, "description": "x" * (1 << 20)})
 
 
+def test_keys_that_are_not_known_are_few_short_lines(tmp_path: Path) -> None:
+    found = read(tmp_path, {**PLUGIN, "k\n\x1b" + "k" * 500: 1, **{f"k{number}": 1 for number in range(50)}})
+    assert found.notes[0].startswith("k\\n\\u001bkkk")
+    assert (len(found.notes), found.notes[-1]) == (11, "41 more keys of it are not known")
+    assert all(len(note) < 200 and note.isprintable() for note in found.notes)
+
+
+def test_nobody_waits_for_a_manifest_that_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "plugin.json")
+    assert manifest_file(tmp_path) is None
+    with pytest.raises(ManifestError, match="is no ordinary file"):
+        read_manifest(tmp_path / "plugin.json")
+
+
 def test_a_folder_without_a_manifest_is_no_plugin(tmp_path: Path) -> None:
     assert manifest_file(tmp_path) is None
 
@@ -113,6 +136,22 @@ JSON = st.recursive(
     max_leaves=8,
 )
 KEYS = ["name", "version", "description", "author", "tools", "execution", "binary", "env", "timeout_secs"]
+
+
+TOOL_KEYS = ["name", "description", "parameters", "command", "working_dir", "timeout_secs", "env", "category"]
+BINARY_KEYS = ["path", "protocol", "timeout_secs", "sha256"]
+
+
+@given(st.sampled_from(TOOL_KEYS), JSON, st.sampled_from(BINARY_KEYS), JSON)
+def test_whatever_a_tool_or_a_binary_holds_it_is_right_or_said(
+    tmp_path_factory: pytest.TempPathFactory, key: str, value: object, other: str, held: object
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    for manifest in (tool(**{key: value}), {**BINARY, "binary": {**BINARY["binary"], other: held}}):
+        try:
+            read(folder, manifest)
+        except ManifestError as error:
+            assert str(error).isprintable()
 
 
 @given(st.sampled_from(KEYS), JSON, st.sampled_from([PLUGIN, BINARY, CHANNEL]))

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError
+from toolcrib.sources.plugins import plugins as module
 from toolcrib.sources.plugins.binary import request
 
 from ..conftest import Made, Room
@@ -200,6 +201,9 @@ async def test_a_bad_one_is_named_and_the_others_load(room: Room, plugin: Made) 
     plugin("d", command("d", "echo {{x}}", "exec"))
     plugin("e", command("c", "echo {{x}}", "twice"))
     plugin("f", command("f", "echo {{x}}", "good"))
+    plugin("g", command("g", "echo {{x}}", "away", working_dir="../.."))
+    plugin("h", command("h", "echo {{x}}", "listed", category=["shell"]))
+    room.put("plugins/two\nlines/plugin.json", "{")
     room.put("plugins/no-plugin/readme", "")
     box = await room.open(**settings(room))
     assert await room.ok("good", x="1") == "1"
@@ -209,6 +213,28 @@ async def test_a_bad_one_is_named_and_the_others_load(room: Room, plugin: Made) 
     assert "registered already (own)" in why["plugin d"]
     assert "there is a plugin 'c' already" in why["plugin c"]
     assert "registered already (plugin:c)" in why["plugin f"]
+    assert "plugins/g: tool 'away': '../..' is outside" in why["plugin g"]
+    assert "tools.0.category is list" in why["plugin h"]
+    assert "is no JSON" in why["plugin two\\nlines"]
+    assert all(text.isprintable() for text in why.values())
+
+
+async def test_one_that_breaks_us_does_not_break_the_others(
+    room: Room, plugin: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin("a", command("a", "echo {{x}}", "one"))
+    plugin("b", command("b", "echo {{x}}", "other"))
+    real = module.read_manifest
+
+    def broken(path: Path) -> Any:
+        if path.parent.name == "a":
+            raise KeyError("a mistake of ours")
+        return real(path)
+
+    monkeypatch.setattr(module, "read_manifest", broken)
+    box = await room.open(**settings(room))
+    assert await room.ok("other", x="1") == "1"
+    assert "KeyError: 'a mistake of ours'" in dict(box.missing)["plugin a"]
 
 
 async def test_allow_and_block_lists(room: Room, plugin: Made) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import unquote
 
 from ...core.errors import ToolcribError
+from ..limited_json import json_object
 
 MOST_BYTES = 32 << 20
 MOST_STEPS = 50  # references that lead to references
@@ -43,21 +43,7 @@ class Document:
     @classmethod
     def read(cls, path: Path) -> Document:
         """Read a file. Raises OpenApiError."""
-        try:
-            with open(path, "rb") as file:
-                data = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise OpenApiError(f"{path}: cannot be read: {error.strerror}") from None
-        if len(data) > MOST_BYTES:
-            raise OpenApiError(f"{path}: has more than {MOST_BYTES:,} bytes")
-        try:
-            root: Any = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            hint = " (YAML is not read: convert it)" if path.suffix in (".yaml", ".yml") else ""
-            raise OpenApiError(f"{path}: is no JSON{hint}: {str(error)[:200]}") from None
-        if not isinstance(root, dict):
-            raise OpenApiError(f"{path}: should be an object")
-        return cls(path, cast("dict[str, Any]", root))
+        return cls(path, json_object(path, MOST_BYTES, OpenApiError))
 
     def wrong(self, where: str, what: str) -> OpenApiError:
         """An error that names the place."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...core.errors import ToolDefinitionError
+from ...core.errors import OutsideWorkspace, ToolDefinitionError
 from ...core.tool import Tool
 from ..parameters import check_names, parameter_schema
 from ..running import DEFAULT_SECONDS, Around, CommandWork, program_tool
@@ -36,38 +36,37 @@ def parts_of(manifest: Manifest, around: Around, *, may_change: bool = False) ->
     def category(tool: PluginTool) -> str:
         return "shell" if may_change else tool.category
 
-    if manifest.execution == "command":
-        return Parts(tuple(_command(manifest, tool, around, env, category(tool)) for tool in manifest.tools))
-    assert manifest.binary is not None
-    program = Program(manifest.folder, manifest.binary.path, manifest.binary.sha256)
-    program.check()
-    if manifest.execution == "channel":
-        return Parts((), program)
-    make: Callable[[PluginTool], Tool] = lambda tool: _named(  # noqa: E731
-        tool, lambda: binary_tool(manifest, tool, program, around, env, category(tool))
-    )
-    return Parts(tuple(make(tool) for tool in manifest.tools), program)
+    program: Program | None = None
+
+    def make(tool: PluginTool) -> Tool:
+        if program is None:
+            return _command(manifest, tool, around, env, category(tool))
+        return binary_tool(manifest, tool, program, around, env, category(tool))
+
+    if manifest.binary is not None and manifest.execution != "command":
+        program = Program(manifest.folder, manifest.binary.path, manifest.binary.sha256)
+        program.check()
+    return Parts(tuple(_checked(manifest, tool, around, make) for tool in manifest.tools), program)
 
 
 def _command(manifest: Manifest, tool: PluginTool, around: Around, env: dict[str, str], category: str) -> Tool:
-    def make() -> Tool:
-        template = command_template(tool.command)
-        schema = parameter_schema(tool.parameters)
-        work = CommandWork(
-            tool.name, template, around, (manifest.folder,), tool.working_dir, tool.seconds or DEFAULT_SECONDS,
-            {**env, **tool.env}, check_names(template.names, schema), f"Plugin tool {tool.name!r} failed",
-        )  # fmt: skip
-        source = f"plugin:{manifest.name}"
-        return program_tool(work, tool.description, schema, source=source, category=category)
-
-    return _named(tool, make)
+    template = command_template(tool.command)
+    schema = parameter_schema(tool.parameters)
+    work = CommandWork(
+        tool.name, template, around, (manifest.folder,), tool.working_dir, tool.seconds or DEFAULT_SECONDS,
+        {**env, **tool.env}, check_names(template.names, schema), f"Plugin tool {tool.name!r} failed",
+    )  # fmt: skip
+    return program_tool(work, tool.description, schema, source=f"plugin:{manifest.name}", category=category)
 
 
-def _named(tool: PluginTool, make: Callable[[], Tool]) -> Tool:
-    """Make a tool and build what could fail later; what is wrong names it."""
+def _checked(manifest: Manifest, tool: PluginTool, around: Around, make: Callable[[PluginTool], Tool]) -> Tool:
+    """Make a tool and build what could fail later; what is wrong names the folder and the tool."""
     try:
-        made = make()
+        if tool.working_dir is not None:
+            around.runner((manifest.folder,)).place(tool.working_dir)
+        made = make(tool)
         made.prepare()
-    except ToolDefinitionError as error:
-        raise ToolDefinitionError(f"tool {tool.name!r}: {error}") from None
+    except (ToolDefinitionError, OutsideWorkspace) as error:
+        said = str(error).removeprefix(f"{tool.name}: ")
+        raise ToolDefinitionError(f"{manifest.folder}: tool {tool.name!r}: {said}") from None
     return made

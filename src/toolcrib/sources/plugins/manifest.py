@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -15,12 +16,17 @@ from typing import Any, Literal, cast
 
 from ...core.errors import ToolcribError
 from ...core.tool import ToolCategory
+from ..limited_json import json_object
 
 PLUGIN_FILE, CHANNEL_FILE = "plugin.json", "manifest.json"
 MOST_BYTES = 1 << 20
 MOST_TOOLS = 100
 DEFAULT_SECONDS = 30.0
 MOST_SECONDS = 3600.0
+MOST_DESCRIPTION = 10_000  # characters
+_MOST_VERSION = 64
+_MOST_PATH = 500
+_MOST_NOTES = 10  # of keys that are not known
 
 Execution = Literal["command", "binary", "channel"]
 
@@ -90,17 +96,7 @@ def manifest_file(folder: Path) -> Path | None:
 
 def read_manifest(path: Path) -> Manifest:
     """Read and check one. Raises ManifestError."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ManifestError(f"{path}: cannot be read: {error.strerror}") from None
-    if len(data) > MOST_BYTES:
-        raise ManifestError(f"{path}: has more than {MOST_BYTES:,} bytes")
-    try:
-        raw: Any = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ManifestError(f"{path}: is no JSON: {str(error)[:200]}") from None
+    raw = json_object(path, MOST_BYTES, ManifestError)
     try:
         return _Reader(path).manifest(raw)
     except _Wrong as wrong:
@@ -119,11 +115,13 @@ class _Reader:
         self._is_channel_file = path.name == CHANNEL_FILE
         self._notes: list[str] = []
 
-    def manifest(self, raw: Any) -> Manifest:
+    def manifest(self, raw: dict[str, Any]) -> Manifest:
         top = self._object(raw, "", _KEYS)
         name = _matching(top, "name", PLUGIN_NAME, "1 to 64 letters, digits and -, the first no -")
         version = _text(top, "version", "version")
-        description = _text(top, "description", "description")
+        if len(version) > _MOST_VERSION or not version.isprintable():
+            raise _Wrong(f"version is {_shown(version)}; it should be one line of at most {_MOST_VERSION} characters")
+        description = _description(top, "description")
         execution = self._execution(top)
         binary = None if execution == "command" else self._binary(top, execution)
         if execution != "binary" and execution != "channel" and top.get("binary") is not None:
@@ -167,12 +165,12 @@ class _Reader:
     def _tool(self, raw: Any, where: str, execution: Execution) -> PluginTool:
         entry = self._object(raw, where, _TOOL_KEYS)
         name = _matching(entry, "name", _TOOL_NAME, "1 to 64 letters, digits and _, the first a letter", where)
-        description = _text(entry, "description", f"{where}.description")
+        description = _description(entry, f"{where}.description")
         parameters = entry.get("parameters", {})
         if not isinstance(parameters, Mapping):
             raise _Wrong(f"{where}.parameters should be a JSON Schema")
         category = entry.get("category", "shell")
-        if category not in set(ToolCategory):
+        if category not in tuple(ToolCategory):
             raise _Wrong(f"{where}.category is {_shown(category)}; it can be {', '.join(ToolCategory)}")
         working_dir = entry.get("working_dir")
         if working_dir is not None and not isinstance(working_dir, str):
@@ -204,7 +202,10 @@ class _Reader:
         if not isinstance(raw, dict):
             raise _Wrong(f"{where or 'it'} should be an object")
         entry = cast("dict[str, Any]", raw)
-        self._notes += [f"{where}{'.' if where else ''}{key} is not known" for key in entry if key not in known]
+        unknown = [f"{where}.{key}" if where else key for key in entry if key not in known]
+        self._notes += [f"{_plain(key)} is not known" for key in unknown[:_MOST_NOTES]]
+        if len(unknown) > _MOST_NOTES:
+            self._notes.append(f"{len(unknown) - _MOST_NOTES} more keys of {where or 'it'} are not known")
         return entry
 
 
@@ -219,11 +220,15 @@ def _command(entry: Mapping[str, Any], where: str, execution: Execution) -> str:
     for sign in _FORBIDDEN:
         if sign in command:
             raise _Wrong(f"{where}.command has {_shown(sign)}; it can be one program with its arguments")
+    try:
+        shlex.split(command)
+    except ValueError as error:  # a quotation without an end, a backslash before nothing
+        raise _Wrong(f"{where}.command: {str(error)[:1].lower()}{str(error)[1:]}") from None
     return command
 
 
 def _inside(path: Any, where: str) -> str:
-    if not isinstance(path, str) or not path.strip() or "\0" in path:
+    if not isinstance(path, str) or not path.strip() or not path.isprintable() or len(path) > _MOST_PATH:
         raise _Wrong(f"{where} should be the path of a program")
     plain = PurePosixPath(path)
     if plain.is_absolute() or path[:1] == "~" or ".." in plain.parts or "\\" in path or not plain.parts:
@@ -236,6 +241,13 @@ def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise _Wrong(f"{where} is missing" if value in (None, "") else f"{where} should be text")
     return value
+
+
+def _description(entry: Mapping[str, Any], where: str) -> str:
+    text = _text(entry, "description", where)
+    if len(text) > MOST_DESCRIPTION:
+        raise _Wrong(f"{where} has {len(text):,} characters; {MOST_DESCRIPTION:,} are possible")
+    return text
 
 
 def _matching(entry: Mapping[str, Any], key: str, pattern: re.Pattern[str], rule: str, where: str = "") -> str:
@@ -265,8 +277,14 @@ def _env(entry: Mapping[str, Any], where: str) -> dict[str, str]:
     found = cast("dict[str, Any]", given)
     for name, value in found.items():
         if not _VARIABLE.fullmatch(name) or not isinstance(value, str) or "\0" in value:
-            raise _Wrong(f"{where}.{name[:100]} should be a variable with a text")
+            raise _Wrong(f"{where}.{_plain(name)} should be a variable with a text")
     return found
+
+
+def _plain(key: str) -> str:
+    """A key of somebody else's, as one short line."""
+    text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in key[:101])
+    return text if len(text) <= 100 else f"{text[:99]}…"
 
 
 def _shown(value: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Literal
 from ...core.errors import ToolcribError
 from ...core.registry import ToolRegistry
 from ...core.tool import Tool
+from ...policy.plain import one_line
 from ..registering import register_all
 from ..running import Around
 from .channel import Channel, Inbound
@@ -24,6 +25,7 @@ from .program import Program
 log = logging.getLogger("toolcrib.plugins")
 
 LOOK_SECONDS = 2.0  # between two looks for changes
+_MOST_REASON = 1_000  # characters
 State = Literal["loaded", "blocked", "not allowed", "error"]
 _Stamp = tuple[int, ...]
 
@@ -55,7 +57,7 @@ class Plugin:
     @property
     def name(self) -> str:
         """Its name, or its folder's where the manifest cannot be read."""
-        return self.manifest.name if self.manifest is not None else self.folder.name
+        return self.manifest.name if self.manifest is not None else one_line(self.folder.name)
 
 
 class Plugins:
@@ -174,9 +176,10 @@ class Plugins:
                 for tool in made:
                     self._on_new(tool)
         except ToolcribError as error:
-            plugin.state, plugin.reason = "error", str(error)
-        except OSError as error:
-            plugin.state, plugin.reason = "error", f"{folder}: {error.strerror or error}"
+            plugin.state, plugin.reason = "error", _said(str(error))
+        except Exception as error:  # whatever is wrong with one, the others are there
+            said = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
+            plugin.state, plugin.reason = "error", _said(f"{folder}: {said}")
         if plugin.state == "error" and plugin.manifest is not None and plugin.manifest.binary is not None:
             plugin.stamp = (*stamp, *_status(folder / plugin.manifest.binary.path))
         return plugin
@@ -209,6 +212,11 @@ class Plugins:
         if known is not None and known.state == "error" and known.manifest is not None and known.manifest.binary:
             return (*_status(path), *_status(folder / known.manifest.binary.path))
         return _status(path)
+
+
+def _said(text: str) -> str:
+    """What is said of a plugin, on one line: paths and keys may hold whatever a file's name can."""
+    return one_line(text if len(text) <= _MOST_REASON else f"{text[: _MOST_REASON - 1]}…")
 
 
 def _status(path: Path | None) -> _Stamp:

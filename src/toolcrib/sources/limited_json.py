@@ -1,0 +1,53 @@
+"""How is a JSON file read that somebody else wrote? A plain file, so many bytes, an object of real text, or one line
+that says why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a pair, or a whole one
+_MOST_SAID = 200  # characters of what the parser says
+
+
+def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dict[str, Any]:
+    """The object in a file of at most `most` bytes. Raises `wrong(one line that names the file)`.
+
+    What is read can be written again as UTF-8: a lone surrogate would break whoever prints it, far from here.
+    """
+    try:
+        data = _bytes(path, most)
+    except OSError as error:
+        raise wrong(f"{path}: cannot be read: {error.strerror or error}") from None
+    if data is None:
+        raise wrong(f"{path}: is no ordinary file")
+    if len(data) > most:
+        raise wrong(f"{path}: has more than {most:,} bytes")
+    try:
+        root: Any = json.loads(data, parse_constant=_no_number)
+        if _HALF.search(data):
+            json.dumps(root, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise wrong(f"{path}: has half of a character (\\ud800 to \\udfff without its other half)") from None
+    except (ValueError, RecursionError) as error:
+        hint = " (YAML is not read: convert it)" if path.suffix in (".yaml", ".yml") else ""
+        raise wrong(f"{path}: is no JSON{hint}: {str(error)[:_MOST_SAID]}") from None
+    if not isinstance(root, dict):
+        raise wrong(f"{path}: should be an object")
+    return cast("dict[str, Any]", root)
+
+
+def _bytes(path: Path, most: int) -> bytes | None:
+    """What is in it, and one byte more than `most` where it is longer; None for what is no plain file."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # nobody waits for a FIFO
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags | getattr(os, "O_CLOEXEC", 0))) as file:
+        return file.read(most + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
