@@ -46,6 +46,7 @@ from .run import Run
 
 if TYPE_CHECKING:
     from ..sources.mcp import McpServers
+    from ..sources.mcp.behind import Era
     from ..sources.mcp.catalogue import Catalogue, Place
     from .run import Request, Session
 
@@ -84,13 +85,13 @@ class Relay:
     # --- lists
 
     async def _list_resources(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("resources", await self._catalogue.resources(), params)
+        return self._page("resources", await self._catalogue.resources(era_of(ctx)), params)
 
     async def _list_templates(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("resourceTemplates", await self._catalogue.templates(), params)
+        return self._page("resourceTemplates", await self._catalogue.templates(era_of(ctx)), params)
 
     async def _list_prompts(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("prompts", await self._catalogue.prompts(), params)
+        return self._page("prompts", await self._catalogue.prompts(era_of(ctx)), params)
 
     def _page(self, key: str, entries: list[Json], params: PaginatedRequestParams | None) -> Json:
         if params is not None and params.cursor is not None:
@@ -101,9 +102,9 @@ class Relay:
 
     async def _read_resource(self, ctx: Request, params: ReadResourceRequestParams) -> Answer:
         uri = str(params.uri)
-        place = await self._catalogue.at(uri)
+        place = await self._catalogue.at(uri, era_of(ctx))
         if place is None:
-            code = INVALID_PARAMS if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else RESOURCE_NOT_FOUND
+            code = INVALID_PARAMS if era_of(ctx) == "stateless" else RESOURCE_NOT_FOUND
             raise MCPError(code, f"Resource not found: {uri}", {"uri": uri})
 
         def finish(output: ToolOutput, peer: Peer) -> Json:
@@ -117,7 +118,7 @@ class Relay:
         return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
 
     async def _get_prompt(self, ctx: Request, params: GetPromptRequestParams) -> Answer:
-        place = await self._catalogue.prompt(params.name)
+        place = await self._catalogue.prompt(params.name, era_of(ctx))
         if place is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
         arguments: dict[str, Any] = {"name": place.own}
@@ -151,9 +152,9 @@ class Relay:
     async def _complete(self, ctx: Request, params: CompleteRequestParams) -> Json:
         ref = params.ref
         if isinstance(ref, PromptReference):
-            place = await self._catalogue.prompt(ref.name)
+            place = await self._catalogue.prompt(ref.name, era_of(ctx))
         else:
-            place = await self._catalogue.template(ref.uri)
+            place = await self._catalogue.template(ref.uri, era_of(ctx))
         if place is None:
             what = f"prompt: {ref.name}" if isinstance(ref, PromptReference) else f"resource template: {ref.uri}"
             raise MCPError(INVALID_PARAMS, f"Unknown {what}")
@@ -167,7 +168,7 @@ class Relay:
             result = await client.session.send_request(request, CompleteResult)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-        return cast("Json", self._redacted(await _reach(place, ask)))
+        return cast("Json", self._redacted(await _reach(place, ask, era_of(ctx))))
 
     # --- subscriptions
 
@@ -177,7 +178,7 @@ class Relay:
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to tell of changes")
         if uri not in session.uris:
-            await self._watch(uri)
+            await self._watch(uri, "handshake")
             session.uris.add(uri)
         return EmptyResult()
 
@@ -189,12 +190,12 @@ class Relay:
             await self._unwatch([uri])
         return EmptyResult()
 
-    async def _watch(self, uri: str) -> None:
-        place = await self._catalogue.at(uri)
+    async def _watch(self, uri: str, era: Era) -> None:
+        place = await self._catalogue.at(uri, era)
         if place is None:
             raise MCPError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
         try:
-            await place.server.watch(place.own)
+            await place.server.watch(place.own, era)
         except ToolError as error:
             raise MCPError(INTERNAL_ERROR, str(error)) from error
 
@@ -217,7 +218,7 @@ class Relay:
         watched: list[str] = []
         for uri in dict.fromkeys(uris):
             try:
-                await self._watch(uri)
+                await self._watch(uri, "stateless")
             except MCPError as error:
                 log.debug("%s is not watched: %s", uri, error)
             else:
@@ -280,7 +281,12 @@ class Relay:
                     await each.session.send_notification(notification)
 
 
-async def _reach(place: Place, ask: Callable[[Any], Any]) -> Json:
+def era_of(ctx: Request) -> Era:
+    """The era that a request's client speaks."""
+    return "stateless" if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "handshake"
+
+
+async def _reach(place: Place, ask: Callable[[Any], Any], era: Era) -> Json:
     """Ask a server something that is no call. Raises MCPError: its own, or that it cannot be reached."""
     refused: list[MCPError] = []
 
@@ -292,7 +298,7 @@ async def _reach(place: Place, ask: Callable[[Any], Any]) -> Json:
             raise
 
     try:
-        return await place.server.use(work)
+        return await place.server.use(work, era)
     except ToolError as error:
         raise refused[0] if refused else MCPError(INTERNAL_ERROR, str(error)) from error
 

@@ -53,7 +53,7 @@ async def test_a_server_that_is_gone_and_comes_back(client: Any) -> None:
         again = await call(servers)
         assert "ConnectError" in again.for_llm
         assert "tried again in" in (await call(servers)).for_llm
-    servers._servers["web"]._not_before = 0.0
+    servers._servers["web"].main._not_before = 0.0
     with http_server(port or 0):
         assert str(await call(servers)) == "1"
 

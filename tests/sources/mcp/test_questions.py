@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import mcp_types
@@ -83,11 +82,3 @@ async def test_a_page_to_visit() -> None:
     person = Person()
     assert (await answer(params, "s", person)).action == "accept"
     assert "https://pay.example/x" in person.asked[0][0]
-
-
-async def test_a_door_that_shows_forms_is_given_the_whole() -> None:
-    async def show(message: str, schema: Mapping[str, Any]) -> Any:
-        assert list(schema["properties"]) == ["a"]
-        return SimpleNamespace(action="accept", content={"a": "x"})
-
-    assert (await answer(form({"a": {"type": "string"}}), "s", None, show)).content == {"a": "x"}

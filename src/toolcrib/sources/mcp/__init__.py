@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .config import OAuthConfig, ServerConfig, ToolConfig
+from .failure import McpFailure
 from .host import Host
 from .manager import McpServers
-from .server import McpFailure, ServerStatus
+from .server import ServerStatus
 from .settings import server_config
 
 __all__ = [

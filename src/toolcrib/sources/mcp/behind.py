@@ -7,7 +7,7 @@ came in by another door there is nobody behind it, and `behind` gives None.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 if TYPE_CHECKING:
     import mcp_types
@@ -19,10 +19,16 @@ KEY = "mcp"
 """Where `ToolContext.metadata` has it."""
 
 
-class Behind(Protocol):
-    """A client of ours. `exact`: it made a request of the protocol's own (a resource, a prompt), and wants the answer
-    as the server gave it, in `delivered`, or the server's own error, in `failure`."""
+Era = Literal["handshake", "stateless"]
+"""Of the protocol: up to 2025-11-25, and from 2026-07-28 on."""
 
+
+class Behind(Protocol):
+    """A client of ours. `modern`: it speaks 2026-07-28. `exact`: it made a request of the protocol's own (a resource, a
+    prompt), and wants the answer as the server gave it, in `delivered`, or the server's own error, in `failure`.
+    """
+
+    modern: bool
     exact: bool
     delivered: dict[str, Any] | None
     failure: MCPError | None
@@ -59,3 +65,9 @@ def behind(ctx: ToolContext) -> Behind | None:
     """The client behind a call."""
     found = ctx.metadata.get(KEY)
     return cast("Behind", found) if hasattr(found, "exchange") else None
+
+
+def era_of(ctx: ToolContext) -> Era | None:
+    """The era that the client behind a call speaks; None where there is none."""
+    client = behind(ctx)
+    return None if client is None else "stateless" if client.modern else "handshake"

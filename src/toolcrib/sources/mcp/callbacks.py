@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .calling import InFlight
     from .connection import Link
     from .host import Host
-    from .server import Server
+    from .line import Line
 
 ListKind = Literal["tools", "resources", "prompts"]
 Answers = dict[str, mcp_types.InputResponse]
@@ -35,8 +35,9 @@ NOBODY = "there is nobody here who could be asked"
 class Callbacks:
     """For one connection of one server."""
 
-    def __init__(self, server: Server, host: Host) -> None:
-        self._server, self._host = server, host
+    def __init__(self, line: Line, host: Host) -> None:
+        self._line, self._server, self._host = line, line.server, host
+        server = line.server
         self.link: Link | None = None
         # as a gateway we say that we can, for our clients may: one that cannot is an error of that one call
         self.sampling = self._sample if host.sampler is not None or server.relay.on else None
@@ -61,7 +62,7 @@ class Callbacks:
 
     async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """A log message: for the client whose call it is of; for every session where that is not known."""
-        mine = self._server.asked()
+        mine = self._line.asked()
         client = behind(mine.ctx) if mine is not None else None
         if client is not None:
             await client.log(params)
@@ -90,7 +91,7 @@ class Callbacks:
     async def _one(self, request: mcp_types.InputRequest) -> Any:
         """A request of the handshake era: it says nothing of the call it belongs to."""
         try:
-            return (await self.answers({_KEYS[type(request)]: request}, self._server.asked()))[_KEYS[type(request)]]
+            return (await self.answers({_KEYS[type(request)]: request}, self._line.asked()))[_KEYS[type(request)]]
         except MCPError as error:
             return error.error
         except ToolError as error:

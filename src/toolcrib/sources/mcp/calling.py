@@ -22,10 +22,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...core.errors import ToolError
 from .behind import behind
+from .listing import read_tools
 from .raw import send_raw
 
 if TYPE_CHECKING:
-    from mcp.client import Client
     from mcp.shared.dispatcher import ProgressFnT
 
     from ...core.context import ToolContext
@@ -140,12 +140,12 @@ async def call_tool(link: Link, progress: ProgressFnT, name: str, arguments: dic
         try:
             raw = await send_raw(link.client.session, request, progress)
             asks = raw.get("resultType") == "input_required"
-            return mcp_types.InputRequiredResult.model_validate(raw) if asks else raw
+            return mcp_types.InputRequiredResult.model_validate(raw, by_name=False) if asks else raw
         except MCPError as error:
             if error.code != HEADER_MISMATCH or listed:
                 raise
         listed = True  # the schema says which arguments travel in headers: look at it, and send once more
-        await _relist(link.client, name)
+        await read_tools(link.client, [])
         return await send(answers, state)
 
     return await _rounds(link, send)
@@ -204,15 +204,6 @@ async def _rounds(
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.25)
     raise ToolError(f"the server asked for more {MAX_ROUNDS} times and did not answer")
-
-
-async def _relist(client: Client, name: str) -> None:
-    cursor: str | None = None
-    for _ in range(100):
-        page = await client.list_tools(cursor=cursor)
-        cursor = page.next_cursor
-        if cursor is None or any(tool.name == name for tool in page.tools):
-            return
 
 
 def _first(error: ValidationError) -> str:

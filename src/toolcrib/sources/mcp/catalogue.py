@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from .behind import Era
+from .failure import McpFailure
 from .names import tool_name
 from .offers import NOTHING, Json, Offers
-from .server import McpFailure, Server
+from .server import Server
 
 if TYPE_CHECKING:
     from ...core.tool import Tool
@@ -63,29 +65,29 @@ class Catalogue:
 
     # --- lists
 
-    async def resources(self) -> list[Json]:
+    async def resources(self, era: Era | None = None) -> list[Json]:
         """All resources, as they travel."""
-        return [entry for _, _, entry in (await self._refreshed()).resources.values()]
+        return [entry for _, _, entry in (await self._refreshed(era)).resources.values()]
 
-    async def templates(self) -> list[Json]:
+    async def templates(self, era: Era | None = None) -> list[Json]:
         """All templates of addresses."""
-        return [entry for _, _, entry in (await self._refreshed()).templates.values()]
+        return [entry for _, _, entry in (await self._refreshed(era)).templates.values()]
 
-    async def prompts(self) -> list[Json]:
+    async def prompts(self, era: Era | None = None) -> list[Json]:
         """All prompts."""
-        return [entry for _, _, entry in (await self._refreshed()).prompts.values()]
+        return [entry for _, _, entry in (await self._refreshed(era)).prompts.values()]
 
-    async def _refreshed(self) -> _Lists:
+    async def _refreshed(self, era: Era | None) -> _Lists:
         """The lists now. Whoever asks at the same time shares the answer."""
         if self._asking is None or self._asking.done():
-            self._asking = asyncio.get_running_loop().create_task(self._ask())
+            self._asking = asyncio.get_running_loop().create_task(self._ask(era))
         return await asyncio.shield(self._asking)
 
-    async def _ask(self) -> _Lists:
+    async def _ask(self, era: Era | None) -> _Lists:
         servers = [
             each for each in self._servers() if self._tool_of(each, "resources") or self._tool_of(each, "prompts")
         ]
-        offers = await asyncio.gather(*(_offers_of(server) for server in servers))
+        offers = await asyncio.gather(*(_offers_of(server, era) for server in servers))
         self._lists = lists = _Lists()
         self._listed = True
         for server, offer in zip(servers, offers, strict=True):
@@ -118,7 +120,7 @@ class Catalogue:
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
 
-    async def at(self, uri: str) -> Place | None:
+    async def at(self, uri: str, era: Era | None = None) -> Place | None:
         """Whose address it is: of those that list it, that named it, whose template it fits, or the only one that has
         addresses of its kind. None where that is nobody, or not clear."""
         named = _NAMED.fullmatch(uri)
@@ -126,7 +128,7 @@ class Catalogue:
             server = next((each for each in self._servers() if address_name(each) == named[1].lower()), None)
             if server is not None:
                 return self._place(server, named[2])
-        lists = self._lists if self._listed else await self._refreshed()
+        lists = self._lists if self._listed else await self._refreshed(era)
         found = lists.resources.get(uri)
         if found is None and uri not in self._seen:
             found = _fitting(lists.templates, uri)
@@ -149,17 +151,17 @@ class Catalogue:
             having = [each for each in having if id(each) in known]
         return self._place(having[0], uri) if len(having) == 1 else None
 
-    async def template(self, template: str) -> Place | None:
+    async def template(self, template: str, era: Era | None = None) -> Place | None:
         """Whose template it is; an address will do, too."""
-        lists = self._lists if self._listed else await self._refreshed()
+        lists = self._lists if self._listed else await self._refreshed(era)
         found = lists.templates.get(template)
-        return self._place(found[0], found[1]) if found is not None else await self.at(template)
+        return self._place(found[0], found[1]) if found is not None else await self.at(template, era)
 
-    async def prompt(self, shown: str) -> Place | None:
+    async def prompt(self, shown: str, era: Era | None = None) -> Place | None:
         """Whose prompt it is."""
         found = self._lists.prompts.get(shown) if self._listed else None
         if found is None:  # the list may be old
-            found = (await self._refreshed()).prompts.get(shown)
+            found = (await self._refreshed(era)).prompts.get(shown)
         if found is None:
             return None
         tool = self._tool_of(found[0], "prompts")
@@ -176,9 +178,9 @@ class Catalogue:
         return Place(server, own, tool) if tool is not None else None
 
 
-async def _offers_of(server: Server) -> Offers:
+async def _offers_of(server: Server, era: Era | None) -> Offers:
     try:
-        return await server.offers()
+        return await server.offers(era)
     except McpFailure as error:
         log.warning("%s", error)
         return server.known_offers or NOTHING

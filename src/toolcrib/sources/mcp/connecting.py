@@ -25,21 +25,22 @@ from .stdio import StdioTransport
 
 if TYPE_CHECKING:
     from .host import Host
+    from .line import Line
     from .server import Server
 
 __all__ = ["Calls", "prepare"]
 
 
-async def prepare(server: Server, host: Host) -> tuple[Transport, Link]:
+async def prepare(line: Line, host: Host) -> tuple[Transport, Link]:
     """A transport and a connection that is not open yet. Raises ToolError or ConfigError for what is not there."""
-    config = server.config
-    callbacks = Callbacks(server, host)
+    config = line.config
+    callbacks = Callbacks(line, host)
     if config.url is None:
         values = await asyncio.to_thread(_resolved, config.env, config, host)
         transport: Any = StdioTransport(lambda: _spawn(config, values, host))
     else:
-        transport = await _http(server, host, callbacks)
-    link = Link(config.name, transport, callbacks, _mode(server))
+        transport = await _http(config, host, callbacks)
+    link = Link(config.name, transport, callbacks, line.mode or _mode(line.server))
     callbacks.link = link
     return transport, link
 
@@ -96,10 +97,9 @@ def server_environment(host: Mapping[str, str], values: Mapping[str, str]) -> di
     return env
 
 
-async def _http(server: Server, host: Host, callbacks: Callbacks) -> Transport:
+async def _http(config: ServerConfig, host: Host, callbacks: Callbacks) -> Transport:
     from .http import HttpTransport
 
-    config = server.config
     asker = f"mcp:{config.name}"
     url = await asyncio.to_thread(host.resolve, config.url or "", asker)
     headers = await asyncio.to_thread(_resolved, config.headers, config, host)

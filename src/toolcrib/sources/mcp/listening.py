@@ -39,6 +39,11 @@ class Listening:
         self._stream: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
+    @property
+    def watching(self) -> bool:
+        """Whether it is told of changes of some resource."""
+        return bool(self._uris)
+
     @asynccontextmanager
     async def on(self, client: Client) -> AsyncGenerator[None]:
         """Listen while the connection lives."""

@@ -19,11 +19,12 @@ from ...core.errors import ConfigError, ToolConflictError, ToolcribError
 from .catalogue import Catalogue, Kind
 from .config import ServerConfig
 from .extras import extra_tools
+from .failure import McpFailure
 from .host import Host, LoginDoor
 from .listed import ListedTool, Listing
 from .names import free_name, tool_name
 from .relay import Listener
-from .server import McpFailure, Server, ServerStatus, check_category
+from .server import Server, ServerStatus, check_category
 from .settings import server_config
 from .tool import McpTool
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import mcp_types
 
 from ...core.errors import ToolError
-from ...core.output import ContentBlock, TextBlock, ToolOutput
+from ...core.output import ContentBlock, ResourceBlock, TextBlock, ToolOutput
 from .behind import behind
 from .calling import call_tool, get_prompt, read_resource
 from .listing import every_page
@@ -36,24 +36,16 @@ def operation(server: Server, tool: ListedTool, arguments: Json, ctx: ToolContex
             return await _resources(link, progress, arguments.get("uri"), ctx)
         if tool.kind == "prompts":
             return await _prompts(link, progress, arguments.get("name"), arguments.get("arguments") or {}, ctx)
-        result = await call_tool(link, progress, tool.name, arguments)
-        if server.relay.seen is not None:
-            _note_addresses(server, result)
-        return output_of(result, trusted=server.config.trust == "hints")
+        output = output_of(
+            await call_tool(link, progress, tool.name, arguments), trusted=server.config.trust == "hints"
+        )
+        if server.relay.seen is not None:  # whoever reads an address of a result later means this server
+            for block in output.content:
+                if isinstance(block, ResourceBlock):
+                    server.relay.seen(server, block.uri)
+        return output
 
     return run
-
-
-def _note_addresses(server: Server, result: Json) -> None:
-    """Whoever reads an address of a result later means this server."""
-    assert server.relay.seen is not None
-    parts: Any = result.get("content")
-    for part in cast("list[Any]", parts) if isinstance(parts, list) else ():
-        entry = cast("Json", part) if isinstance(part, dict) else {}
-        held: Any = entry.get("resource")
-        uri: Any = cast("Json", held).get("uri") if isinstance(held, dict) else entry.get("uri")
-        if isinstance(uri, str):
-            server.relay.seen(server, uri)
 
 
 def _deliver(ctx: ToolContext, result: mcp_types.Result) -> None:
