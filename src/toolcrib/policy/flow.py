@@ -368,6 +368,9 @@ def _texts_of(output: ToolOutput) -> Iterator[str]:
             yield block.text or ""
         if isinstance(block, ResourceBlock):
             yield block.uri
+        for key, value in block.extra.items():  # a client's model may read a link's description
+            if key != "annotations":
+                yield from (text for _, text in _strings(value))
     if output.data is not None:
         yield from (text for _, text in _strings(output.data))
 

@@ -260,10 +260,10 @@ async def test_settings_of_one_tool(client: Any) -> None:
     assert "within 0.2 s" in (await call(servers, "silence")).for_llm
 
 
-async def test_a_refusal_and_an_answer_that_is_none(client: Any) -> None:
+async def test_a_refusal_and_an_answer_that_breaks_the_schema(client: Any) -> None:
     servers = await client(raw(tools=["refuse", "odd", "echo"]))
     assert "MCP server raw: not like this (-32602)" in (await call(servers, "refuse")).for_llm
-    assert "answered odd with something that is no result" in (await call(servers, "odd")).for_llm
+    assert await call(servers, "odd") == ToolOutput("no list")  # {"content": "no list"}: read as far as it goes
     assert not (await call(servers, "echo")).is_error
 
 
