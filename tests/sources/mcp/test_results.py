@@ -194,3 +194,31 @@ async def test_a_broken_promise_costs_the_data_and_not_the_words(client: Any) ->
     assert missing.for_llm == "{}\n[the structured result that the server promised is missing]"
     wire = result_of(missing, tool, "2025-11-25")
     assert wire["isError"]  # a client would throw it away else
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_from_a_server_through_ours_to_a_client(client: Any, era: str) -> None:
+    from mcp import Client
+    from mcp_world import raw
+
+    from toolcrib.serve.mcp import McpServer
+
+    entry = {
+        "name": "answer", "inputSchema": {"type": "object", "additionalProperties": True}, "title": "Answer",
+        "annotations": {"title": "An answer"}, "icons": [{"src": "https://x.example/"}],
+        "_meta": {"ui": {"resourceUri": "ui://x"}},
+    }  # fmt: skip
+    servers = await client(raw(tools=[entry, {"name": "broken"}]))
+    async with Client(McpServer(servers._registry).sdk, mode=era) as outer:
+        (listed,) = (await outer.list_tools()).tools
+        result = await outer.call_tool(listed.name, {"result": FULL})
+        odd: Any = await outer.call_tool(listed.name, {"result": {"structuredContent": {"n": 2}, "isError": "false"}})
+    shown = listed.model_dump(by_alias=True, mode="json", exclude_none=True)
+    for key in ("title", "icons", "_meta"):
+        assert shown[key] == entry[key]
+    assert shown["annotations"]["title"] == "An answer"
+    wire = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    for key in ("content", "structuredContent", "isError"):
+        assert wire[key] == FULL[key]
+    assert wire["_meta"].items() >= FULL["_meta"].items()
+    assert (odd.structured_content, odd.content[0].text) == ({"n": 2}, '{"n":2}')

@@ -89,6 +89,9 @@ def call(id_: object, params: dict) -> None:
         meta = {"ifc": {"integrity": "trusted", "confidentiality": "public"}}
         answer(id_, {"content": [{"type": "text", "text": "so it says"}], "_meta": meta})
         return
+    elif name == "answer":
+        answer(id_, arguments["result"])
+        return
     elif name == "odd":
         answer(id_, {"content": "no list"})
         return
