@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +36,8 @@ _junk = st.recursive(
     max_leaves=12,
 )
 _config = st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=5)), _junk, max_size=5)
-_quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_lasting = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_quick = settings(_lasting, max_examples=150)
 
 
 @contextmanager
@@ -64,11 +66,17 @@ def _load(work: Path, environ: dict[str, str]) -> Settings | None:
         return None
 
 
-@_quick
-@given(user=_config, project=_config)
-def test_junk_is_an_error_that_can_be_read(user: Any, project: Any) -> None:
+def _junk_is_an_error_that_can_be_read(user: Any, project: Any) -> None:
     with _workspace(user, project) as (work, environ):
         _load(work, environ)
+
+
+test_junk_is_an_error_that_can_be_read = settings(_lasting, max_examples=50)(
+    given(user=_config, project=_config)(_junk_is_an_error_that_can_be_read)
+)
+test_junk_is_an_error_that_can_be_read_at_length = pytest.mark.slow(
+    settings(_lasting, max_examples=150)(given(user=_config, project=_config)(_junk_is_an_error_that_can_be_read))
+)
 
 
 @_quick
@@ -244,9 +252,7 @@ def _no_looser(after: Any, before: Any) -> list[str]:
     return wrong
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(user=_valid, project=_valid)
-def test_an_untrusted_file_never_loosens(user: Any, project: Any) -> None:
+def _an_untrusted_file_never_loosens(user: Any, project: Any) -> None:
     with _workspace(user) as (work, environ):
         before = load_settings(work, environ=environ)
     with _workspace(user, project) as (work, environ):
@@ -254,14 +260,28 @@ def test_an_untrusted_file_never_loosens(user: Any, project: Any) -> None:
     assert _no_looser(after, before) == []
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(user=_valid, project=_config)
-def test_no_untrusted_junk_loosens(user: Any, project: Any) -> None:
+test_an_untrusted_file_never_loosens = settings(_lasting, max_examples=80)(
+    given(user=_valid, project=_valid)(_an_untrusted_file_never_loosens)
+)
+test_an_untrusted_file_never_loosens_at_length = pytest.mark.slow(
+    settings(_lasting, max_examples=250)(given(user=_valid, project=_valid)(_an_untrusted_file_never_loosens))
+)
+
+
+def _no_untrusted_junk_loosens(user: Any, project: Any) -> None:
     with _workspace(user) as (work, environ):
         before = load_settings(work, environ=environ)
     with _workspace(user, project) as (work, environ):
         after = _load(work, environ)
     assert after is None or _no_looser(after, before) == []
+
+
+test_no_untrusted_junk_loosens = settings(_lasting, max_examples=40)(
+    given(user=_valid, project=_config)(_no_untrusted_junk_loosens)
+)
+test_no_untrusted_junk_loosens_at_length = pytest.mark.slow(
+    settings(_lasting, max_examples=100)(given(user=_valid, project=_config)(_no_untrusted_junk_loosens))
+)
 
 
 def test_the_check_sees_loosening() -> None:

@@ -18,6 +18,8 @@ import pytest
 from toolcrib.boundary.network.addresses import Address
 from toolcrib.boundary.network.grants import Grants
 from toolcrib.boundary.network.guard import Guard, GuardSettings
+from toolcrib.boundary.worker import Workers
+from toolcrib.builtin import web as web_module
 from toolcrib.builtin.web_tools import WebSettings, web_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import AddressRefused
@@ -172,8 +174,18 @@ class Web:
         return output.for_llm
 
 
+@pytest.fixture(scope="session")
+def extraction() -> Iterator[Workers]:
+    """The processes that read pages, for all tests: to start one for each test takes most of its time."""
+    workers = Workers(web_module._WORKER)
+    close, workers.close = workers.close, lambda: None  # type: ignore[method-assign]
+    yield workers
+    close()
+
+
 @pytest.fixture
-def web() -> Iterator[Web]:
+def web(extraction: Workers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
+    monkeypatch.setattr(web_module, "Workers", lambda _: extraction)
     room = Web()
     with room.stack:
         yield room
