@@ -6,8 +6,8 @@
 A call is a whole one: through a toolbox with policy, record and a pinned program. Programs are a Python script (the
 starter of `toolcrib plugin new`), a shell script and, where there is a compiler, one in C. Wall is the smallest and
 the median; ratios are to the bare spawn of the same program in the same run. CPU is that of this process and of the
-children it reaps, so not of those inside bubblewrap. "bare in bubblewrap" is the same program in the walls of `exec`
-without a toolbox: what "bubblewrap" takes beyond that is the plugin's own.
+children it reaps, so not of those inside bubblewrap. "bare bubblewrap" is `subprocess.run` of bubblewrap with the
+arguments, mounts and filter of our sandbox but none of our words with it; the ratios of "bubblewrap" are to that.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from pathlib import Path
 
 from toolcrib import Toolbox
 from toolcrib.boundary.environment import command_environment
-from toolcrib.boundary.process import start
-from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox import Sandbox, SandboxSettings, select_sandbox
 from toolcrib.sources.plugins.binary import request
 from toolcrib.sources.plugins.starters import starter
 
@@ -91,6 +90,29 @@ def bare(program: Path, tool: str, cwd: Path) -> None:
     assert b'"result"' in done.stdout
 
 
+class Bare:
+    """A bare spawn in bubblewrap: what our sandbox would start, without its handshake. Made outside what is measured."""
+
+    def __init__(self, program: Path, tool: str, cwd: Path, walled: Sandbox) -> None:
+        self._spawn = walled.wrap([str(program)], cwd=cwd, env=command_environment(), timeout=30)
+        self._input = request(tool, {"text": "x"})
+        words = list(self._spawn.argv)
+        for name in ("--json-status-fd", "--block-fd"):
+            place = words.index(name)
+            del words[place : place + 2]
+        self._argv = words
+
+    def run(self) -> None:
+        done = subprocess.run(
+            self._argv, input=self._input, capture_output=True, check=True, cwd=self._spawn.cwd, env=self._spawn.env,
+            pass_fds=self._spawn.child_fds,
+        )  # fmt: skip
+        assert b'"result"' in done.stdout
+
+    def close(self) -> None:
+        self._spawn.discard()
+
+
 async def measure(folder: Path) -> None:
     places = programs(folder)
     workspace = folder / "workspace"
@@ -105,25 +127,25 @@ async def measure(folder: Path) -> None:
     walled = select_sandbox(SandboxSettings(backend="bubblewrap", read=(folder,)), workspace)
     print(f"{'':32}{'min ms':>9}{'median ms':>11}{'min ratio':>11}{'median ratio':>14}{'CPU ratio':>11}")
     for tool, program in places.items():
-        walls: dict[str, list[float]] = {"bare spawn": [], "bare in bubblewrap": [], **{name: [] for name in boxes}}
+        walls: dict[str, list[float]] = {"bare spawn": [], "none": [], "bare bubblewrap": [], "bubblewrap": []}
         used: dict[str, float] = {}
         for turn in range(-5, ROUNDS):
             for name in walls:
+                inside = Bare(program, tool, workspace, walled)
                 before, began = cpu(), time.perf_counter()
                 if name == "bare spawn":
                     bare(program, tool, workspace)
-                elif name == "bare in bubblewrap":
-                    spawn = walled.wrap([str(program)], cwd=workspace, env=command_environment(), timeout=30)
-                    done = await start(spawn, timeout=30, input=request(tool, {"text": "x"})).finished()
-                    assert done.exit_code == 0, done.stderr.excerpt().text
+                elif name == "bare bubblewrap":
+                    inside.run()
                 else:
                     output = await boxes[name].call(tool, {"text": "x"})
                     assert not output.is_error, output.for_llm
                 if turn >= 0:
                     walls[name].append(time.perf_counter() - began)
                     used[name] = used.get(name, 0.0) + cpu() - before
-        floor = walls["bare spawn"]
+                inside.close()
         for name, found in walls.items():
+            floor = walls["bare bubblewrap" if "bubblewrap" in name else "bare spawn"]
             low, middle = min(found), statistics.median(found)
             cpu_ratio = "" if "bubblewrap" in name else f"{used[name] / used['bare spawn']:.2f}"
             print(

@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -26,8 +27,17 @@ def unique(text: str) -> str:
     return re.sub(r"\b(7\d)\.5\b", rf"\g<1>.{os.getpid()}5", text)
 
 
+ANY_THREAD = False
+
+
 def shell(command: str, cwd: Path | str = "/tmp") -> Spawn:
-    return Spawn(["/bin/bash", "-c", unique(command)], str(cwd), ENV)
+    return Spawn(["/bin/bash", "-c", unique(command)], str(cwd), ENV, outlives_thread=ANY_THREAD)
+
+
+@pytest.fixture(params=[False, True], ids=["by the process thread", "by the caller"])
+def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are spawned by the process thread, and by the one that starts them."""
+    monkeypatch.setitem(globals(), "ANY_THREAD", request.param)
 
 
 async def sh(command: str, timeout: float = 20) -> ProcessResult:
@@ -61,6 +71,7 @@ def rss() -> float:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
+@pytest.mark.usefixtures("both_ways")
 async def test_streams_exit_code_and_duration() -> None:
     result = await sh("echo out; echo err >&2; sleep 0.05; exit 3")
     assert (out(result), result.stderr.excerpt().text) == ("out\n", "err\n")
@@ -85,6 +96,7 @@ async def test_environment_and_folder_are_what_was_given(tmp_path: Path) -> None
     assert names <= {"PATH", "PWD", "SHLVL", "_", orphans.MARKER}
 
 
+@pytest.mark.usefixtures("both_ways")
 async def test_no_descriptor_leaks_into_the_command() -> None:
     with open("/etc/passwd") as held:
         os.set_inheritable(held.fileno(), True)
@@ -92,6 +104,7 @@ async def test_no_descriptor_leaks_into_the_command() -> None:
     assert len(out(result).split()) == 4  # and the one that ls reads
 
 
+@pytest.mark.usefixtures("both_ways")
 async def test_timeout_keeps_what_was_printed() -> None:
     began = time.monotonic()
     result = await sh("echo part; sleep 71.5", timeout=0.2)
@@ -121,6 +134,7 @@ async def test_a_child_that_never_stops_printing_does_not_hold_the_answer() -> N
     assert result.exit_code == 0
 
 
+@pytest.mark.usefixtures("both_ways")
 async def test_cancelling_ends_it_before_it_returns() -> None:
     task = asyncio.create_task(sh("sleep 73.5"))
     while not alive("73.5"):
@@ -131,15 +145,17 @@ async def test_cancelling_ends_it_before_it_returns() -> None:
     assert await gone("73.5", 0.2)
 
 
+@pytest.mark.usefixtures("both_ways")
 async def test_a_program_or_folder_that_is_missing() -> None:
     with pytest.raises(FileNotFoundError):
-        await run(Spawn(["/nonexistent"], "/tmp", ENV), timeout=5)
+        await run(Spawn(["/nonexistent"], "/tmp", ENV, outlives_thread=ANY_THREAD), timeout=5)
     with pytest.raises(FileNotFoundError):
         await run(shell("true", "/nonexistent"), timeout=5)
     with pytest.raises(OSError, match="too long"):
         await run(shell("x" * 3_000_000), timeout=5)
 
 
+@pytest.mark.usefixtures("both_ways")
 async def test_no_descriptors_or_children_are_left() -> None:
     await sh("true")
     before = sorted(os.listdir("/proc/self/fd"))
@@ -147,12 +163,13 @@ async def test_no_descriptors_or_children_are_left() -> None:
         await sh(command)
     await sh("sleep 9", timeout=0.05)
     with pytest.raises(FileNotFoundError):
-        await run(Spawn(["/nonexistent"], "/tmp", ENV), timeout=5)
+        await run(Spawn(["/nonexistent"], "/tmp", ENV, outlives_thread=ANY_THREAD), timeout=5)
     assert sorted(os.listdir("/proc/self/fd")) == before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
 
+@pytest.mark.usefixtures("both_ways")
 async def test_many_at_once() -> None:
     results = await asyncio.gather(*(sh(f"echo {n}; exit {n % 5}") for n in range(60)))
     assert [(out(r), r.exit_code) for r in results] == [(f"{n}\n", n % 5) for n in range(60)]
@@ -323,6 +340,32 @@ def test_the_environment_is_short_and_without_secrets() -> None:
     assert command_environment((), host) == {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "LANG": "C.UTF-8"}
     assert command_environment(["MY_TOKEN", "ABSENT"], host)["MY_TOKEN"] == "t"
     assert "PATH" in command_environment((), {})
+
+
+def test_a_command_outlives_the_thread_that_spawned_it() -> None:
+    started: list[Process] = []
+    spawn = Spawn(["/bin/sh", "-c", "sleep 0.1; echo done"], "/tmp", ENV, outlives_thread=True)
+    thread = threading.Thread(target=lambda: started.append(start(spawn, timeout=20)))
+    thread.start()
+    thread.join()
+    result = started[0].wait(20)
+    assert result is not None
+    assert out(result) == "done\n"
+
+
+def test_an_interrupted_launch_is_an_error_and_spawns_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    process = Process(shell("true"), timeout=None, limit=100)
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        process.launch()
+    from toolcrib.boundary.spawner import spawner
+
+    spawner().call(process.begin)
+    with pytest.raises(RuntimeError, match="interrupted while it was started"):
+        process.wait(5)
 
 
 def test_kill_before_it_began() -> None:

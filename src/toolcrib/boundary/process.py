@@ -47,7 +47,7 @@ class ProcessResult:
 
 
 class Process:
-    """A started command. Everything but the public methods happens in the process thread."""
+    """A started command. Everything but the public methods and, for some spawns, `launch` is the process thread's."""
 
     def __init__(
         self,
@@ -70,6 +70,7 @@ class Process:
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
+        self._launched = False
         self._ended_by: EndedBy = "exit"
         self._deadline: float | None = None
         self._killing = False
@@ -166,12 +167,25 @@ class Process:
         """Queue input for an interactive command, perhaps the last. False if it takes none (any more)."""
         return not self.done and self._streams.write(data, end, self)
 
+    def launch(self) -> None:
+        """Spawn, once, before anybody else knows of it. A failure to do so becomes the error that waiters get."""
+        self._launched = True
+        try:
+            self._spawned()
+        except Exception as error:
+            self.error = error
+
     # --- in the process thread ---------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Spawn. A failure to do so becomes the error that waiters get."""
+        """Spawn what was not yet, and see to it from here on."""
+        if not self._launched:
+            self.launch()
+        if self._tree is None:
+            self.fail(self.error or RuntimeError("the command was interrupted while it was started"))
+            return
         try:
-            self._start()
+            self._attend(self._tree)
         except BaseException as error:
             self.fail(error)
 
@@ -183,7 +197,7 @@ class Process:
             spawner().reap_later(self._tree.popen)
         self._finish()
 
-    def _start(self) -> None:
+    def _spawned(self) -> None:
         spawn = self._spawn
         spawn.prepare()
         marker = new_marker()
@@ -207,6 +221,9 @@ class Process:
             spawn.close_child_fds()
         self._tree = Tree(popen, marker, spawn.stop)
         self.started = time.monotonic()
+
+    def _attend(self, tree: Tree) -> None:
+        spawn = self._spawn
         if self._timeout is not None:
             self._deadline = self.started + self._timeout
         spawner().running.add(self)
@@ -214,7 +231,7 @@ class Process:
         if spawn.handshake is not None:
             os.set_blocking(spawn.handshake.fd, False)
             spawner().watch(spawn.handshake.fd, self._news, self)
-        self._tree.watch_exit(self._exited, self)
+        tree.watch_exit(self._exited, self)
         self._streams.feed(self)
         if self._killing:  # cancelled before it began
             self._kill(self._ended_by)
@@ -329,7 +346,12 @@ def start(
     process = Process(
         spawn, timeout=timeout, limit=limit, open_spill=open_spill, interactive=interactive, wire=wire, input=input
     )
-    spawner().call(process.begin)
+    try:
+        # In this thread, one thread fewer has to be woken first. Nothing is lost: Python holds its lock until exec.
+        if spawn.outlives_thread:
+            process.launch()
+    finally:
+        spawner().call(process.begin)
     return process
 
 

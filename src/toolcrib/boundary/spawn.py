@@ -40,6 +40,8 @@ class Spawn:
     env: Mapping[str, str]
     child_fds: tuple[int, ...] = ()
     handshake: Handshake | None = None
+    outlives_thread: bool = False
+    """It does not end with the thread that spawns it, and has nothing to `prepare`: any thread may."""
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new

@@ -19,6 +19,7 @@ from .spawner import BUFFER_BYTES, Watched, spawner
 _DRAIN_BYTES = 4 << 20  # what is still read after the command has ended
 _CHATTY_BYTES = 1 << 20  # a command that printed more than this is read in larger pieces
 _BREATH_SECONDS = 0.0002  # a pipe of 1 MiB takes longer to fill, so the command does not wait
+_FULL_BYTES = 1 << 15  # what is read at once where a pipe of Linux's usual 64 KiB is hardly emptied in time
 _STDIN_BYTES = 1 << 20  # how much input may wait for a session that does not read
 
 Wire = Callable[[int, int], object]
@@ -59,6 +60,7 @@ class Streams:
         self._captures = self._new_captures()
         self._read_ends: list[int] = []  # stdout and stderr, until they are watched
         self._streams: dict[int, int] = {}  # file descriptor → index of its capture
+        self._narrow: set[int] = set()  # those of them that are as the system made them
         self._stdin: int | None = None
         self._pending = bytearray(input or b"")
 
@@ -101,7 +103,7 @@ class Streams:
 
     def open(self) -> ChildEnds:
         """Make the pipes; the ends for the command."""
-        pipes = [_pipe(), _pipe()]
+        pipes = [os.pipe(), os.pipe()]
         self._read_ends = [read_end for read_end, _ in pipes]
         stdin = subprocess.DEVNULL
         if self._has_stdin or self._wire is not None:
@@ -122,6 +124,7 @@ class Streams:
                 continue
             os.set_blocking(read_end, False)
             self._streams[read_end] = index
+            self._narrow.add(read_end)
             spawner().watch(read_end, self._readable(read_end), owner)
         if self._stdin is not None:
             os.set_blocking(self._stdin, False)
@@ -159,6 +162,7 @@ class Streams:
         assert stdin is not None
         for fd in (stdout, stdin):
             os.set_blocking(fd, False)
+        _widen(stdout)
         wire(stdout, stdin)
 
     def _readable(self, fd: int) -> Callable[[], object]:
@@ -180,6 +184,9 @@ class Streams:
         if size == 0:
             self._close_stream(fd)
             return 0
+        if size >= _FULL_BYTES and fd in self._narrow:
+            self._narrow.discard(fd)
+            _widen(fd)
         with self._lock:
             self._captures[self._streams[fd]].feed(thread.view[:size])
         return size
@@ -208,10 +215,9 @@ class Streams:
                 self._stdin = None
 
 
-def _pipe() -> tuple[int, int]:
-    read_end, write_end = os.pipe()
+def _widen(fd: int) -> None:
+    """Let a pipe hold more. Most commands print little, and never need it."""
     with contextlib.suppress(OSError, AttributeError):  # over the user's pipe quota, or not Linux
         import fcntl
 
-        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, BUFFER_BYTES)
-    return read_end, write_end
+        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, BUFFER_BYTES)

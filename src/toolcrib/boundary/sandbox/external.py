@@ -26,4 +26,4 @@ class External:
         self.active = outer_walls
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
-        return Spawn(argv, str(cwd), env)
+        return Spawn(argv, str(cwd), env, outlives_thread=True)

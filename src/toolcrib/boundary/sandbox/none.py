@@ -19,4 +19,4 @@ class NoSandbox:
     domains: tuple[str, ...] = ()
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
-        return Spawn(argv, str(cwd), env)
+        return Spawn(argv, str(cwd), env, outlives_thread=True)
