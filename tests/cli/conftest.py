@@ -6,33 +6,58 @@ import json
 import os
 import subprocess
 import sys
+import termios
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pexpect import fdpexpect
 
 COMMAND = [sys.executable, "-m", "toolcrib"]
 
 # Imports what the commands import, once, and then forks for each run: a process of its own that is there in no time.
 NURSERY = """
-import json, os, sys, traceback
+import json, os, signal, sys, traceback
 from importlib import import_module
 from toolcrib.cli import main
 for name in ("cli.app", "cli.options", "config.load", "toolbox", "builtin.edit", "builtin.files", "builtin.patch",
              "builtin.search", "builtin.shell", "policy.approval", "policy.policy", "policy.loops", "record.audit",
              "record.approvals", "record.journal", "record.spill", "core.registry", "boundary.sandbox"):
     import_module(f"toolcrib.{name}")
+def go_on_at(terminal):
+    # The child gets the terminal for its own, and a child in turn, whose exit code it leaves in a file. The nursery's
+    # child waits until the terminal is open.
+    opened, done = os.pipe()
+    if os.fork() != 0:
+        os.close(done)
+        os.read(opened, 1)
+        os._exit(0)
+    os.setsid()
+    for fd, mode in enumerate("rww"):
+        os.dup2(os.open(terminal["tty"], os.O_RDWR), fd)
+        setattr(sys, ("stdin", "stdout", "stderr")[fd], open(fd, mode, 1, "utf-8", closefd=False))
+    os.close(done)
+    pid = os.fork()
+    if pid != 0:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with open(terminal["status"] + ".new", "w") as file:
+            file.write(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])))
+        os.rename(terminal["status"] + ".new", terminal["status"])
+        os._exit(0)
 for line in sys.stdin:
     run = json.loads(line)
     pid = os.fork()
     if pid == 0:
         try:
+            if "tty" in run:
+                go_on_at(run)
             os.chdir(run["cwd"])
             os.environ.clear()
             os.environ.update(run["env"])
-            for fd, name in enumerate(run["files"]):
+            for fd, name in enumerate(run.get("files", ())):
                 os.dup2(os.open(name, os.O_RDONLY if fd == 0 else os.O_WRONLY), fd)
             main(run["args"])
             code = 0
@@ -58,6 +83,36 @@ def nursery() -> Iterator[subprocess.Popen[str]]:
     process.communicate(timeout=10)
 
 
+class Terminal(fdpexpect.fdspawn):
+    """A terminal with the command in it, forked by the nursery."""
+
+    def __init__(self, run: dict[str, Any], nursery: subprocess.Popen[str], scratch: Path) -> None:
+        ours, theirs = os.openpty()
+        termios.tcsetwinsize(theirs, (40, 120))
+        super().__init__(ours, encoding="utf-8", timeout=20)
+        self.exitstatus: int | None = None
+        self._status = scratch / f"status-{ours}"
+        self._status.unlink(missing_ok=True)
+        ask(nursery, {**run, "tty": os.ttyname(theirs), "status": str(self._status)})
+        os.close(theirs)
+
+    def wait(self) -> int:
+        """Its exit code."""
+        until = time.monotonic() + 20
+        while not self._status.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        self.exitstatus = int(self._status.read_text())
+        return self.exitstatus
+
+
+def ask(nursery: subprocess.Popen[str], run: dict[str, Any]) -> int:
+    """Have the nursery run it; what it says."""
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+    print(json.dumps(run), file=nursery.stdin, flush=True)
+    return int(nursery.stdout.readline())
+
+
 @dataclass
 class Cli:
     home: Path
@@ -78,14 +133,16 @@ class Cli:
         for file in files[1:]:
             file.write_bytes(b"")
         run = {"args": args, "cwd": str(self.work), "env": {**self.env, **(env or {})}, "files": [*map(str, files)]}
-        assert self.nursery.stdin is not None
-        assert self.nursery.stdout is not None
-        print(json.dumps(run), file=self.nursery.stdin, flush=True)
-        got = int(self.nursery.stdout.readline())
+        got = ask(self.nursery, run)
         done = subprocess.CompletedProcess(args, got, files[1].read_text("utf-8"), files[2].read_text("utf-8"))
         assert code is None or got == code, (got, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
         return done
+
+    def at_terminal(self, *args: str, env: dict[str, str] | None = None) -> Terminal:
+        """Start it in a terminal of its own."""
+        run = {"args": args, "cwd": str(self.work), "env": {**self.env, **(env or {})}}
+        return Terminal(run, self.nursery, self.home.parent)
 
     def json(self, *args: str, **more: Any) -> Any:
         """Run it and read its stdout as JSON."""

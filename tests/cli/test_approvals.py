@@ -12,29 +12,26 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from .conftest import COMMAND, Cli
+from .conftest import Cli, Terminal
 
-Spawn = Callable[..., "pexpect.spawn[str]"]
+Spawn = Callable[..., Terminal]
 
 
 @pytest.fixture
 def spawn(cli: Cli) -> Iterator[Spawn]:
-    children: list[pexpect.spawn[str]] = []
+    children: list[Terminal] = []
 
-    def start(*args: str, env: dict[str, str] | None = None) -> pexpect.spawn[str]:
-        child = pexpect.spawn(
-            COMMAND[0], [*COMMAND[1:], *args], cwd=str(cli.work), env={**cli.env, **(env or {})},
-            encoding="utf-8", timeout=20, dimensions=(40, 120),
-        )  # fmt: skip
-        children.append(child)
-        return child
+    def start(*args: str, env: dict[str, str] | None = None) -> Terminal:
+        children.append(cli.at_terminal(*args, env=env))
+        return children[-1]
 
     yield start
     for child in children:
-        child.close(force=True)
+        if not child.closed:
+            child.close()
 
 
-def _end(child: pexpect.spawn[str]) -> int:
+def _end(child: Terminal) -> int:
     child.expect(pexpect.EOF)
     child.wait()  # the end of its output is not yet its own: `close` would hang up on it
     child.close()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..core.tool import Tool
-from .browser.settings import BrowserSettings, missing
+from .browser.settings import BrowserSettings
+from .browser.settings import missing as why_missing
 
 if TYPE_CHECKING:
     from ..boundary.network.guard import Guard
     from ..boundary.workspace import Workspace
+    from ..core.tool import Tool
     from ..policy.secrets.grants import Secrets
     from ..record.journal import Journal
     from .outgoing import Gate
@@ -19,6 +20,8 @@ NAMES = (
     "browser_open", "browser_snapshot", "browser_click", "browser_type", "browser_select", "browser_scroll",
     "browser_wait", "browser_screenshot", "browser_tabs", "browser_save", "browser_close",
 )  # fmt: skip
+
+__all__ = ["NAMES", "browser_tools", "why_missing"]
 
 
 def browser_tools(
@@ -37,7 +40,7 @@ def browser_tools(
     `gate` is asked about addresses that pages go to; `closers` gets what ends the browser.
     """
     settings = settings or BrowserSettings()
-    why = missing(settings)
+    why = why_missing(settings)
     if why is not None:
         if lacking is not None:
             lacking += [(name, why) for name in NAMES]

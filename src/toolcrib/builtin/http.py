@@ -18,7 +18,8 @@ from ..core.verdict import Judgement
 from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
 from .bodies import describe
 from .charsets import decode
-from .outgoing import Outgoing, missing
+from .needs import WEB, missing
+from .outgoing import Outgoing
 
 if TYPE_CHECKING:
     from ..boundary.network.hosts import Host
@@ -74,7 +75,7 @@ class HttpRequest:
     @staticmethod
     def missing() -> str | None:
         """Why it cannot be there; None if it can."""
-        return missing("httpx2")
+        return missing(*WEB["http_request"])
 
     def tool(self) -> Tool:
         """The tool."""

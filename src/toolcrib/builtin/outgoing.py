@@ -6,7 +6,6 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.network.exchange import Hop
@@ -64,11 +63,3 @@ def mark(text: str) -> str:
     """
     digest = hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256")
     return f"⟦{''.join(_SIGNS[byte % len(_SIGNS)] for byte in digest[:12])}⟧"
-
-
-def missing(*modules: str) -> str | None:
-    """Why tools that need these modules cannot be there; None if they can. Nothing is imported."""
-    absent = [name for name in modules if find_spec(name) is None]
-    if not absent:
-        return None
-    return f"needs {', '.join(absent)}: pip install 'toolcrib[web]'"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ from ..core.context import ToolContext
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import FunctionTool, Tool, ToolCategory
+from .hidden_words import search_description
 
 if TYPE_CHECKING:
     from ..core.exposure import Exposure
@@ -22,8 +22,6 @@ MAX_DESCRIPTION = 400
 """Characters of a found tool's description; its first sentences say what it does."""
 MAX_SCHEMA = 3_000
 """Characters of a found tool's parameters; of longer ones only the names are told."""
-MAX_SOURCES = 20
-"""Servers and sources that the description names."""
 
 
 def search_tools(exposure: Exposure) -> list[Tool]:
@@ -46,19 +44,7 @@ class _SearchTools(Tool):
     @property
     def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Names what is behind it; changes with the registry."""
-        return (
-            f"Find a tool by what it should do. {self._behind()} Answers with the names, descriptions and parameters "
-            "of the best matches; call one by its name, or through call_tool if your list of tools does not show it."
-        )
-
-    def _behind(self) -> str:
-        hidden = self._exposure.hidden()
-        if not hidden:
-            return "All tools are listed."
-        counts = Counter(_source_of(tool) for tool in hidden)
-        told = [f"{source} ({count})" for source, count in counts.most_common(MAX_SOURCES)]
-        more = f" and {len(counts) - MAX_SOURCES} more sources" if len(counts) > MAX_SOURCES else ""
-        return f"{len(hidden):,} more tools are not listed: {', '.join(told)}{more}."
+        return search_description(self._exposure)
 
     async def execute(
         self,
@@ -102,10 +88,6 @@ async def call_tool(
 
 def _forward(kwargs: Mapping[str, Any]) -> tuple[str, Any]:
     return kwargs["name"], kwargs.get("arguments") or {}
-
-
-def _source_of(tool: Tool) -> str:
-    return tool.origin.server if tool.origin is not None else "own tools" if tool.source == "own" else tool.source
 
 
 def _told(tool: Tool) -> str:

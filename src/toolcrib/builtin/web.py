@@ -21,7 +21,8 @@ from .bodies import Body, describe
 from .documents.kinds import container, described
 from .documents.reader import Documents, Found, Wanted
 from .extraction import KEPT
-from .outgoing import Outgoing, mark, missing
+from .needs import WEB, missing
+from .outgoing import Outgoing, mark
 
 if TYPE_CHECKING:
     from ..boundary.network.url import Target
@@ -81,7 +82,7 @@ class WebFetch:
     @staticmethod
     def missing() -> str | None:
         """Why it cannot be there; None if it can."""
-        return missing("httpx2", "trafilatura", "turbohtml")
+        return missing(*WEB["web_fetch"])
 
     def tool(self) -> Tool:
         """The tool."""

@@ -22,7 +22,8 @@ from ..core.errors import ToolcribError, ToolError
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
-from .outgoing import Outgoing, missing
+from .needs import WEB, missing
+from .outgoing import Outgoing
 
 if TYPE_CHECKING:
     from .search_providers import Asked, Provider, Result
@@ -81,7 +82,7 @@ class WebSearch:
     @staticmethod
     def missing() -> str | None:
         """Why it cannot be there; None if it can."""
-        return missing("httpx2", "turbohtml")
+        return missing(*WEB["web_search"])
 
     def tool(self) -> Tool:
         """The tool."""

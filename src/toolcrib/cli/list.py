@@ -28,7 +28,7 @@ def list_tools(
     compact: Annotated[bool, typer.Option("--compact", help="Short descriptions in definitions.")] = False,
 ) -> int | None:
     """List the tools: name, category, what its mode says by default, description."""
-    with options.open() as box:
+    with options.look() as box:
         tools = list(box.registry)
         if names:
             tools = [box.registry.require(name) for name in names]
@@ -49,7 +49,7 @@ def list_tools(
             show.columns(rows, ("bold", "dim", "verdict", None))
         for name, why in box.missing:
             show.say(f"not there: {name} ({why})", "dim")
-        for server in box.mcp.servers.values() if box.settings.mcp_servers else ():
+        for server in box.mcp.servers.values() if box.settings.mcp_servers and box.mcp else ():
             if server.error:
                 show.say(f"not there: the tools of MCP server {server.name} ({server.error})", "dim")
 

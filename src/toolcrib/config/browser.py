@@ -12,10 +12,14 @@ if TYPE_CHECKING:
 def browser_settings(settings: Settings) -> BrowserSettings:
     """How the browser is started, and where its pages may go. Raises ConfigError for what is no domain."""
     from ..builtin.browser.settings import BrowserSettings
-    from .web import user_agent
 
     given = settings.tools.browser
     domains: tuple[str, ...] = ()
+    agent: str | None = None
+    if settings.web.user_agent:
+        from .web import user_agent
+
+        agent = user_agent(settings)
     if given.allowed_domains:
         from ..boundary.network.grants import domain_pattern
 
@@ -32,6 +36,6 @@ def browser_settings(settings: Settings) -> BrowserSettings:
         viewport=(given.viewport[0], given.viewport[1]),
         domains=domains,
         only_domains=given.only_allowed_domains,
-        user_agent=user_agent(settings) if settings.web.user_agent else None,
+        user_agent=agent,
         **{name: value for name, value in said.items() if value is not None},
     )

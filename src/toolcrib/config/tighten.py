@@ -19,7 +19,7 @@ class Tightening(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Rank:
     """One of several words, the loosest first. A word that is not listed is never taken."""
 
@@ -34,7 +34,7 @@ class Rank:
         return (proposed, True) if tighter else (current, False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Smaller:
     """A limit: the smaller number. `unset` gives what None stands for, so that a number cannot loosen it."""
 
@@ -52,7 +52,7 @@ class Smaller:
         return (proposed, True) if proposed < current else (current, False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Longer:
     """How long or how much is kept: the larger number; 0 is without limit."""
 
@@ -61,7 +61,7 @@ class Longer:
         return (proposed, True) if proposed == current or keeps_more else (current, False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Only:
     """A switch that tightens in one direction."""
 
@@ -71,7 +71,7 @@ class Only:
         return (proposed, True) if proposed == current or proposed is self.value else (current, False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class More:
     """A list that tightens as it grows: refusals, questions, things hidden."""
 
@@ -80,7 +80,7 @@ class More:
         return [*have, *(item for item in cast("list[Any]", proposed) if item not in have)], True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class Fewer:
     """A list that tightens as it shrinks: grants."""
 
@@ -89,7 +89,7 @@ class Fewer:
         return [item for item in have if item in want], all(item in have for item in want)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, repr=False)
 class OnlySome:
     """A list that grows by those items that tighten; the others are left out."""
 

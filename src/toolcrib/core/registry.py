@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .context import ToolContext
     from .events import EventStream
     from .output import ToolOutput
-    from .pipeline import Hook, Middleware
+    from .pipeline import Hook, Middleware, Pipeline
     from .tool_index import ToolIndex
 
 OnConflict = Literal["error", "replace", "keep"]
@@ -25,11 +25,20 @@ UNKNOWN_LIMIT = 500
 class ToolRegistry:
     """Tools by name. `execute` runs one through the pipeline; a registry without a policy allows every call."""
 
-    def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = (), policy: Authorizer | None = None) -> None:
-        from .pipeline import Pipeline  # asyncio and logging: 25 ms that importing this module need not cost
+    def __init__(
+        self,
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        policy: Authorizer | None = None,
+        *,
+        pipeline: Pipeline | None = None,
+    ) -> None:
+        if pipeline is None:
+            from .pipeline import Pipeline  # asyncio and logging: 25 ms that importing this module need not cost
 
-        self.pipeline = Pipeline()
-        self.pipeline.authorizer = policy
+            pipeline = Pipeline()
+        self.pipeline = pipeline
+        if policy is not None:
+            self.pipeline.authorizer = policy
         self._tools: dict[str, Tool] = {}
         self._other_names: dict[str, str] = {}
         self._cache: dict[tuple[str, bool], tuple[list[str], list[dict[str, Any]]]] = {}

@@ -92,7 +92,7 @@ def open_plugins(box: Toolbox) -> Plugins:
 
 
 def _api_tools(box: Toolbox, name: str) -> None:
-    from ..builtin.outgoing import missing
+    from ..builtin.needs import missing
     from ..config.web import user_agent
     from ..core.errors import AddressRefused
     from ..sources.openapi.calling import Api
@@ -142,8 +142,9 @@ def _composed_tools(box: Toolbox) -> None:
         return
     from ..sources.composed_store import ComposedStore
     from ..sources.create_tool import ComposedTools
+    from .glance import COMPOSED
 
-    store = ComposedStore(box.state.path / "composed_tools.json")
+    store = ComposedStore(box.state.path / COMPOSED)
     tools = ComposedTools(store, box.registry, lambda: {name for name, _ in box.missing})
     box.registry.register(tools.tool())
     box.missing += tools.register()
