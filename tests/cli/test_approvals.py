@@ -75,7 +75,7 @@ def test_ctrl_c_at_the_question(cli: Cli, spawn: Spawn) -> None:
     path = cli.write("a.txt", "x")
     child = spawn("call", "delete_file", "path=a.txt")
     child.expect("Run it")
-    child.sendintr()
+    child.send("\x03")
     assert _end(child) == 130
     assert path.exists()
     assert cli.json("approvals", "--json") == []  # nobody will come back for it
