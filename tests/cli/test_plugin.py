@@ -54,6 +54,15 @@ def test_what_is_wrong_is_said(cli: Cli) -> None:
     assert (result["ok"], result["folder"]) == (False, folder)
 
 
+def test_a_pinned_program_is_told_of_where_commands_run_in_containers(cli: Cli) -> None:
+    cli("plugin", "new", "one", "-k", "binary")
+    config = cli.home / ".config/toolcrib/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('sandbox.backend = "docker"\n')
+    done = cli("plugin", "check", str(cli.home / HOME / "one"))
+    assert "a container cannot be handed the copy" in done.stdout
+
+
 def test_new_refuses_what_it_should(cli: Cli) -> None:
     assert "letters, digits and -" in cli("plugin", "new", "a_b", code=2).stderr
     assert "there are command, binary" in cli("plugin", "new", "a", "-k", "wasm", code=2).stderr

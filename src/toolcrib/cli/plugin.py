@@ -14,6 +14,7 @@ from .options import FAILED, HELP, OK, Options, Usage, command, group
 if TYPE_CHECKING:
     from ..sources.plugins.manifest import Manifest
     from ..sources.plugins.plugins import Plugins
+    from ..sources.plugins.program import Program
     from ..sources.plugins.starters import Kind
     from ..toolbox import Toolbox
 
@@ -207,13 +208,19 @@ def _notes(box: Toolbox, folder: Path) -> list[str]:
         if taken is not None and taken.source != tool.source:
             raise ManifestError(f"{path}: a tool named {tool.name!r} is there already ({taken.source})")
         notes.append(f"{tool.name}({', '.join(tool.schema.get('properties', {}))}), {tool.category}")
-    return [*notes, *_pin(manifest, parts.program)]
+    return [*notes, *_pin(manifest, parts.program, box.settings.sandbox.backend)]
 
 
-def _pin(manifest: Manifest, program: Any) -> list[str]:
-    if manifest.binary is None or manifest.binary.sha256 is not None:
+def _pin(manifest: Manifest, program: Program | None, backend: str | None) -> list[str]:
+    if manifest.binary is None or program is None:
         return []
-    return [f'not pinned: "sha256": "{program.check()}" in binary refuses any other program']
+    if manifest.binary.sha256 is None:
+        return [f'not pinned: "sha256": "{program.check()}" in binary refuses any other program']
+    if manifest.execution == "binary" and backend == "docker":
+        from ..sources.plugins.binary import unpinnable
+
+        return [unpinnable(manifest.name, program, "docker")]
+    return []
 
 
 app = group(listed, "Which plugins there are. Alone: list them.")

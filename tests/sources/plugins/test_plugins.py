@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.boundary.sandbox import NoSandbox
 from toolcrib.core.errors import ConfigError
 from toolcrib.sources.plugins import plugins as module
 from toolcrib.sources.plugins.binary import request
@@ -110,6 +111,21 @@ def test_a_request_is_one_line_whatever_the_values(args: dict[str, Any]) -> None
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert json.loads(line)["params"] == {"tool": "t", "args": args}
+
+
+@pytest.mark.parametrize("pin", [True, False])
+async def test_a_container_runs_the_file_and_is_handed_no_copy(
+    room: Room, pin: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    binary(room, ECHO.replace("json.dumps(call", "sys.argv[0] + json.dumps(call"), pin=pin)
+    await room.open(**settings(room))
+    monkeypatch.setattr(NoSandbox, "name", "docker")  # as far as a plugin can tell
+    if not pin:
+        assert (await room.ok("t", x="1")).startswith(f"{room.base}/plugins/bin/run")
+        return
+    said = await room.fails("t", x="1")
+    for hint in ("a container cannot be handed the copy", 'sandbox.backend = "auto"', "plugins/bin/plugin.json: then"):
+        assert hint in said
 
 
 async def test_a_changed_program_is_refused(room: Room) -> None:

@@ -64,14 +64,15 @@ class BinaryWork:
     async def _run(self, line: bytes, ctx: ToolContext) -> Ran:
         runner = self.around.runner(self.read)
         sandbox = runner.known or await shared_threads.run(runner.sandbox, {})
+        handed = sandbox.name != "docker" and _HAS_PROC  # a descriptor reaches it
+        if not handed and self.program.sha256 is not None:
+            raise ToolError(unpinnable(self.plugin, self.program, sandbox.name))
         for pause in (*_BUSY_PAUSES, None):
             fd = self.program.open()
             program, fds = f"/proc/self/fd/{fd}", [fd]
-            if sandbox.name == "docker" or not _HAS_PROC:
+            if not handed:
                 os.close(fd)
                 program, fds = str(self.program.place), []
-                if self.program.sha256 is not None:
-                    raise ToolError(f"{self.plugin}: a pinned program cannot be handed to the sandbox {sandbox.name!r}")
             try:
                 return await runner.run(
                     [program], asker=self.tool.name, working_dir=self.tool.working_dir, timeout=self.seconds,
@@ -111,6 +112,16 @@ def binary_tool(
         category=category, source=f"plugin:{manifest.name}", timeout=work.seconds + GRACE_SECONDS,
         judge=work.judge if category == "shell" else None, preview=work.preview,
     )  # fmt: skip
+
+
+def unpinnable(plugin: str, program: Program, sandbox: str) -> str:
+    """Why a pinned program does not run in a container, and what a person can do about it."""
+    where = "a container" if sandbox == "docker" else f"sandbox {sandbox!r} on this system"
+    return (
+        f"The plugin {plugin} cannot be run: its program is pinned (binary.sha256), and {where} cannot be handed the "
+        f'copy that was checked. The person can run commands in another sandbox (sandbox.backend = "auto"), or take '
+        f"binary.sha256 out of {program.folder}/plugin.json: then the file itself runs, unchecked."
+    )
 
 
 def request(tool: str, args: Mapping[str, Any]) -> bytes:
