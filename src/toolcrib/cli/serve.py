@@ -50,7 +50,7 @@ def serve(
         from ..serve import serve_http, serve_stdio
 
         become_subreaper()
-        async with options.open() as box:
+        async with options.open(start_servers=False) as box:  # the gateway starts them
             if all_tools:
                 box.exposure.show_all()
             if http is None:

@@ -109,10 +109,11 @@ async def _run(
 ) -> None:
     """Serve until a signal, or until we are cancelled. Then in order: calls, sessions with their streams, the web."""
     with stop_signal() as stopped:
-        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        serving: asyncio.Task[None] | None = None
         stop = asyncio.create_task(stopped.wait())
         try:
             async with manager.run():
+                serving = asyncio.create_task(web.serve(sockets=[listener]))
                 try:
                     await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
@@ -123,7 +124,8 @@ async def _run(
             stop.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.gather(stop, return_exceptions=True)
-                await serving
+                if serving is not None:
+                    await serving
 
 
 def choose_token(token: str | None, host: str) -> tuple[str | None, bool]:

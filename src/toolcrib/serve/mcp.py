@@ -110,6 +110,7 @@ class McpServer:
         try:
             if self.relay is not None:
                 ends.append(await self.relay.listen(run))
+                await self.relay.start()
             yield run
         finally:
             self._runs.remove(run)

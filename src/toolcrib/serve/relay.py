@@ -252,6 +252,12 @@ class Relay:
 
         return await self._servers.pass_on(heard)
 
+    async def start(self) -> None:
+        """Connect servers that nobody has asked yet: their tools are in the first list. Raises McpFailure where one
+        that is required cannot be reached."""
+        if self._servers.waiting:
+            await self._servers.start()
+
     async def _tell(self, run: Run, event: Event) -> None:
         sessions = tuple(run.sessions.values())
         if isinstance(event, Changed):

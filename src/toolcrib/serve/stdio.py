@@ -57,6 +57,8 @@ async def serve(box: Served | ToolRegistry) -> None:
                 stop.cancel()
                 work.cancel()
                 await asyncio.gather(work, stop, return_exceptions=True)
+                await read.aclose()  # where the server did not come up nobody else does, and its pumps wait for it
+                await write.aclose()
         if work.done() and not work.cancelled() and (error := work.exception()) is not None:
             raise error
 

@@ -93,6 +93,7 @@ class Toolbox:
         settings: Settings | None = None,
         yes: bool = False,
         builtin: bool = True,
+        start_servers: bool = True,
     ) -> Opening:
         """Open a toolbox: `async with Toolbox.open(…) as box`, `box = await Toolbox.open(…)`, or plain `with`.
 
@@ -106,6 +107,7 @@ class Toolbox:
             settings: Settings made elsewhere; then `workspace`, `mode` and `config` are not read.
             yes: Turn asks into allow. Denials stay.
             builtin: Whether the built-in tools are there.
+            start_servers: Whether MCP servers that were never asked are connected now. A gateway does that itself.
 
         Raises ConfigError for a wrong setting, ToolDefinitionError or ToolConflictError for a wrong tool, McpFailure
         for an MCP server that is `required` and cannot be reached.
@@ -128,11 +130,11 @@ class Toolbox:
                 raise
             return box
 
-        async def begin(box: Toolbox) -> None:
+        async def begin(box: Toolbox, lasts: bool) -> None:
             box.watch()
-            if builtin:
+            if builtin and lasts:
                 box.warm_up()
-            if box.has_new_servers:
+            if start_servers and box.has_new_servers:
                 await box.mcp.start()
 
         return Opening(make, begin)

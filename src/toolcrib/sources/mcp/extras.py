@@ -33,7 +33,12 @@ def extra_tools(config: ServerConfig, listing: Listing) -> list[ListedTool]:
     return found
 
 
+def extra_names(kind: str) -> tuple[str, str]:
+    """What such a tool may be called, the second where the server has a tool of the first name itself."""
+    return kind, f"server_{kind}"
+
+
 def _tool(kind: str, taken: set[str], description: str, properties: Json) -> ListedTool:
-    name = kind if kind not in taken else f"server_{kind}"
+    name = next((each for each in extra_names(kind) if each not in taken), f"server_{kind}")
     schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
     return ListedTool(name, description, schema, hints=READ_ONLY, kind=RESOURCES if kind == RESOURCES else PROMPTS)

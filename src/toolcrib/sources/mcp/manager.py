@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ConfigError, ToolConflictError, ToolcribError
 from .catalogue import Catalogue, Kind
 from .config import ServerConfig
-from .extras import extra_tools
+from .extras import extra_names, extra_tools
 from .failure import McpFailure
 from .host import Host, LoginDoor
 from .listed import ListedTool, Listing
@@ -143,7 +143,9 @@ class McpServers:
 
     def _reaching(self, server: Server, kind: Kind) -> Tool | None:
         """The tool that reaches a server's resources or prompts; None where it is switched off, or denied."""
-        for tool in self._shown.get(server.name, {}).values():
+        shown = self._shown.get(server.name, {})
+        for name in extra_names(kind):
+            tool = shown.get(name)
             if isinstance(tool, McpTool) and tool.listed.kind == kind:
                 hides = getattr(self._registry.pipeline.authorizer, "hides", None)
                 return None if hides is not None and hides(tool) else tool
