@@ -199,7 +199,7 @@ def _notes(box: Toolbox, folder: Path) -> list[str]:
 
     path = manifest_file(Path(os.path.realpath(folder)))
     if path is None:
-        raise ManifestError(f"{folder}: there is no plugin.json in it")
+        raise ManifestError(f"{folder}: {'there is no plugin.json in it' if folder.is_dir() else 'is no folder'}")
     manifest = read_manifest(path)
     parts = parts_of(manifest, around_of(box))
     notes = [f"{manifest.name} {manifest.version}, {manifest.execution}", *manifest.notes]

@@ -1,5 +1,6 @@
 """APIs as tools: read from real-looking documents, called against a real server behind the real guard."""
 
+import copy
 import http.server
 import json
 import threading
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.errors import ConfigError, ToolError
-from toolcrib.sources.openapi.calling import request_of
+from toolcrib.boundary.network.guard import Guard
+from toolcrib.core.errors import ConfigError, ToolcribError, ToolError
+from toolcrib.sources.openapi.calling import Api, request_of
 from toolcrib.sources.openapi.document import Document, OpenApiError
 from toolcrib.sources.openapi.operations import Operation, operations, server_url
+from toolcrib.sources.openapi.tools import api_tools
 
 from ..conftest import Room
 
@@ -154,12 +157,44 @@ def test_a_header_takes_no_line_breaks(value: str) -> None:
         ({"paths": {"/a": {"get": {"parameters": [{"$ref": "other.json#/x"}]}}}}, "only references inside the file"),
         ({"paths": {"/a": {"get": {"parameters": [{"$ref": "#/nowhere"}]}}}}, "which is not there"),
         ({"paths": {"/a": {"$ref": "#/paths/~1a"}}}, "go in a circle"),
+        ({"paths": {"/a": {"get": {"parameters": [{"name": [], "in": "query"}]}}}}, 'the texts "name" and "in"'),
+        ({"paths": {"/a": {"get": {"parameters": [{"name": "a"}]}}}}, 'the texts "name" and "in"'),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(OpenApiError, match=r"api\.json: ") as caught:
         list(operations(document(**changes)))
     assert why in str(caught.value)
+
+
+RUBBISH: list[Any] = [
+    None, True, 0, 1.5, "", "x", "\x1b[31m\n", "a" * 500, [], {}, [None], ["x"], [[]], {"a": None}, {"$ref": 1},
+    {"$ref": "#"}, {"$ref": "#/x"}, {"$ref": "#/components/schemas/Pet"}, {"type": "nope"}, {"type": ["object"]},
+]  # fmt: skip
+
+
+def _places(node: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if above:
+        yield above
+    for key in node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+        yield from _places(node[key], (*above, key))
+
+
+@pytest.mark.parametrize("rubbish", RUBBISH, ids=lambda value: repr(value)[:20])
+def test_rubbish_in_any_place_is_right_or_an_error_of_ours(rubbish: Any) -> None:
+    for place in _places(API):
+        spoilt: Any = copy.deepcopy(API)
+        node = spoilt
+        for key in place[:-1]:
+            node = node[key]
+        node[place[-1]] = rubbish
+        try:
+            document = Document(Path("api.json"), spoilt)
+            api = Api("a", server_url(document), Guard)
+            for tool in api_tools(document, api):
+                tool.prepare()
+        except ToolcribError as error:
+            assert len(str(error)) < 1_000
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:

@@ -121,20 +121,23 @@ def _parameters(
     document: Document, item: Mapping[str, Any], node: Mapping[str, Any], where: str
 ) -> list[dict[str, Any]]:
     """Those of the path and of the operation, which win."""
-    found: dict[tuple[Any, Any], dict[str, Any]] = {}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
     for holder in (item, node):
         given: Any = holder.get("parameters") or []
         if not isinstance(given, list):
             raise document.wrong(f"{where}.parameters", "should be a list")
         for each in cast("list[Any]", given):
             parameter = document.resolve(each, f"{where}.parameters")
-            found[parameter.get("in"), parameter.get("name")] = parameter
+            name, place = parameter.get("name"), parameter.get("in")
+            if not isinstance(name, str) or not name or not isinstance(place, str):
+                raise document.wrong(f"{where}.parameters", 'each should have the texts "name" and "in"')
+            found[place, name] = parameter
     return list(found.values())
 
 
 def _parameter(given: Mapping[str, Any], taken: Mapping[str, Any]) -> Parameter | None:
     """None for what is not the caller's to say: cookies, and headers that the request sets itself."""
-    name, place = str(given.get("name", "")), given.get("in")
+    name, place = given["name"], given["in"]
     if place not in _PLACES or (place == "header" and name.lower() in _OURS):
         return None
     style = given.get("style")
