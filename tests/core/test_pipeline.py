@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolcrib.core import clock
 from toolcrib.core import drive as drive_module
 from toolcrib.core.authorize import CallRequest, Grant
 from toolcrib.core.context import ToolContext, current_context
@@ -182,7 +183,7 @@ async def test_a_tool_that_does_not_wait_needs_no_timer(monkeypatch: pytest.Monk
     def refuse(*_: object) -> None:
         raise AssertionError("a timer was made")
 
-    monkeypatch.setattr(drive_module, "_Clock", refuse)
+    monkeypatch.setattr(drive_module, "Clock", refuse)
 
     async def quick() -> str:
         return "ok"
@@ -230,7 +231,7 @@ async def test_a_tool_may_clean_up_and_keeps_what_it_returns_in_time() -> None:
 
 
 async def test_a_stubborn_coroutine_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drive_module, "GRACE", 0.05)
+    monkeypatch.setattr(clock, "GRACE", 0.05)
     swallowed = 0
 
     async def stubborn() -> None:

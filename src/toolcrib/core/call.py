@@ -50,15 +50,16 @@ class Call(CallRequest):
         self.call_id, self.tool, self.ctx, self.waiting = call_id, tool, ctx, waiting
         self.text = ""
 
-    def bind(self, arguments: Mapping[str, Any] | str | bytes | None) -> None:
-        """Validate the arguments and keep both of their forms. Raises InvalidArguments."""
-        self.kwargs, text = self.tool.bind(arguments)
-        self.text = text if type(text) is str else _decoded(text)
+    def hold(self, kwargs: dict[str, Any], text: str | bytes) -> None:
+        """Keep arguments as they were bound, in both of their forms. Raises UnicodeDecodeError: where a byte is none,
+        what is judged would not be what was bound."""
+        self.kwargs = kwargs
+        self.text = text if isinstance(text, str) else text.decode()
 
     def again(self, bound: tuple[dict[str, Any], str | bytes], ctx: ToolContext) -> Call:
         """The same call with these arguments and in this context: it has leave to nothing yet."""
         call = Call(self.call_id, self.tool, ctx, self.waiting)
-        call.kwargs, call.text = bound[0], _decoded(bound[1])
+        call.hold(*bound)
         if call.text is self.text and self.told is not None:
             call.told = self.told
         self.last = call
@@ -72,8 +73,3 @@ class Call(CallRequest):
         while call.last is not None:
             call = call.last
         return call
-
-
-def _decoded(text: str | bytes) -> str:
-    """Strictly: where a byte is none, what is judged would not be what was bound. Raises UnicodeDecodeError."""
-    return text.decode() if isinstance(text, bytes) else text

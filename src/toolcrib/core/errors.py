@@ -58,8 +58,7 @@ class InvalidArguments(ToolcribError, ValueError):
     """Arguments do not fit a tool's schema. `violations` has every one of them."""
 
     def __init__(self, violations: list[Violation]) -> None:
-        super().__init__(violations)
-        self.violations = violations
+        self.violations = violations  # `args` are set by the class itself
 
     def __str__(self) -> str:
         return "; ".join(v.text for v in self.violations)

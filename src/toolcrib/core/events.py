@@ -89,7 +89,7 @@ class CallFinished:
 def finished(**fields: Any) -> CallFinished:
     """`CallFinished(...)` with all its fields, at a quarter of the cost: a frozen dataclass sets them one by one."""
     event = object.__new__(CallFinished)
-    event.__dict__.update(fields)
+    object.__setattr__(event, "__dict__", fields)
     return event
 
 

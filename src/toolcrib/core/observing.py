@@ -27,17 +27,18 @@ async def observed(pipe: Pipeline, call: Call, arguments: Mapping[str, Any] | st
     tool, events = call.tool, pipe.events
     try:
         try:
-            call.bind(arguments)
+            call.hold(*tool.bind(arguments))
         except InvalidArguments as error:
             output = invalid(tool, error)
         except Exception as error:
             output = unexpected(tool, error)
         else:
             if events.listeners:
-                call.told = without_secrets(pipe, call.text)
+                if pipe.redact is not None:  # else the record may have a redactor of its own
+                    call.told = without_secrets(pipe, call.text)
                 if events.eager:
-                    session = call.ctx.session_id
-                    events.emit(CallStarted(call.call_id, tool.name, tool.category, call.told, session, started))
+                    told, session = call.told or call.text, call.ctx.session_id
+                    events.emit(CallStarted(call.call_id, tool.name, tool.category, told, session, started))
             if pipe.hooks or pipe.middleware or (pipe.guard is not None and call.ctx.session_id is not None):
                 output = await guarded(pipe, call)
             elif is_free(pipe, tool) and not pipe.gate.needed:

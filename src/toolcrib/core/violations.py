@@ -38,7 +38,13 @@ def path_text(location: Sequence[str | int]) -> str:
 
 def show(value: Any, limit: int = 60) -> str:
     """A value as short JSON-like text for an error message."""
-    if isinstance(value, str) and len(value) < limit - 1 and value.isprintable() and not _QUOTED & set(value):
+    if (
+        isinstance(value, str)
+        and len(value) < limit - 1
+        and value.isprintable()
+        and '"' not in value
+        and "\\" not in value
+    ):
         return f'"{value}"'
     if isinstance(value, dict):  # never write 1 MB to show 60 characters
         value = dict(islice(cast("Json", value).items(), limit))
@@ -52,8 +58,6 @@ def show(value: Any, limit: int = 60) -> str:
         text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
-
-_QUOTED = frozenset('"\\')
 
 _JSON_NAMES: dict[Any, str] = {
     bool: "a boolean", int: "an integer", float: "a number", str: "a string",
@@ -155,6 +159,8 @@ TYPE_KINDS = {
     "decimal_type": "number", "dataclass_exact_type": "object",
 }  # fmt: skip
 """pydantic's errors of type, and what JSON calls the type that was expected."""
+_EXPECTED = {kind: _article(expected) for kind, expected in TYPE_KINDS.items()}
+_new = cast("Any", tuple).__new__  # without the call in between that a NamedTuple's own takes
 
 BOUND_KINDS = {
     "greater_than_equal": (">=", "ge"), "greater_than": (">", "gt"),
@@ -172,12 +178,10 @@ def typed_violations(errors: Sequence[ErrorDetails], text: str | bytes, schema: 
             break
     else:
         found = [_typed(error, error["loc"], schema) for error in errors[: MAX_VIOLATIONS + 1]]
-    return _counted(found, len(errors))
+    return found if len(found) <= MAX_VIOLATIONS else _counted(found, len(errors))
 
 
 def _counted(found: list[Violation], total: int) -> list[Violation]:
-    if len(found) <= MAX_VIOLATIONS:
-        return found
     return [*found[:MAX_VIOLATIONS], Violation("", f"… and {max(total, len(found)) - MAX_VIOLATIONS} more")]
 
 
@@ -229,19 +233,20 @@ def _typed(error: ErrorDetails, location: Sequence[str | int], schema: Json) -> 
     kind = error["type"]
     if kind in UNKNOWN_KINDS:
         return unknown_key(location, schema)
-    path = cast("str", location[0]) if len(location) == 1 else path_text(location)
+    path = str(location[0]) if len(location) == 1 else path_text(location)
     name = path or "arguments"
+    value = error.get("input")
+    expected = _EXPECTED.get(kind)
+    if expected is not None:
+        return _new(Violation, (path, f"{name} should be {expected}, got {show(value)}"))
     if kind in MISSING_KINDS:
         return Violation(path, f"missing required {name}")
-    value = error.get("input")
-    if kind in TYPE_KINDS:
-        return Violation(path, f"{name} should be {_article(TYPE_KINDS[kind])}, got {show(value)}")
     context = error.get("ctx") or {}
+    if kind in ("literal_error", "enum"):
+        return _new(Violation, (path, f"{name} must be one of {context.get('expected')}, got {show(value)}"))
     if kind in BOUND_KINDS:
         sign, key = BOUND_KINDS[kind]
         return Violation(path, f"{name} must be {sign} {context.get(key)}, got {show(value)}")
-    if kind in ("literal_error", "enum"):
-        return Violation(path, f"{name} must be one of {context.get('expected')}, got {show(value)}")
     if kind == "finite_number":
         return Violation(path, f"{name} must be a finite number")
     if kind in ("unexpected_positional_argument", "arguments_type"):

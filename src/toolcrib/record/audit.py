@@ -24,6 +24,7 @@ from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
 from ..core.labels import LABELS, Labels
 from ..core.threads import shared_threads
+from ..core.tool import ToolCategory
 from . import chain, retention
 from .database import connect, is_busy, transaction, unusable
 from .migrate import note
@@ -88,7 +89,7 @@ class Audit:
         A grant that names a stored approval uses it up in the same transaction, synced to the disk; one that is used
         up or expired already raises ToolExecutionDenied.
         """
-        ctx, tool, redact, rule = request.ctx, request.tool, self.redact, grant.rule
+        ctx, tool, redact, rule, category = request.ctx, request.tool, self.redact, grant.rule, request.tool.category
         text = request.told
         if text is None:
             text = request.text if redact is None else _redacted(redact, request.text)
@@ -97,8 +98,9 @@ class Audit:
         if rule is not None and redact is not None:
             rule = _redacted(redact, rule)
         row = (  # in the order of chain.COLUMNS
-            "intent", time.time(), request.call_id, tool.name, str(tool.category), "allow", ctx.session_id, ctx.channel,
-            text, rule, None, None, None, None, None, grant.approver, None, grant.approval_id,
+            "intent", time.time(), request.call_id, tool.name, _CATEGORIES.get(category) or str(category), "allow",
+            ctx.session_id, ctx.channel, text, rule, None, None, None, None, None, grant.approver, None,
+            grant.approval_id,
         )  # fmt: skip
         if grant.approval_id is not None:
             return shared_threads.run(self._use_up, {"row": _writable(row), "approval_id": grant.approval_id})
@@ -121,7 +123,7 @@ class Audit:
                 with transaction(self._connection):
                     head = chain.append(self._connection, [row])
                 self._head = head
-            self._remember(row, self._head.seq)
+            self._remember(row, self._head[0])
 
     def _remember(self, row: chain.Row, seq: int) -> None:
         """So that the outcome can name its intent, and need not repeat the arguments."""
@@ -164,8 +166,10 @@ class Audit:
         """An event listener: keeps the outcome of every call."""
         if type(event) is not CallFinished:
             return
-        output = event.output
-        arguments: str | None = _cut(event.arguments)
+        output, category = event.output, event.category
+        arguments: str | None = event.arguments
+        if len(arguments) > MAX_ARGUMENTS:
+            arguments = _cut(arguments)
         intent, told = self._running.pop(event.call_id, _NO_INTENT)
         if told == arguments:
             arguments = None
@@ -179,8 +183,8 @@ class Audit:
         labels = output.labels
         duration = int(event.duration * 1e7) / 1e7  # seven decimals: more cost a microsecond when they are hashed
         self._rows.append((
-            "outcome", float(event.time), event.call_id, event.tool, str(event.category), event.verdict,
-            event.session_id, event.channel, arguments, rule, duration, len(output.for_llm),
+            "outcome", float(event.time), event.call_id, event.tool, _CATEGORIES.get(category) or str(category),
+            event.verdict, event.session_id, event.channel, arguments, rule, duration, len(output.for_llm),
             output.error_kind or ("tool" if output.is_error else "ok"),
             None if labels is None else _LABELS.get(id(labels)) or _encoded(labels),
             intent, event.approver, error, None,
@@ -359,6 +363,9 @@ def _redacted(redact: Callable[[str], str], text: str) -> str:
 def _encoded(labels: Labels) -> str:
     return json.dumps(labels.wire, separators=(",", ":"))
 
+
+_CATEGORIES: dict[str, str] = {category: category.value for category in ToolCategory}
+"""The plain strings: sqlite3 looks long for an adapter of any other kind of `str`."""
 
 _LABELS = {id(labels): _encoded(labels) for labels in LABELS.values()}
 """By identity: these four are nearly all there are, and live for ever."""

@@ -18,7 +18,7 @@ from hashlib import sha256
 from itertools import compress
 from json import encoder
 from operator import is_not
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 COLUMNS = (
     "seq", "kind", "time", "call_id", "tool", "category", "verdict", "session_id", "channel", "arguments", "rule",
@@ -38,10 +38,6 @@ _SHAPES = 64  # of rows, by their NULLs; a record sees a dozen
 
 _Shape = tuple[bool, ...]
 """For each column whether it is given. NULLs are left out: sqlite3 takes a microsecond to bind a None."""
-
-
-def _shape(values: Sequence[Any]) -> _Shape:
-    return tuple(map(is_not, values, _NULLS))
 
 
 @functools.lru_cache(_SHAPES)
@@ -75,6 +71,9 @@ class Head(NamedTuple):
         return f"{self.seq}:{self.hash.hex()}"
 
 
+_new_head = cast("Any", tuple).__new__  # without the call in between that a NamedTuple's own takes
+
+
 def content(values: Sequence[Any]) -> str:
     """The canonical text of a row, `seq` first: `json.dumps(values, separators=(",", ":"))`."""
     if _encode is None:
@@ -101,8 +100,9 @@ def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
     for row in rows:
         seq += 1
         values = (seq, *row)
-        digest = link(digest, values)
-        shape = _shape(values)
+        text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # link(), inline
+        digest = sha256(digest + text.encode("ascii")).digest()
+        shape = tuple(map(is_not, values, _NULLS))
         linked.setdefault(shape, []).append((*compress(values, shape), bytearray(digest)))
     for shape, together in linked.items():  # they have their numbers: the order of the INSERTs is all one
         connection.executemany(_insert(shape), together)
@@ -111,12 +111,14 @@ def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
 
 def append_next(cursor: sqlite3.Connection | sqlite3.Cursor, last: Head, row: Row) -> Head:
     """Append one row behind `last` as a transaction of its own. IntegrityError if `last` is not the end any more."""
-    values = (last[0] + 1, *row)
-    digest = link(last[1], values)
-    shape = _shape(values)
+    seq = last[0] + 1
+    values = (seq, *row)
+    text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # link(), inline
+    digest = sha256(last[1] + text.encode("ascii")).digest()
+    shape = tuple(map(is_not, values, _NULLS))
     # A bytearray: sqlite3 looks for an adapter of each `bytes`, which takes a microsecond.
     cursor.execute(_insert_next(shape), (*compress(values, shape), bytearray(digest)))
-    return Head(values[0], digest)
+    return _new_head(Head, (seq, digest))
 
 
 # --- verification
