@@ -131,11 +131,11 @@ async def measure(folder: Path) -> None:
         used: dict[str, float] = {}
         for turn in range(-5, ROUNDS):
             for name in walls:
-                inside = Bare(program, tool, workspace, walled)
+                inside = Bare(program, tool, workspace, walled) if name == "bare bubblewrap" else None
                 before, began = cpu(), time.perf_counter()
                 if name == "bare spawn":
                     bare(program, tool, workspace)
-                elif name == "bare bubblewrap":
+                elif inside is not None:
                     inside.run()
                 else:
                     output = await boxes[name].call(tool, {"text": "x"})
@@ -143,7 +143,8 @@ async def measure(folder: Path) -> None:
                 if turn >= 0:
                     walls[name].append(time.perf_counter() - began)
                     used[name] = used.get(name, 0.0) + cpu() - before
-                inside.close()
+                if inside is not None:
+                    inside.close()
         for name, found in walls.items():
             floor = walls["bare bubblewrap" if "bubblewrap" in name else "bare spawn"]
             low, middle = min(found), statistics.median(found)
