@@ -27,8 +27,13 @@ MAX_EDITS = 10
 """How often an authorizer may change the arguments of one call."""
 
 
+def is_cleared(pipe: Pipeline, tool: Tool) -> bool:
+    """Whether its calls may run, and beside any others, whatever they are."""
+    return (pipe.authorizer is None or tool in pipe.cleared) and not pipe.dry_run and not pipe.gate.needed
+
+
 def is_free(pipe: Pipeline, tool: Tool) -> bool:
-    """Whether its calls run at once: there is nothing to judge and nothing to commit before."""
+    """Whether its calls run at once: there is nothing to judge, and nothing to commit before."""
     if pipe.authorizer is not None and tool not in pipe.cleared:
         return False
     return (pipe.intent is None and not pipe.dry_run) or tool.is_read_only
@@ -46,9 +51,9 @@ async def judged(pipe: Pipeline, call: Call) -> ToolOutput:
     if pipe.dry_run and not call.tool.is_read_only:
         return await _described(pipe, call)
     if not pipe.gate.needed:
-        return await _committed(pipe, call)
+        return await committed(pipe, call)
     async with pipe.gate.hold(call.tool.exclusive):
-        return await _committed(pipe, call)
+        return await committed(pipe, call)
 
 
 async def _authorized(pipe: Pipeline, call: Call) -> Call | ToolOutput:
@@ -79,7 +84,7 @@ async def _authorized(pipe: Pipeline, call: Call) -> Call | ToolOutput:
     return call
 
 
-async def _committed(pipe: Pipeline, call: Call) -> ToolOutput:
+async def committed(pipe: Pipeline, call: Call) -> ToolOutput:
     """Commit the intention to run a call with effects, or on a stored approval, then run it."""
     tool, grant = call.tool, call.grant
     assert grant is not None

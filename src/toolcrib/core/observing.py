@@ -11,10 +11,9 @@ from .errors import InvalidArguments
 from .events import CallStarted
 from .finishing import clean, tell, without_secrets
 from .intercepting import guarded
-from .judging import LEAVE, is_free, judged
+from .judging import LEAVE, committed, is_cleared, judged
 from .output import ToolOutput
 from .refusals import invalid, unexpected
-from .running import perform
 
 if TYPE_CHECKING:
     from .call import Call
@@ -41,9 +40,9 @@ async def observed(pipe: Pipeline, call: Call, arguments: Mapping[str, Any] | st
                     events.emit(CallStarted(call.call_id, tool.name, tool.category, told, session, started))
             if pipe.hooks or pipe.middleware or (pipe.guard is not None and call.ctx.session_id is not None):
                 output = await guarded(pipe, call)
-            elif is_free(pipe, tool) and not pipe.gate.needed:
+            elif is_cleared(pipe, tool):
                 call.grant = LEAVE
-                output = await perform(pipe, tool, call.kwargs, call.ctx, call.call_id)
+                output = await committed(pipe, call)
             else:
                 output = await judged(pipe, call)
     except BaseException as error:
