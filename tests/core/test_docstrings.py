@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.core import docstrings
 from toolcrib.core.docstrings import first_sentence, read_docstring
 from toolcrib.core.tool import tool
 
@@ -113,3 +117,35 @@ def test_first_sentence(text: str, first: str) -> None:
 def test_any_docstring_can_be_read(doc: str) -> None:
     read = read_docstring(doc)
     assert isinstance(read.text, str)
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        "Do it.\n\nArgs:\n    a: One.\n    b: Two\n        lines, and `x: y`.\n",
+        "Do it.\nMore.\n\nArguments:\n    a: One: two.\n      less indented.",
+        "Args:\n    a: Nothing before it.",
+        "Do it.\n\n\nParams:\n    a: One.\n\n",
+        "Do it.\n\nArgs:\n    a (int): With a type.\n    *rest: More.\n",
+        "Do it.\n\nArgs:\n    a: One.\n\nReturns:\n    Something.",
+        "Do it.\n\nNote:\n    First.\n\nArgs:\n    a: One.",
+        "Do it.\n\nArgs:\n    a: One.\n    b:\n        On the next line.",
+        "Do it.\n\nArgs:\n    a: One.\n\n    b: Two.",
+        "Do it.\n\nArgs:\n  a: Two spaces.",
+        "Do it.\n\nArgs:\n    a: One.\n    a: Again.",
+        "Do it.\n\nArgs:\n    a: One.\n\nProse behind.",
+        "Do it:\n\nArgs:\n    a: One.\n    b: ```\n        code\n        ```",
+    ],
+)
+def test_what_is_read_without_griffe_is_read_as_griffe_does(doc: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = read_docstring(doc)
+    monkeypatch.setattr(docstrings, "_plain_google", lambda clean: None)
+    assert read_docstring(doc) == found
+
+
+def test_plain_docstrings_need_no_griffe() -> None:
+    code = (
+        "import sys; from toolcrib.core.docstrings import read_docstring as r\n"
+        "assert r('Do it.\\n\\nArgs:\\n    a: One.').parameters == {'a': 'One.'}; assert 'griffe' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -86,7 +86,7 @@ async def _call(
     if effects is not None:
         sandbox = settings.sandbox.model_copy(update={"effects": effects})
         settings = settings.model_copy(update={"sandbox": sandbox})
-    box = await options.open(settings.model_copy(update={"dry_run": True}) if dry_run else settings)
+    box = await options.open(settings.model_copy(update={"dry_run": True}) if dry_run else settings).once()
     progress = Progress(box.events)
     try:
         box.approver.door = door = terminal_door(progress.pause)

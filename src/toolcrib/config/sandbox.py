@@ -35,11 +35,11 @@ def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
 
 def _domains(settings: Settings) -> tuple[str, ...]:
     """What commands may reach. ConfigError for an entry that is no domain."""
+    box = settings.sandbox
+    if box.network == "off" or not box.allowed_domains:
+        return ()
     from ..boundary.network.grants import domain_pattern
 
-    box = settings.sandbox
-    if box.network == "off":
-        return ()
     return tuple(domain_pattern(each, "sandbox.allowed_domains") for each in box.allowed_domains)
 
 

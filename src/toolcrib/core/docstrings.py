@@ -36,7 +36,9 @@ def read_docstring(doc: str | None) -> Docstring:
     if style is None:
         cut = re.search(_SECTION, clean, re.MULTILINE)
         return Docstring((clean[: cut.start()] if cut else clean).strip())
-    import griffe  # 0.1 s: only where a docstring has a parameter section
+    if style == "google" and (plain := _plain_google(clean)) is not None:
+        return plain
+    import griffe  # 0.1 s: only where a docstring's parameter section is not plain
 
     sections: list[Any] = griffe.Docstring(clean, lineno=1).parse(
         griffe.Parser(style), **({"warnings": False} if style != "auto" else {})
@@ -48,6 +50,35 @@ def read_docstring(doc: str | None) -> Docstring:
             for item in section.value:
                 found[item.name.lstrip("*")] = " ".join(item.description.split())
     return Docstring("\n\n".join(texts).strip(), found)
+
+
+_GOOGLE_BEGIN = re.compile(r"\n*^(?:Args|Arguments|Params):\n", re.MULTILINE)
+_GOOGLE_ITEM = re.compile(r" {4}(\w+): (\S.*)")
+_GOOGLE_MORE = re.compile(r" {5,}\S.*")
+_HEADING = re.compile(r"^[ \t]*\w[\w \t-]*:[ \t]*$|^[ \t]*:\w|^[ \t]*-{3,}[ \t]*$|^[ \t]*(```|>>>)", re.MULTILINE)
+
+
+def _plain_google(clean: str) -> Docstring | None:
+    """Prose and then one parameter section, each parameter `name: text`, at the docstring's end; None for any other
+    shape, and for what might be a further section."""
+    begin = _GOOGLE_BEGIN.search(clean)
+    if begin is None or _HEADING.search(clean[: begin.start()]) or _HEADING.search(clean[begin.end() :]):
+        return None
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in clean[begin.end() :].rstrip().split("\n"):
+        item = _GOOGLE_ITEM.fullmatch(line)
+        if item is not None:
+            if item[1] in found:
+                return None
+            current = found[item[1]] = [item[2]]
+        elif current and _GOOGLE_MORE.fullmatch(line):
+            current.append(line)
+        else:
+            return None
+    return Docstring(
+        clean[: begin.start()].strip(), {name: " ".join(" ".join(text).split()) for name, text in found.items()}
+    )
 
 
 def first_sentence(text: str) -> str:
