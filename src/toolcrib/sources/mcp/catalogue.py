@@ -212,7 +212,7 @@ def _fitting(table: dict[str, tuple[Server, str, Json]], uri: str) -> tuple[Serv
     best: tuple[int, tuple[Server, str, Json]] | None = None
     for entry in table.values():
         literal = _EXPRESSION.split(entry[1])
-        if not _fits(uri, literal):
+        if not fits(uri, literal):
             continue
         weight = sum(map(len, literal))
         if best is None or weight > best[0]:
@@ -220,7 +220,7 @@ def _fitting(table: dict[str, tuple[Server, str, Json]], uri: str) -> tuple[Serv
     return best[1] if best is not None else None
 
 
-def _fits(uri: str, literal: list[str]) -> bool:
+def fits(uri: str, literal: list[str]) -> bool:
     """Whether an address has these texts in this order, from its beginning to its end: in time linear in its length,
     whatever the template."""
     if len(literal) == 1:

@@ -1,7 +1,8 @@
 """A server of the handshake era in plain Python, so that it starts quickly and can misbehave. Run as a program.
 
 Its one argument is JSON: `tools` (names, or whole definitions), `pages`, `loop`, `many`, `rubbish`, `hang`, `exit`,
-`start` (seconds), `children`; every key is optional. Tools do what their names say.
+`start` (seconds), `children`, `offers` (`resources`, `templates`, `prompts`: words); every key is optional. Tools do
+what their names say.
 """
 
 from __future__ import annotations
@@ -92,6 +93,16 @@ def call(id_: object, params: dict) -> None:
     elif name == "answer":
         answer(id_, arguments["result"])
         return
+    elif name == "log":
+        send(
+            {
+                "jsonrpc": "2.0",
+                "method": "notifications/message",
+                "params": {"level": "info", "data": arguments["say"]},
+            }
+        )
+    elif name == "notify":
+        send({"jsonrpc": "2.0", "method": arguments["method"], "params": arguments.get("params") or {}})
     elif name == "odd":
         answer(id_, {"content": "no list"})
         return
@@ -106,6 +117,29 @@ def called(id_: object, params: dict) -> None:
         call(id_, params)
     except Exception as error:
         answer(id_, {"content": [{"type": "text", "text": repr(error)}], "isError": True})
+
+
+def capabilities() -> dict[str, object]:
+    more = {"resources": {"subscribe": True}, "prompts": {}, "completions": {}} if "offers" in config else {}
+    return {"tools": {"listChanged": True}, **more}
+
+
+def words(kind: str, key: str) -> list[dict[str, str]]:
+    return [{key: each, "name": each} for each in config["offers"].get(kind, [])]
+
+
+OFFERED = {
+    "resources/list": lambda params: {"resources": words("resources", "uri")},
+    "resources/templates/list": lambda params: {"resourceTemplates": words("templates", "uriTemplate")},
+    "resources/read": lambda params: {"contents": [{"uri": params["uri"], "text": f"what {params['uri']} says"}]},
+    "resources/subscribe": lambda params: {},
+    "resources/unsubscribe": lambda params: {},
+    "prompts/list": lambda params: {"prompts": words("prompts", "name")},
+    "prompts/get": lambda params: {
+        "messages": [{"role": "assistant", "content": {"type": "text", "text": json.dumps(params.get("arguments"))}}]
+    },
+    "completion/complete": lambda params: {"completion": {"values": [params["argument"]["value"] + "!"]}},
+}
 
 
 def main() -> None:
@@ -128,9 +162,11 @@ def main() -> None:
             print(f"DEBUG got {method}", flush=True)
         if method == "initialize":
             answer(id_, {
-                "protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}},
+                "protocolVersion": "2025-11-25", "capabilities": capabilities(),
                 "serverInfo": {"name": "raw", "version": "1"},
             })  # fmt: skip
+        elif method in OFFERED and "offers" in config:
+            answer(id_, OFFERED[method](params))
         elif method == "tools/list":
             answer(id_, listed(params))
         elif method == "tools/call":

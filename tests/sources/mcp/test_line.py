@@ -1,0 +1,131 @@
+"""The ways to a server: one for each era that clients behind us speak, ended when nobody uses them."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mcp_world import alive, raw, sdk
+
+from toolcrib.core.context import ToolContext
+from toolcrib.sources.mcp import McpFailure, McpServers
+
+
+class Client:
+    """A client behind a call, as far as servers look at one."""
+
+    exact, delivered, failure, capabilities, meta, log_level = False, None, None, None, {}, None
+
+    def __init__(self, modern: bool) -> None:
+        self.modern = modern
+        self.logged: list[str] = []
+
+    def can_answer(self, request: Any) -> bool:
+        return False
+
+    async def exchange(self, requests: Any) -> Any:
+        raise AssertionError("nobody asks")
+
+    async def log(self, params: Any) -> None:
+        self.logged.append(params.data)
+
+
+def of(client: Client) -> ToolContext:
+    return ToolContext(metadata={"mcp": client}, session_id="s")
+
+
+def server(servers: McpServers, name: str) -> Any:
+    return servers._servers[name]
+
+
+async def pid(servers: McpServers, client: Client | None) -> int:
+    name = servers.tools("sdk")[0].name.rsplit("_", 1)[0] + "_pid"
+    registry = servers._registry
+    return int((await registry.execute(name, {}, of(client) if client is not None else None)).for_llm)
+
+
+async def test_a_client_reaches_a_server_over_its_own_era(client: Any) -> None:
+    servers = await client(sdk())
+    one = server(servers, "sdk")
+    assert one.main.link.modern
+    later = await pid(servers, Client(modern=True))
+    assert later == await pid(servers, None), "we ourselves speak the later one"
+    earlier = await pid(servers, Client(modern=False))
+    assert earlier != later, "a process of its own: a local server speaks one era at a time"
+    assert await pid(servers, Client(modern=False)) == earlier
+    assert [line.alive for line in one._lines()] == [True, True], "both are used"
+    assert one.listing.protocol == "2026-07-28", "asked for the earlier one, it still knows the later"
+    await servers.aclose()
+    assert not alive(earlier)
+    assert not alive(later)
+
+
+async def test_one_process_is_enough_where_one_era_is_used(client: Any) -> None:
+    servers = await client(sdk())
+    first = servers.servers["sdk"].pid  # it was asked what it has, and no more
+    earlier = await pid(servers, Client(modern=False))
+    await server(servers, "sdk")._ending
+    assert first != earlier
+    assert not alive(first)
+    assert servers.servers["sdk"].pid == earlier
+
+
+async def test_a_server_of_one_era_has_one_line(client: Any) -> None:
+    servers = await client(raw(tools=["pid"]))
+    for modern in (True, False):
+        output = await servers._registry.execute("mcp_raw_pid", {}, of(Client(modern)))
+        assert int(output.for_llm) == servers.servers["raw"].pid
+    assert server(servers, "raw")._legacy is None
+
+
+async def test_nobody_uses_it(client: Any) -> None:
+    servers = await client(raw(tools=["pid", "slow"], settings={"idle_timeout": 0.4}))
+    first = servers.servers["raw"].pid
+    for _ in range(4):  # in use
+        await asyncio.sleep(0.2)
+        assert int((await servers._registry.execute("mcp_raw_pid", {})).for_llm) == first
+    for _ in range(500):
+        if not alive(first):
+            break
+        await asyncio.sleep(0.02)
+    assert not alive(first)
+    assert servers.servers["raw"].state == "idle"
+    again = int((await servers._registry.execute("mcp_raw_pid", {})).for_llm)
+    assert again != first, "the next call starts it again"
+
+
+async def test_a_failure_is_told_once_and_waits(client: Any) -> None:
+    servers = await client(raw(settings={"command": "no-such-program"}), start=False)
+    one = server(servers, "raw")
+    with pytest.raises(McpFailure, match="no program"):
+        await one.refresh()
+    assert one.state == "failed"
+    with pytest.raises(McpFailure, match="tried again in"):
+        await one.refresh()
+
+
+async def test_log_messages_go_to_the_client_of_the_call(client: Any) -> None:
+    servers = await client(raw(tools=["log"]))
+    mine, heard = Client(modern=False), []
+    await servers.pass_on(lambda event: heard.append(event))
+    await servers._registry.execute("mcp_raw_log", {"say": "in the call"}, of(mine))
+    assert mine.logged == ["in the call"]
+    await servers._registry.execute("mcp_raw_log", {"say": "nobody's"}, ToolContext())
+    assert [each.params.data for each in heard if hasattr(each, "params")] == [], "it is of a call of ours"
+
+
+async def test_a_listener_hears_what_changes(client: Any) -> None:
+    servers = await client(raw(tools=["notify"]))
+    heard: list[Any] = []
+    end = await servers.pass_on(heard.append)
+    assert server(servers, "raw").main.link is None or not server(servers, "raw").main.alive, "made anew, to say more"
+    for method in ("resources/list_changed", "prompts/list_changed"):
+        await servers._registry.execute("mcp_raw_notify", {"method": f"notifications/{method}"})
+    await asyncio.sleep(0.1)
+    assert [SimpleNamespace(kind=each.kind).kind for each in heard] == ["resources", "prompts"]
+    end()
+    await servers._registry.execute("mcp_raw_notify", {"method": "notifications/prompts/list_changed"})
+    await asyncio.sleep(0.1)
+    assert len(heard) == 2
