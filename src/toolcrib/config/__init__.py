@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # settings need pydantic, which `import toolcrib.config` must not load
+def __getattr__(name: str) -> Any:  # the schema needs pydantic, and each part some that others do without
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
