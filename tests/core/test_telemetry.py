@@ -105,3 +105,21 @@ else:
     raise SystemExit("no error")
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+TRACED = """
+import sys
+from toolcrib.core.telemetry import traced
+assert not traced() and "opentelemetry" not in sys.modules
+from opentelemetry import trace
+assert not traced()  # loaded, as by the MCP SDK, but nobody set a provider
+class Provider(trace.TracerProvider):
+    def get_tracer(self, *args, **kwargs):
+        return trace.NoOpTracer()
+trace.set_tracer_provider(Provider())
+assert traced()
+"""
+
+
+def test_it_knows_whether_anybody_traces() -> None:
+    subprocess.run([sys.executable, "-c", TRACED], check=True, timeout=60)

@@ -8,6 +8,7 @@ results are not recorded: they may hold what a trace store should not.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 INSTRUMENTATION = "toolcrib"
+
+
+def traced() -> bool:
+    """Whether this process makes spans: somebody set a provider, or the environment names one. Loads nothing itself."""
+    trace: Any = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return False
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider | trace.NoOpTracerProvider)
 
 
 def trace_calls(events: EventStream, provider: TracerProvider | None = None) -> Callable[[], None]:
@@ -36,7 +45,7 @@ def trace_calls(events: EventStream, provider: TracerProvider | None = None) -> 
         if isinstance(event, CallFinished):
             _record(trace, tracer, event)
 
-    return events.subscribe(listen)
+    return events.subscribe(listen, finished_only=True)
 
 
 def _record(trace: Any, tracer: Any, event: CallFinished) -> None:

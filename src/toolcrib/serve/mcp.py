@@ -32,6 +32,7 @@ from mcp_types import (
 from .. import __version__
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
+from ..core.telemetry import traced
 from .calls import Answer, Calls, Json, Wanted
 from .content import offers_structure, result_of
 from .peer import Peer
@@ -48,6 +49,8 @@ log = logging.getLogger("toolcrib.serve")
 
 LIST_TTL_MS = 5_000
 """How long a client may keep a list without asking again."""
+_SPANS = "OpenTelemetryMiddleware"
+"""The SDK's own, which it puts around every message; its module is private."""
 _LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
@@ -87,6 +90,8 @@ class McpServer:
             on_subscriptions_listen=self._listen,
             **(self.relay.handlers() if self.relay is not None else {}),
         )
+        if not traced():  # spans that nobody reads cost no less
+            self.sdk.middleware[:] = [each for each in self.sdk.middleware if type(each).__name__ != _SPANS]
         self.sdk.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
         if self.relay is not None:
             self.sdk.add_request_handler("logging/setLevel", SetLevelRequestParams, self.relay.set_level)

@@ -7,7 +7,6 @@ as soon as it is open, so that a failure half-way leaves nothing behind.
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from ..config.web import document_settings, web_settings
 from ..core.context import ToolContext
 from ..core.exposure import Exposure
 from ..core.registry import ToolRegistry
+from ..core.telemetry import trace_calls, traced
 from ..core.verdict import Judgement
 from ..policy.approval import Approver, rule_for
 from ..policy.flow import Flow
@@ -199,9 +199,7 @@ def _connect(box: Toolbox) -> None:
     pipeline.dry_run = box.settings.dry_run
     box.guard = pipeline.guard = LoopGuard()
     pipeline.events.subscribe(box.audit.listen, finished_only=True)
-    if "opentelemetry.trace" in sys.modules:  # a host that traces has loaded it; nobody else pays for it
-        from ..core.telemetry import trace_calls
-
+    if traced():  # the host set a provider; nobody else pays for spans
         box.when_closed(trace_calls(pipeline.events))
 
 
