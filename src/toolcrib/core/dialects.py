@@ -99,7 +99,7 @@ def _mcp(tool: Tool, name: str, text: str, schema: Json) -> Json:
     more: Json = {}
     if tool.mcp_fields is not EMPTY:
         more = cast("Json", json.loads(json.dumps(dict(tool.mcp_fields))))
-    body: Json = {**more, "name": name, "description": text, "inputSchema": schema}
+    body: Json = {**more, "name": more.get("name", name), "description": text, "inputSchema": schema}
     if tool.title:
         body["title"] = tool.title
     if tool.output_schema is not None:

@@ -28,6 +28,9 @@ WIRE_META = "_meta"
 """The key in `ToolOutput.meta` of what an MCP result says of itself, and that goes on to a client of ours."""
 OUR_META = "toolcrib/"
 """How the keys begin that only we write into `_meta`."""
+NO_OUTPUT = "(no output)"
+"""What a model reads of a result without any content; with `WIRE_EMPTY` in `ToolOutput.meta` a client gets none."""
+WIRE_EMPTY = "empty"
 
 
 def foreign_meta(value: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ that reaches it. Nothing here decides whether a call may run.
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ElicitResult, InputRequiredResult, InputResponse
 
+from ..core.bound import map_texts, safe
 from ..core.context import ToolContext
 from ..core.events import ApprovalResolved, CallFinished
 from ..core.output import ToolOutput
@@ -39,6 +41,9 @@ MAX_WAITING = 256
 """How many calls may wait for answers at once in one process; each holds what its tool holds."""
 QUIET_SECONDS = 120.0
 """A pause this long between calls is taken for a new user message: MCP has no sign of its own for one."""
+
+MAX_ERROR = 50_000
+"""Characters of a server's own error, or of its data, that are passed on."""
 
 Json = dict[str, Any]
 Answer = Json | InputRequiredResult
@@ -119,7 +124,7 @@ class Calls:
             return self._park(run, call, peer, wanted, session)
         if got.is_error:
             if peer.failure is not None:
-                raise peer.failure
+                raise self._told(peer.failure)
             if got.error_kind == "not_found":  # MCP: an unknown tool is an error of the protocol, not of a tool
                 raise MCPError(INVALID_PARAMS, got.for_llm)
             if got.error_kind == "pending" and peer.modern and peer.can("elicitation"):
@@ -127,6 +132,15 @@ class Calls:
                 if asked is not None:
                     return asked
         return wanted.finish(got, peer)
+
+    def _told(self, error: MCPError) -> MCPError:
+        """A server's own error for its client: bounded, without secrets and escapes."""
+        redact = self.registry.pipeline.redact or str
+        message = safe(redact(error.error.message))[:MAX_ERROR]
+        data = map_texts(error.error.data, redact)
+        if data is not None and len(json.dumps(data, default=str)) > MAX_ERROR:
+            data = None
+        return MCPError(error.error.code, message, data)
 
     # --- questions in the 2026-07-28 protocol
 

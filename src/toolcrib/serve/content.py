@@ -10,7 +10,17 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
 from ..core.empty import EMPTY
 from ..core.labels import META_KEY
-from ..core.output import WIRE_META, AudioBlock, ContentBlock, ImageBlock, TextBlock, ToolOutput, foreign_meta
+from ..core.output import (
+    NO_OUTPUT,
+    WIRE_EMPTY,
+    WIRE_META,
+    AudioBlock,
+    ContentBlock,
+    ImageBlock,
+    TextBlock,
+    ToolOutput,
+    foreign_meta,
+)
 from ..core.returned import misfit
 from ..core.wrap import describe
 
@@ -98,6 +108,8 @@ def _violations(tool: Tool, output: ToolOutput) -> str:
 def _content(output: ToolOutput, version: str) -> list[Json]:
     text = output.for_llm
     if not output.content:
+        if text == NO_OUTPUT and output.meta is not EMPTY and output.meta.get(WIRE_EMPTY):
+            return []
         return [{"type": "text", "text": text}]
     shown = "\n".join(describe(block) for block in output.content)
     if text == shown:  # the text only describes the blocks

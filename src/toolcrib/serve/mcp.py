@@ -154,6 +154,7 @@ class McpServer:
         connection.exit_stack.callback(run.sessions.pop, id(connection), None)
         if self.relay is not None:
             connection.exit_stack.callback(self.relay.forget, run, session)
+            self.relay.begin(run)
         if connection.session_id is not None:
             connection.exit_stack.callback(self._session_over, f"mcp:{connection.session_id}")
 

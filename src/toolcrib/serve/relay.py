@@ -64,6 +64,7 @@ class Relay:
 
     def __init__(self, servers: McpServers, calls: Calls) -> None:
         self._servers, self._calls = servers, calls
+        self._level = LEVELS[0]
 
     @property
     def _catalogue(self) -> Catalogue:
@@ -206,6 +207,11 @@ class Relay:
                 with contextlib.suppress(MCPError, ToolError):
                     await place.server.unwatch(place.own)
 
+    def begin(self, run: Run) -> None:
+        """There is another session of the handshake era."""
+        if self._level != LEVELS[0]:
+            run.spawn(self._tell_level(run))
+
     def forget(self, run: Run, session: Session) -> None:
         """A session of the handshake era is over."""
         if session.uris:
@@ -238,9 +244,16 @@ class Relay:
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
         session.level = params.level
-        levels = [each.level for each in run.sessions.values() if each.level is not None]
-        await self._servers.log_level(min(levels, key=LEVELS.index))
+        await self._tell_level(run)
         return EmptyResult()
+
+    async def _tell_level(self, run: Run) -> None:
+        """Ask servers for what the most curious session wants. One that set no level wants everything."""
+        levels = [each.level or LEVELS[0] for each in run.sessions.values()]
+        wanted = min(levels, key=LEVELS.index, default=LEVELS[0])
+        if wanted != self._level:
+            self._level = wanted
+            await self._servers.log_level(wanted)
 
     # --- what servers tell
 

@@ -11,6 +11,8 @@ from mcp_world import alive, raw, sdk
 
 from toolcrib.core.context import ToolContext
 from toolcrib.sources.mcp import McpFailure, McpServers
+from toolcrib.sources.mcp.inflight import Calls, InFlight
+from toolcrib.sources.mcp.patience import Patience
 
 
 class Client:
@@ -129,3 +131,34 @@ async def test_a_listener_hears_what_changes(client: Any) -> None:
     await servers._registry.execute("mcp_raw_notify", {"method": "notifications/prompts/list_changed"})
     await asyncio.sleep(0.1)
     assert len(heard) == 2
+
+
+async def test_tools_that_ask_run_by_themselves() -> None:
+    calls, order = Calls(), list[str]()
+
+    async def run(tool: str, caller: str, seconds: float, *, asks: bool = False) -> None:
+        await calls.turn(tool, caller)
+        mine = InFlight(tool, ToolContext(), Patience(1, 1), caller)
+        calls.begin(mine)
+        order.append(f"{caller} {tool}")
+        try:
+            await asyncio.sleep(seconds)
+            if asks:
+                order.append(f"{caller} is asked" if calls.asked(question=True) is mine else "nobody knows")
+            await asyncio.sleep(seconds)
+        finally:
+            calls.end(mine)
+
+    await asyncio.gather(run("ask", "ann", 0.02, asks=True), run("look", "bob", 0.02))
+    assert order == ["ann ask", "bob look", "nobody knows"]
+    assert calls.asks == {"ask", "look"}, "it may have been either"
+    calls.asks = {"ask"}
+    order.clear()
+    await asyncio.gather(*(run("ask", who, 0.01, asks=True) for who in ("ann", "bob", "eve")), run("look", "dan", 0.01))
+    assert "nobody knows" not in order
+    assert sorted(each for each in order if each.endswith("is asked")) == [
+        "ann is asked",
+        "bob is asked",
+        "eve is asked",
+    ]
+    assert not calls.running

@@ -17,12 +17,11 @@ from ...core.bound import safe
 from ...core.errors import ToolError
 from . import questions
 from .behind import behind
-from .calling import current
+from .inflight import InFlight, current
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
 
-    from .calling import InFlight
     from .connection import Link
     from .host import Host
     from .line import Line
@@ -91,7 +90,8 @@ class Callbacks:
     async def _one(self, request: mcp_types.InputRequest) -> Any:
         """A request of the handshake era: it says nothing of the call it belongs to."""
         try:
-            return (await self.answers({_KEYS[type(request)]: request}, self._line.asked()))[_KEYS[type(request)]]
+            mine = self._line.asked(question=True)
+            return (await self.answers({_KEYS[type(request)]: request}, mine))[_KEYS[type(request)]]
         except MCPError as error:
             return error.error
         except ToolError as error:

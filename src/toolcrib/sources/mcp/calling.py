@@ -5,23 +5,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import mcp_types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    HEADER_MISMATCH,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    URL_ELICITATION_REQUIRED,
-)
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH
 from pydantic import TypeAdapter, ValidationError
 
 from ...core.errors import ToolError
 from .behind import behind
+from .inflight import Calls, InFlight, caller_of, current, current_call
 from .listing import read_tools
 from .raw import send_raw
 
@@ -34,8 +28,6 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 10
 """How often a server may ask for more before it answers."""
-FOR_CLIENTS = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
-"""Errors of a tool call that are for the client behind it, which can do something about them, not for a model."""
 T = TypeVar("T")
 R = TypeVar("R", dict[str, Any], mcp_types.ReadResourceResult, mcp_types.GetPromptResult)
 _RESOURCE: TypeAdapter[mcp_types.ReadResourceResult | mcp_types.InputRequiredResult] = TypeAdapter(
@@ -54,47 +46,14 @@ class LinkLost(Exception):
         self.delivered = delivered
 
 
-@dataclass(slots=True, eq=False)
-class InFlight:
-    """A call that a server works on: whose it is, and whose patience it costs."""
-
-    ctx: ToolContext
-    patience: Patience
-
-
-@dataclass(slots=True)
-class Calls:
-    """The calls under way over one connection."""
-
-    running: set[InFlight] = field(default_factory=set[InFlight])
-
-    def asked(self) -> InFlight | None:
-        """Whose question a server's question is. None where that cannot be known: calls of several callers run."""
-        own = _current.get()
-        if own is not None and own in self.running:
-            return own
-        callers = {
-            (c.ctx.session_id, c.ctx.channel, c.ctx.chat_id, id(c.ctx.metadata.get("mcp"))) for c in self.running
-        }
-        return next(iter(self.running)) if len(callers) == 1 else None
-
-
-_current: ContextVar[InFlight | None] = ContextVar("toolcrib_mcp_call", default=None)
-
-
-def current() -> InFlight | None:
-    """The call that this task works on."""
-    return _current.get()
-
-
 async def call(
     link: Link, calls: Calls, what: str, work: Callable[[Link, ProgressFnT], Awaitable[T]], ctx: ToolContext,
     patience: Patience,
 ) -> T:  # fmt: skip
     """Do one thing with the server. Raises LinkLost, ToolError for what the server refused, and OutOfPatience."""
-    mine = InFlight(ctx, patience)
-    calls.running.add(mine)
-    token = _current.set(mine)
+    mine = InFlight(what, ctx, patience, caller_of(ctx))
+    calls.begin(mine)
+    token = current_call.set(mine)
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
         patience.news()
@@ -106,7 +65,7 @@ async def call(
         if link.lost or _is_over(error):
             raise LinkLost(error.code == CONNECTION_CLOSED) from error
         client = behind(ctx)
-        if client is not None and (client.exact or error.code in FOR_CLIENTS):
+        if client is not None:
             client.failure = error
         raise ToolError(f"MCP server {link.name}: {error.message} ({error.code})") from error
     except ValidationError as error:
@@ -117,8 +76,8 @@ async def call(
     except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:  # it closed before this was written
         raise LinkLost(False) from error
     finally:
-        _current.reset(token)
-        calls.running.discard(mine)
+        current_call.reset(token)
+        calls.end(mine)
 
 
 def _is_over(error: MCPError) -> bool:

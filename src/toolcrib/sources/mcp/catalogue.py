@@ -162,10 +162,16 @@ class Catalogue:
         found = self._lists.prompts.get(shown) if self._listed else None
         if found is None:  # the list may be old
             found = (await self._refreshed(era)).prompts.get(shown)
-        if found is None:
-            return None
-        tool = self._tool_of(found[0], "prompts")
-        return Place(found[0], found[1], tool) if tool is not None else None
+        if found is not None:
+            tool = self._tool_of(found[0], "prompts")
+            return Place(found[0], found[1], tool) if tool is not None else None
+        # one that is not listed: of the only server whose prompts begin like this
+        places: list[Place] = []
+        for server in self._servers():
+            prefix, tool = server.config.prefix, self._tool_of(server, "prompts")
+            if prefix is not None and tool is not None and shown.startswith(prefix):
+                places.append(Place(server, shown[len(prefix) :], tool))
+        return places[0] if len(places) == 1 else None
 
     def shown_uri(self, server: Server, own: str) -> list[str]:
         """The addresses that clients know a server's address by."""

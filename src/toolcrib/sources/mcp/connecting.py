@@ -18,9 +18,9 @@ from ...boundary.sandbox import NoSandbox
 from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
 from .callbacks import Callbacks
-from .calling import Calls
 from .config import ServerConfig
 from .connection import Link, Transport
+from .inflight import Calls
 from .stdio import StdioTransport
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from .failure import McpFailure
 from .idle import Idle
 
 if TYPE_CHECKING:
-    from .calling import Calls, InFlight
     from .config import ServerConfig
     from .connection import Link
     from .host import Host
+    from .inflight import Calls, InFlight
     from .server import Server
 
 log = logging.getLogger("toolcrib.mcp")
@@ -67,9 +67,9 @@ class Line:
         """Whether there will be one soon."""
         return self._connecting is not None and not self._connecting.done()
 
-    def asked(self) -> InFlight | None:
-        """The call that a question of the server belongs to, if that is known."""
-        return self.calls.asked() if self.calls is not None else None
+    def asked(self, *, question: bool = False) -> InFlight | None:
+        """The call that something the server says belongs to, if that is known."""
+        return self.calls.asked(question=question) if self.calls is not None else None
 
     def touch(self) -> None:
         """It is used now."""

@@ -22,7 +22,7 @@ from .extras import extra_names, extra_tools
 from .failure import McpFailure
 from .host import Host, LoginDoor
 from .listed import ListedTool, Listing
-from .names import free_name, tool_name
+from .names import free_name, shown_name, tool_name
 from .relay import Listener
 from .server import Server, ServerStatus, check_category
 from .settings import server_config
@@ -294,7 +294,10 @@ class McpServers:
             if name is None or name in taken:
                 name = free_name(plain, taken.__contains__)
             taken.add(name)
-            tool = McpTool(name, listed, config, server.call)
+            shown = shown_name(listed.name, config.prefix)
+            if shown is not None and self._registry.find(shown) is not None:
+                shown = None
+            tool = McpTool(name, listed, config, server.call, shown)
             if self._host.pins is not None and listed.kind == "tool":
                 tool.doubt = self._host.pins.doubt(server.identity, config.name, listed)
             try:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 MAX_NAME = 64
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]+")
+_MCP = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _LEGAL = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}")
 _MANY = re.compile(r"_{2,}")
 
@@ -19,7 +20,7 @@ def tool_name(server: str, tool: str, prefix: str | None = None) -> str:
     configuration's own stays as it is. A name that is too long, or of which
     nothing legal is left, ends in a hash of what it was.
     """
-    if prefix is not None and _LEGAL.fullmatch(prefix + tool):
+    if prefix is not None and _LEGAL.fullmatch(prefix + tool) and any(c.isalnum() for c in tool):
         return prefix + tool
     plain = _plain(tool)
     if not any(c.isalnum() for c in plain):
@@ -29,6 +30,14 @@ def tool_name(server: str, tool: str, prefix: str | None = None) -> str:
     if len(name) <= MAX_NAME:
         return name
     return f"{name[: MAX_NAME - 9]}_{_hash(f'{server} {tool}')}"
+
+
+def shown_name(tool: str, prefix: str | None) -> str | None:
+    """What MCP clients may see a tool as where its server's tools have no prefix: its own name, if that is legal in MCP
+    (2025-11-25: dots, and 128 characters) and not for every provider of models."""
+    if prefix != "" or _LEGAL.fullmatch(tool) or not _MCP.fullmatch(tool):
+        return None
+    return tool
 
 
 def free_name(name: str, taken: Callable[[str], bool]) -> str:

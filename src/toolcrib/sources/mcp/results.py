@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...core.empty import EMPTY
 from ...core.labels import META_KEY, Labels, from_wire
-from ...core.output import WIRE_META, AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
+from ...core.output import (
+    NO_OUTPUT,
+    WIRE_EMPTY,
+    WIRE_META,
+    AudioBlock,
+    ContentBlock,
+    ImageBlock,
+    ResourceBlock,
+    TextBlock,
+    ToolOutput,
+)
 from ...core.wrap import as_text, describe, image_type
 from .fields import Json, block_extra, foreign_meta, result_meta
 
@@ -35,14 +45,18 @@ def output_of(result: Mapping[str, Any] | BaseModel, *, trusted: bool) -> ToolOu
         blocks = [_odd("the server answered with no content but", rest)]
     text, content = _said(blocks, "" if data is None else as_text(data))
     failed = raw.get("isError") in (True, "true", "True")
-    meta = result_meta(raw.get("_meta"))
+    meta: dict[str, Any] = {}
+    if said := result_meta(raw.get("_meta")):
+        meta[WIRE_META] = said
+    if not blocks and data is None:
+        meta[WIRE_EMPTY] = True
     return ToolOutput(
         text,
         is_error=failed,
         error_kind="tool" if failed else None,
         content=content,
         data=data,
-        meta={WIRE_META: meta} if meta else EMPTY,
+        meta=meta or EMPTY,
         labels=labels_of(raw.get("_meta")) if trusted else None,
     )
 
@@ -54,7 +68,7 @@ def of_blocks(blocks: Sequence[ContentBlock], otherwise: str = "") -> ToolOutput
 
 
 def _said(blocks: Sequence[ContentBlock], otherwise: str) -> tuple[str, tuple[ContentBlock, ...]]:
-    text = "\n".join(map(describe, blocks)) or otherwise or "(no output)"
+    text = "\n".join(map(describe, blocks)) or otherwise or NO_OUTPUT
     if len(blocks) == 1 and isinstance(blocks[0], TextBlock) and blocks[0].extra is EMPTY:
         return text, ()
     return text, tuple(blocks)

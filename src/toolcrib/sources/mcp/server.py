@@ -403,6 +403,7 @@ class Server:
         self, line: Line, link: Link, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext
     ) -> ToolOutput:
         from .calling import call
+        from .inflight import caller_of
         from .operations import operation
         from .patience import OutOfPatience, Patience
 
@@ -410,6 +411,8 @@ class Server:
         idle, most = own.timeout or config.timeout, own.max_timeout or config.max_timeout
         assert line.calls is not None
         line.used = True
+        if line.calls.asks:
+            await line.calls.turn(tool.name, caller_of(ctx))
         try:
             async with Patience(idle, most) as patience:
                 work = operation(self, tool, arguments, ctx)

@@ -25,7 +25,8 @@ _C = ToolCategory
 class McpTool(Tool):
     """A tool of an MCP server. Its schema was compiled when it was listed; here that waits for the first call."""
 
-    def __init__(self, name: str, listed: ListedTool, config: ServerConfig, run: Run) -> None:
+    def __init__(self, name: str, listed: ListedTool, config: ServerConfig, run: Run, shown: str | None = None) -> None:
+        """`shown` is what MCP clients see it as, where that is a name that only MCP knows."""
         own = config.of_tool(listed.name)
         given = own.category or config.category
         trusted = config.trust == "hints"
@@ -50,6 +51,9 @@ class McpTool(Tool):
         fields = dict(listed.extra)
         if isinstance(listed.hints.get("title"), str):
             fields["annotations"] = {"title": listed.hints["title"]}
+        if shown is not None:
+            fields["name"] = shown
+            self.names = (shown,)
         self.mcp_fields = fields or EMPTY
         self._run = run
 

@@ -1,0 +1,94 @@
+"""Which calls are under way over one connection, and whose question is a server's question?
+
+In the handshake era a question of a server does not say which call it belongs to. It is the call's of the task that
+heard it, if the transport knows; else that of the only caller. So tools that asked when that had to be guessed run by
+themselves from then on: not while another caller's calls are under way, nor the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .behind import behind
+
+if TYPE_CHECKING:
+    from ...core.context import ToolContext
+    from .patience import Patience
+
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """A call that a server works on: whose it is, of which tool, and whose patience it costs."""
+
+    tool: str
+    ctx: ToolContext
+    patience: Patience
+    caller: Hashable
+
+
+def caller_of(ctx: ToolContext) -> Hashable:
+    """Who calls, as far as it matters for a question: one session of the handshake era is one person at one client;
+    in 2026-07-28 a question is answered at the request that it stopped."""
+    client = behind(ctx)
+    request = id(client) if client is not None and client.modern else None
+    return ctx.session_id, ctx.channel, ctx.chat_id, request
+
+
+current_call: ContextVar[InFlight | None] = ContextVar("toolcrib_mcp_call", default=None)
+
+
+def current() -> InFlight | None:
+    """The call that this task works on."""
+    return current_call.get()
+
+
+@dataclass(slots=True)
+class Calls:
+    """The calls under way over one connection. `asks` are tools that asked while it had to be guessed whose call it
+    was."""
+
+    running: set[InFlight] = field(default_factory=set[InFlight])
+    asks: set[str] = field(default_factory=set[str])
+    _waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
+
+    def asked(self, *, question: bool = False) -> InFlight | None:
+        """Whose something is that a server says. None where that cannot be known: calls of several callers run.
+
+        `question`: it is one; then the tools that may have asked it are remembered.
+        """
+        own = current_call.get()
+        if own is not None and own in self.running:
+            return own
+        if question:
+            self.asks.update(each.tool for each in self.running)
+        return next(iter(self.running)) if len({each.caller for each in self.running}) == 1 else None
+
+    async def turn(self, tool: str, caller: Hashable) -> None:
+        """Wait until a call of this tool by this caller may run."""
+        while self._must_wait(tool, caller):
+            free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(free)
+            await free
+
+    def _must_wait(self, tool: str, caller: Hashable) -> bool:
+        if not self.asks:
+            return False
+        mine = tool in self.asks
+        return any(each.caller != caller and (mine or each.tool in self.asks) for each in self.running)
+
+    def begin(self, call: InFlight) -> None:
+        """A call is under way."""
+        self.running.add(call)
+
+    def end(self, call: InFlight) -> None:
+        """It is over; whoever waits looks again."""
+        self.running.discard(call)
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for free in waiting:
+                if not free.done():
+                    free.set_result(None)
