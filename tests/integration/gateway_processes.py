@@ -56,19 +56,19 @@ def over_stdio(kind: str, era: str = "both") -> dict[str, Any]:
 
 @contextmanager
 def gateway(folder: Path, servers: Mapping[str, Mapping[str, Any]], *options: str) -> Iterator[str]:
-    """`toolcrib serve` with these servers and no tools of its own beside them; gives its address.
+    """`toolcrib serve` with these servers behind it; gives its address.
 
-    The servers' tools count as memory, so nothing asks; `mode` and what policy makes of it have tests of their own.
+    Their hints are believed, and what would ask is answered with yes: policy has tests of its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "work").mkdir(exist_ok=True)
-    given = {name: {"prefix": "", "category": "memory", "start_timeout": 60, **one} for name, one in servers.items()}
+    given = {name: {"prefix": "", "trust": "hints", "start_timeout": 60, **one} for name, one in servers.items()}
     config = folder / "toolcrib.json"
     config.write_text(json.dumps({"mcpServers": given}))
     toolcrib = str(Path(sys.executable).with_name("toolcrib"))
     with process(
         toolcrib, "serve", "--http", "127.0.0.1:0", "--token", "", "--all-tools", "--config", str(config),
-        "--workspace", str(folder / "work"), *options,
+        "--workspace", str(folder / "work"), "--yes", *options,
         XDG_STATE_HOME=str(folder / "state"), XDG_CONFIG_HOME=str(folder / "config"), NO_COLOR="1", COLUMNS="300",
     ) as url:  # fmt: skip
         yield url

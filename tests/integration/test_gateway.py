@@ -157,21 +157,41 @@ def _everywhere(probe: str, way: Way, era: str) -> bool:
     return True
 
 
-def _each_dict(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[Any], Any]:
-    def walk(value: Any) -> Any:
-        if isinstance(value, dict):
-            return change({key: walk(each) for key, each in value.items()})
-        if isinstance(value, list | tuple):
-            return [walk(each) for each in value]
-        return value
-
-    return walk
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same with every dict and text in it changed, innermost first."""
+    if isinstance(value, dict):
+        return change({key: _changed(each, change) for key, each in value.items()})
+    if isinstance(value, list | tuple):
+        return [_changed(each, change) for each in value]
+    return change(value)
 
 
-def _without_lead(found: dict[str, Any]) -> dict[str, Any]:
-    if found.get("mode") in ("form", "url") and "message" in found:
-        return {**found, "message": found["message"].removeprefix(f"The MCP server {NAME} asks: ")}
-    return found
+def _without_lead(found: Any) -> Any:
+    return found.replace(f"The MCP server {NAME} asks: ", "") if isinstance(found, str) else found
+
+
+def _without_own_meta(found: Any) -> Any:
+    if not isinstance(found, dict) or "_meta" not in found:
+        return found
+    meta = {key: value for key, value in found["_meta"].items() if key not in ("ifc", "toolcrib/error")}
+    rest = {key: value for key, value in found.items() if key != "_meta"}
+    return {**rest, "_meta": meta} if meta else rest
+
+
+def _without_hint(found: Any) -> Any:
+    hint = "[Analyze the error above and try a different approach.]"
+    if isinstance(found, dict) and isinstance(found.get("content"), list):
+        return {**found, "content": [each for each in found["content"] if each.get("text") != hint]}
+    return found.removesuffix(f"\n\n{hint}") if isinstance(found, str) else found
+
+
+def _only(change: Callable[[Any], Any]) -> Callable[[Any, bool], Any]:
+    """For what was seen through the gateway only."""
+    return lambda seen, gateway: _changed(seen, change) if gateway else seen
+
+
+def _by_name(seen: Any, gateway: bool) -> Any:
+    return sorted(seen, key=lambda tool: tool["name"])
 
 
 def _without_ids(seen: Any) -> Any:
@@ -181,15 +201,24 @@ def _without_ids(seen: Any) -> Any:
 
 
 ALLOWED = [
+    Allowed("whoever is asked has to know which server asks", _everywhere, _only(_without_lead)),
+    Allowed("results carry labels, and failed ones the stage that ended them", _everywhere, _only(_without_own_meta)),
+    Allowed("the model is told what to do about an error", _everywhere, _only(_without_hint)),
     Allowed(
-        "whoever is asked has to know which server asks",
-        _everywhere,
-        lambda seen, gateway: _each_dict(_without_lead)(seen) if gateway else seen,
+        "a name that no server lists is refused by the gateway itself, in the words of the protocol",
+        lambda probe, *_: probe == "a_prompt_that_is_not_there",
+        lambda seen, gateway: seen["code"],
     ),
+    Allowed("tools are sorted, so that prompt caches hold", lambda probe, *_: probe == "tools", _by_name),
     Allowed(
         "the id of a visit exists in the handshake era only: a newer server has none, its end is not announced",
         lambda probe, way, era: probe == "an_address_to_visit" and way.handshake != (era == "legacy"),
         lambda seen, gateway: _without_ids(seen),
+    ),
+    Allowed(
+        "who cannot be asked has not agreed: the server hears `cancel`, not an error",
+        lambda probe, *_: probe == "a_client_without_abilities",
+        lambda seen, gateway: [each["failed"] for each in seen[:2]],
     ),
 ]
 # A server that is spoken to in another era answers this otherwise by itself, and its answer is passed on.
