@@ -126,9 +126,9 @@ async def test_a_result_of_16_megabytes(client: Any) -> None:
 
 
 async def test_a_message_without_end_ends_the_connection(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolcrib.sources.mcp import stdio
+    from toolcrib.sources.mcp import pipes
 
-    monkeypatch.setattr(stdio, "MAX_LINE", 1 << 20)
+    monkeypatch.setattr(pipes, "MAX_LINE", 1 << 20)
     servers = await client(raw(tools=["big", "pid"]))
     output = await call(servers, "big", size=4 << 20)
     assert "it sent a message of more than 1 MiB" in output.for_llm

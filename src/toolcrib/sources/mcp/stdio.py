@@ -1,7 +1,7 @@
 """MCP over the stdin and stdout of a process of ours: its own process group, and nothing of it is left behind.
 
-The process is started by `boundary.process`, so that it can stand inside a sandbox; its stderr is kept, bounded. The
-SDK gets the two ends of memory streams, as from its own transports.
+The process is started by `boundary.process`, so that it can stand inside a sandbox; its stderr is kept, bounded. What
+the SDK reads and writes is in `pipes`.
 """
 
 from __future__ import annotations
@@ -13,23 +13,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import anyio
-import mcp_types
-from mcp.shared.message import SessionMessage
-
 from ...boundary.process import REAP_SECONDS, Process, start
 from ...core.bound import safe
 from ...core.errors import ToolError
-from .lines import Lines, LineTooLong
+from . import pipes
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from ...boundary.spawn import Spawn
 
-MAX_LINE = 64 * 2**20
-"""A longer message ends the connection, in bytes."""
-CHUNK = 2**18
 STDERR_CHARACTERS = 8_000
 TAIL_LINES, TAIL_CHARACTERS = 8, 1_000
 RUBBISH_LINES, RUBBISH_CHARACTERS = 5, 200
@@ -46,8 +39,8 @@ class StdioTransport:
         self._spawn = spawn
         self._process: Process | None = None
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
-        self._tasks: list[asyncio.Task[None]] = []
-        self.answered = False
+        self._read = pipes.Incoming(self._note, self._too_long)
+        self._written = pipes.Outgoing(self._read.end)  # it reads no more: no answer will come, either
         self.fault: str | None = None
         """Why reading from it stopped, where it was not the end of its output."""
 
@@ -132,19 +125,12 @@ class StdioTransport:
             raise
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, stdout: int, stdin: int) -> Any:
-        self._reader = asyncio.StreamReader(limit=2 * CHUNK)
-        self._incoming, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(stdout, "rb", buffering=0)
-        )
-        self._outgoing, self._flow = await loop.connect_write_pipe(_Flow, os.fdopen(stdin, "wb", buffering=0))
-        self._to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](64)
-        to_server, self._from_session = anyio.create_memory_object_stream[SessionMessage](64)
-        self._streams = (self._to_session, from_server, to_server, self._from_session)
-        self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._write())]
+        self._incoming, _ = await loop.connect_read_pipe(lambda: self._read, os.fdopen(stdout, "rb", buffering=0))
+        self._outgoing, _ = await loop.connect_write_pipe(lambda: self._written, os.fdopen(stdin, "wb", buffering=0))
         assert self._process is not None
         # whoever inherited its stdout may keep that open; its end is the end all the same
-        self._process.when_done(lambda: _in_loop(loop, lambda: loop.call_later(1.0, self._reader.feed_eof)))
-        return from_server, to_server
+        self._process.when_done(lambda: _in_loop(loop, lambda: loop.call_later(1.0, self._read.end)))
+        return self._read, self._written
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -161,88 +147,27 @@ class StdioTransport:
     async def _stop(self) -> None:
         process = self._process
         assert process is not None
-        for stream in self._streams[2:]:
-            stream.close()
-        await asyncio.wait({self._tasks[1]}, timeout=0.5)  # what was accepted is still written
+        await self._written.aclose()
         self._outgoing.close()
-        if not await process.settled(CLOSE_SECONDS if self.answered else SILENT_SECONDS):
+        if not await process.settled(CLOSE_SECONDS if self._read.answered else SILENT_SECONDS):
             process.terminate()
             if not await process.settled(TERMINATE_SECONDS):
                 process.kill()
                 await process.settled(REAP_SECONDS + 1)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         self._incoming.close()
-        if not self._flow.lost:
+        if not self._written.lost:
             self._outgoing.abort()
-        for stream in self._streams:
-            stream.close()
+        self._read.close()
         await asyncio.sleep(0)  # the pipes' transports say goodbye
 
-    async def _read(self) -> None:
-        lines = Lines(MAX_LINE)
-        try:
-            while chunk := await self._reader.read(CHUNK):
-                for line in lines.feed(chunk):
-                    await self._deliver(line)
-        except LineTooLong:
-            self.fault = f"it sent a message of more than {MAX_LINE >> 20} MiB"
-            self._note(lines.rest())
-            self.kill()
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):  # the session has gone
-            while await self._reader.read(CHUNK):  # so that a server that still prints can end
-                pass
-        finally:
-            self._to_session.close()
-
-    async def _deliver(self, line: bytes) -> None:
-        try:
-            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            self._note(line)
-            return
-        self.answered = True
-        await self._to_session.send(SessionMessage(message))
+    def _too_long(self, line: bytes) -> None:
+        self.fault = f"it sent a message of more than {pipes.MAX_LINE >> 20} MiB"
+        self._note(line)
+        self.kill()
 
     def _note(self, line: bytes) -> None:
         if line.strip():
             self._rubbish.append(safe(line[:RUBBISH_CHARACTERS].decode("utf-8", "replace")).strip())
-
-    async def _write(self) -> None:
-        try:
-            async for item in self._from_session:
-                self._outgoing.write(
-                    item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace") + b"\n"
-                )
-                await self._flow.drained()
-        except OSError:  # it reads no more: no answer will come, either
-            self._to_session.close()
-
-
-class _Flow(asyncio.Protocol):
-    """Holds writing back while a server does not read, and ends it once it never will."""
-
-    def __init__(self) -> None:
-        self._free = asyncio.Event()
-        self._free.set()
-        self.lost = False
-
-    def pause_writing(self) -> None:
-        self._free.clear()
-
-    def resume_writing(self) -> None:
-        self._free.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = True
-        self._free.set()
-
-    async def drained(self) -> None:
-        """Wait until there is room. Raises BrokenPipeError where nobody reads any more."""
-        await self._free.wait()
-        if self.lost:
-            raise BrokenPipeError
 
 
 def _tail(text: str) -> str:

@@ -1,0 +1,180 @@
+"""Do messages come and go over a pipe whole, in order, bounded, and does each end notice that the other has gone?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification
+
+from toolcrib.sources.mcp import pipes
+from toolcrib.sources.mcp.pipes import Incoming, Outgoing
+
+
+class Pipe:
+    """Both ends: messages of ours go in at one, and come out at the other."""
+
+    def __init__(self) -> None:
+        self.rubbish: list[bytes] = []
+        self.too_long: list[bytes] = []
+        self.deaf = 0
+        self.incoming = Incoming(self.rubbish.append, self.too_long.append)
+        self.outgoing = Outgoing(self._nobody_reads)
+
+    def _nobody_reads(self) -> None:
+        self.deaf += 1
+
+    async def open(self) -> None:
+        loop = asyncio.get_running_loop()
+        read, self.write = os.pipe()
+        self.reader, _ = await loop.connect_read_pipe(lambda: self.incoming, os.fdopen(read, "rb", buffering=0))
+        writing = os.fdopen(os.dup(self.write), "wb", buffering=0)
+        self.writer, _ = await loop.connect_write_pipe(lambda: self.outgoing, writing)
+
+    def close(self) -> None:
+        self.reader.close()
+        if not self.outgoing.lost:
+            self.writer.abort()
+        if self.write >= 0:
+            os.close(self.write)
+
+
+@pytest.fixture
+async def pipe() -> AsyncIterator[Pipe]:
+    made = Pipe()
+    await made.open()
+    yield made
+    made.close()
+    await asyncio.sleep(0)
+
+
+def note(number: int, text: str = "") -> SessionMessage:
+    return SessionMessage(JSONRPCNotification(jsonrpc="2.0", method=f"n/{number}", params={"text": text}))
+
+
+def number_of(message: Any) -> int:
+    return int(message.message.method.removeprefix("n/"))
+
+
+async def test_messages_come_in_order_and_whole(pipe: Pipe) -> None:
+    async def send() -> None:
+        for number in range(500):
+            await pipe.outgoing.send(note(number, "é" * (number % 7) * 1_000))
+
+    sending = asyncio.create_task(send())
+    got = [await pipe.incoming.receive() for _ in range(500)]
+    assert [number_of(message) for message in got] == list(range(500))
+    assert got[6].message.params["text"] == "é" * 6_000  # type: ignore[union-attr, index]
+    await sending
+    assert pipe.incoming.answered
+
+
+async def test_who_reads_slowly_holds_the_writer_up(pipe: Pipe) -> None:
+    sent = 0
+
+    async def send() -> None:
+        nonlocal sent
+        for number in range(400):
+            await pipe.outgoing.send(note(number, "x" * 20_000))
+            sent += 1
+
+    sending = asyncio.create_task(send())
+    await asyncio.sleep(0.2)
+    held = pipe.incoming._held  # pyright: ignore[reportPrivateUsage]
+    assert sent < 100
+    assert held < pipes.MAX_HELD + 2**18 + 20_100
+    assert [number_of(await pipe.incoming.receive()) for _ in range(400)] == list(range(400))
+    await sending
+
+
+async def test_others_have_their_turn_while_much_is_read(pipe: Pipe) -> None:
+    for number in range(200):
+        await pipe.outgoing.send(note(number))
+    await asyncio.sleep(0.05)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(other())
+    for _ in range(200):
+        await pipe.incoming.receive()
+    beside.cancel()
+    assert turns >= 200 // pipes.TURNS
+
+
+async def test_what_is_no_message_is_told_and_passed_over(pipe: Pipe) -> None:
+    os.write(pipe.write, b"hello\n\n" + json.dumps({"jsonrpc": "2.0", "method": "n/1"}).encode() + b"\n[1]\n")
+    assert number_of(await pipe.incoming.receive()) == 1
+    os.write(pipe.write, b'{"jsonrpc": "2.0", "method": "n/2"}\n')
+    assert number_of(await pipe.incoming.receive()) == 2
+    assert pipe.rubbish == [b"hello", b"", b"[1]"]
+
+
+async def test_a_message_that_is_too_long_is_the_end(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "MAX_LINE", 1_000)
+    small = Incoming(pipe.rubbish.append, pipe.too_long.append)
+    small.data_received(b'{"jsonrpc": "2.0", "method": "n/1"}\n')
+    small.data_received(b"x" * 2_000)
+    small.data_received(b"x\n" + b'{"jsonrpc": "2.0", "method": "n/2"}\n')
+    assert [number_of(message) async for message in small] == [1]
+    assert pipe.too_long == [b"x" * 2_000]
+
+
+async def test_the_end_of_the_pipe_is_the_end_after_all_that_came(pipe: Pipe) -> None:
+    for number in range(3):
+        await pipe.outgoing.send(note(number))
+    pipe.writer.close()
+    os.close(pipe.write)
+    pipe.write = -1
+    assert [number_of(message) async for message in pipe.incoming] == [0, 1, 2]
+    with pytest.raises(anyio.EndOfStream):
+        await pipe.incoming.receive()
+
+
+async def test_whoever_waits_hears_of_the_end(pipe: Pipe) -> None:
+    waiting = asyncio.create_task(pipe.incoming.receive())
+    await asyncio.sleep(0)
+    pipe.incoming.end()
+    with pytest.raises(anyio.EndOfStream):
+        await waiting
+
+
+async def test_a_cancelled_reader_loses_nothing(pipe: Pipe) -> None:
+    waiting = asyncio.create_task(pipe.incoming.receive())
+    await asyncio.sleep(0)
+    await pipe.outgoing.send(note(1))
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert number_of(await pipe.incoming.receive()) == 1
+
+
+async def test_closed_it_reads_on_and_throws_away(pipe: Pipe) -> None:
+    async with pipe.incoming:
+        pass
+    for _ in range(50):
+        await pipe.outgoing.send(note(1, "x" * 100_000))  # else this would wait for ever
+    with pytest.raises(anyio.ClosedResourceError):
+        await pipe.incoming.receive()
+
+
+async def test_nobody_reads_what_is_written(pipe: Pipe) -> None:
+    pipe.reader.close()
+    await asyncio.sleep(0)
+    with pytest.raises(anyio.BrokenResourceError):
+        for _ in range(10):
+            await pipe.outgoing.send(note(1))
+            await asyncio.sleep(0.01)
+    assert pipe.deaf == 1
+    await pipe.outgoing.aclose()
+    with pytest.raises(anyio.ClosedResourceError):
+        await pipe.outgoing.send(note(2))
