@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import ElicitResult
-
-from toolcrib.serve.stdio import LineReader, LineWriter
 
 SCRIPT = Path(__file__).with_name("server_script.py")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the SDK's own transport serves there")
@@ -168,67 +165,3 @@ async def test_nonsense_on_the_wire_does_not_end_the_server(work: Path, environm
         for pipe in (server.stdin, server.stdout, server.stderr):
             if pipe is not None:
                 pipe.close()
-
-
-# --- the lines themselves
-
-
-@pytest.fixture
-async def pipe() -> AsyncIterator[tuple[int, int]]:
-    ends = os.pipe()
-    yield ends
-    for end in ends:
-        try:
-            os.close(end)
-        except OSError:
-            pass
-
-
-async def test_lines_of_any_length_and_cut_anywhere(pipe: tuple[int, int]) -> None:
-    lines = ["", "short", "é" * 70_000, "x" * 3_000_000, "last"]
-    data = "".join(line + "\n" for line in lines).encode()
-    reader = LineReader(pipe[0])
-    reader.start()
-
-    def write() -> None:
-        place = 0
-        while place < len(data):
-            place += os.write(pipe[1], data[place : place + 65_537])
-        os.close(pipe[1])
-
-    writing = asyncio.create_task(asyncio.to_thread(write))
-    assert [line async for line in reader] == lines
-    await writing
-
-
-async def test_many_lines_wait_until_they_are_wanted(pipe: tuple[int, int]) -> None:
-    count = 5_000
-    reader = LineReader(pipe[0])
-    reader.start()
-
-    def write() -> None:
-        for number in range(count):
-            os.write(pipe[1], b"%d\n" % number)
-        os.close(pipe[1])
-
-    writing = asyncio.create_task(asyncio.to_thread(write))
-    await asyncio.sleep(0.2)
-    assert len(reader._lines) <= 1025  # pyright: ignore[reportPrivateUsage]
-    assert [int(line) async for line in reader] == list(range(count))
-    await writing
-
-
-async def test_a_reader_that_does_not_read_holds_up_only_the_writer(pipe: tuple[int, int]) -> None:
-    writer = LineWriter(pipe[1])
-    big = asyncio.create_task(writer.write("y" * 500_000 + "\n"))
-    await asyncio.sleep(0.05)
-    assert not big.done()  # the loop still turns
-
-    def read() -> int:
-        got = 0
-        while got < 500_001:
-            got += len(os.read(pipe[0], 65_536))
-        return got
-
-    assert await asyncio.to_thread(read) == 500_001
-    await big

@@ -1,0 +1,187 @@
+"""Messages on two descriptors, as the streams that the SDK's server reads from and writes to.
+
+Reading has a thread of its own that blocks in `read`, so that neither a slow terminal nor a signal finds the loop stuck
+in it (the SDK's reader cannot be interrupted), and the descriptors' flags stay as they are: they may be shared with
+whoever started us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+CHUNK = 64 * 1024
+MAX_LINE = 64 * 2**20
+"""A longer message ends the connection: nothing a client sends is meant to be that long."""
+MAX_AHEAD = 16
+"""Chunks read ahead; then reading stops until the server has caught up."""
+AT_ONCE = 4096
+"""A pipe that says it is writable takes this much without blocking (PIPE_BUF on Linux)."""
+
+
+class MessageReader:
+    """Messages of a descriptor, in time linear in their length; what is none is an exception among them."""
+
+    last_context = None  # the SDK asks for the context of whoever sent a message: there is none
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._loop = asyncio.get_running_loop()
+        self._ahead: deque[list[bytes]] = deque()
+        self._lines: deque[bytes] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._room = threading.Semaphore(MAX_AHEAD)
+
+    def start(self) -> None:
+        """Begin to read, in a daemon thread: one that still blocks in `read` never holds up the end of the process."""
+        threading.Thread(target=self._read, name="toolcrib-stdin", daemon=True).start()
+
+    def close(self) -> None:
+        """Nothing more will come, whatever is still unread in the descriptor."""
+        self._ended = True
+        self._wake()
+
+    # --- the thread
+
+    def _read(self) -> None:
+        parts: list[bytes] = []
+        held = 0
+        with contextlib.suppress(OSError, RuntimeError):  # the descriptor or the loop is gone: so are we
+            while chunk := os.read(self._fd, CHUNK):
+                first, *others = chunk.split(b"\n")
+                parts.append(first)
+                held += len(first)
+                if held > MAX_LINE:
+                    break
+                if others:
+                    self._room.acquire()
+                    lines = [b"".join(parts), *others[:-1]]
+                    parts, held = [others[-1]], len(others[-1])
+                    self._loop.call_soon_threadsafe(self._put, lines)
+            self._loop.call_soon_threadsafe(self.close)
+
+    def _put(self, lines: list[bytes]) -> None:
+        self._ahead.append(lines)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # --- the SDK's `ReadStream`
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message. Raises EndOfStream after the last."""
+        while not self._lines:
+            if self._ahead:
+                self._lines.extend(self._ahead.popleft())
+                self._room.release()
+            elif self._ended:
+                raise anyio.EndOfStream
+            else:
+                self._waiter = self._loop.create_future()
+                await self._waiter
+        return _message(self._lines.popleft())
+
+    async def aclose(self) -> None:
+        """`close`."""
+        self.close()
+
+    def __aiter__(self) -> MessageReader:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> MessageReader:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+
+def _message(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        text = line.decode("utf-8", "replace")
+        if "\ufffd" not in text:
+            return error
+    try:  # bytes that are no UTF-8 are no reason to leave a request without an answer
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValueError as error:
+        return error
+
+
+class MessageWriter:
+    """Writes messages to a descriptor, in order: small ones at once if there is room, others in a thread.
+
+    A message that was begun is written to its end, whoever is cancelled meanwhile. `deaf()` is called once nobody
+    reads any more.
+    """
+
+    def __init__(self, fd: int, deaf: Callable[[], None]) -> None:
+        self._fd, self._deaf = fd, deaf
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+        self._writing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message. Raises ClosedResourceError, or BrokenResourceError where nobody reads any more."""
+        if self._closed:
+            raise anyio.ClosedResourceError
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        data = text.encode("utf-8", "replace") + b"\n"
+        try:
+            if self._writing is None and len(data) <= AT_ONCE and self._has_room():
+                _write_all(self._fd, data)
+            else:
+                self._writing = asyncio.create_task(self._write_after(self._writing, data))
+                await asyncio.shield(self._writing)
+        except OSError:
+            self._deaf()
+            raise anyio.BrokenResourceError from None
+
+    def _has_room(self) -> bool:
+        return any(event & select.POLLOUT for _, event in self._poll.poll(0))
+
+    async def _write_after(self, before: asyncio.Task[None] | None, data: bytes) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        try:
+            await asyncio.to_thread(_write_all, self._fd, data)
+        finally:
+            if self._writing is asyncio.current_task():
+                self._writing = None
+
+    async def aclose(self) -> None:
+        """Take no more messages; returns when those that were taken are written."""
+        self._closed = True
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+
+    async def __aenter__(self) -> MessageWriter:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

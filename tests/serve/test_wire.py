@@ -1,0 +1,151 @@
+"""Do messages come and go over descriptors whole, in order and bounded, whatever their length?"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCNotification
+
+from toolcrib.serve import wire
+from toolcrib.serve.wire import MessageReader, MessageWriter
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the SDK's own transport serves there")
+
+
+@pytest.fixture
+async def pipe() -> AsyncIterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        try:
+            os.close(end)
+        except OSError:
+            pass
+
+
+def nobody() -> None:
+    raise AssertionError("somebody reads")
+
+
+def note(text: str) -> SessionMessage:
+    return SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="n", params={"text": text}))
+
+
+def line(text: str) -> bytes:
+    return note(text).message.model_dump_json(exclude_unset=True).encode() + b"\n"
+
+
+def text_of(message: Any) -> str:
+    return message.message.params["text"]
+
+
+async def test_messages_of_any_length_and_cut_anywhere(pipe: tuple[int, int]) -> None:
+    texts = ["", "short", "é" * 70_000, "x" * 3_000_000, "last"]
+    data = b"".join(map(line, texts))
+    reader = MessageReader(pipe[0])
+    reader.start()
+
+    def write() -> None:
+        place = 0
+        while place < len(data):
+            place += os.write(pipe[1], data[place : place + 65_537])
+        os.close(pipe[1])
+
+    writing = asyncio.create_task(asyncio.to_thread(write))
+    assert [text_of(message) async for message in reader] == texts
+    await writing
+    with pytest.raises(anyio.EndOfStream):
+        await reader.receive()
+
+
+async def test_many_messages_wait_until_they_are_wanted(pipe: tuple[int, int]) -> None:
+    count = 60_000
+    reader = MessageReader(pipe[0])
+    reader.start()
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        for number in range(count):
+            written += os.write(pipe[1], line(str(number)))
+        os.close(pipe[1])
+
+    writing = asyncio.create_task(asyncio.to_thread(write))
+    await asyncio.sleep(0.3)
+    assert written <= (wire.MAX_AHEAD + 2) * wire.CHUNK  # what the pipe itself holds is one more
+    assert [int(text_of(message)) async for message in reader] == list(range(count))
+    await writing
+
+
+async def test_what_is_no_message_is_an_exception_among_them(pipe: tuple[int, int]) -> None:
+    reader = MessageReader(pipe[0])
+    reader.start()
+    os.write(pipe[1], b"\n\xff{]\n" + line("good") + line("b?d").replace(b"?", b"\xff"))
+    got = [await reader.receive() for _ in range(4)]
+    assert [isinstance(message, Exception) for message in got] == [True, True, False, False]
+    assert text_of(got[3]) == "b\ufffdd"
+    reader.close()
+
+
+async def test_a_message_without_end_is_the_end(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_LINE", 100_000)
+    reader = MessageReader(pipe[0])
+    reader.start()
+    os.write(pipe[1], line("good") + b"x" * 50_000)
+    assert text_of(await reader.receive()) == "good"
+    await asyncio.to_thread(os.write, pipe[1], b"x" * 60_000)
+    with pytest.raises(anyio.EndOfStream):
+        await reader.receive()
+
+
+async def test_a_reader_that_does_not_read_holds_up_only_the_writer(pipe: tuple[int, int]) -> None:
+    writer = MessageWriter(pipe[1], nobody)
+    big = asyncio.create_task(writer.send(note("y" * 500_000)))
+    small = asyncio.create_task(writer.send(note("z")))
+    await asyncio.sleep(0.05)
+    assert not big.done() and not small.done()  # the loop still turns
+    expected = line("y" * 500_000) + line("z")
+
+    def read() -> bytes:
+        got = b""
+        while len(got) < len(expected):
+            got += os.read(pipe[0], 65_536)
+        return got
+
+    assert await asyncio.to_thread(read) == expected
+    await asyncio.gather(big, small)
+
+
+async def test_a_message_that_was_begun_is_written_to_its_end(pipe: tuple[int, int]) -> None:
+    writer = MessageWriter(pipe[1], nobody)
+    big = asyncio.create_task(writer.send(note("y" * 500_000)))
+    await asyncio.sleep(0.05)
+    big.cancel()
+    await asyncio.gather(big, return_exceptions=True)
+    after = asyncio.create_task(writer.send(note("z")))
+    expected = line("y" * 500_000) + line("z")
+    got = b""
+    while len(got) < len(expected):
+        got += await asyncio.to_thread(os.read, pipe[0], 65_536)
+    assert got == expected
+    await after
+    await writer.aclose()
+    with pytest.raises(anyio.ClosedResourceError):
+        await writer.send(note("late"))
+
+
+async def test_nobody_reads_what_is_written(pipe: tuple[int, int]) -> None:
+    told: list[bool] = []
+    writer = MessageWriter(pipe[1], lambda: told.append(True))
+    os.close(pipe[0])
+    for text in ("z", "y" * 500_000):
+        with pytest.raises(anyio.BrokenResourceError):
+            await writer.send(note(text))
+    assert told == [True, True]
