@@ -7,7 +7,6 @@ that reaches it. Nothing here decides whether a call may run.
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -17,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ElicitResult, InputRequiredResult, InputResponse
 
-from ..core.bound import map_texts, safe
 from ..core.context import ToolContext
 from ..core.events import ApprovalResolved, CallFinished
 from ..core.output import ToolOutput
+from ..core.seams import Hook
 from ..core.threads import shared_threads
 from ..policy.answers import Answered, within
 from ..policy.answers import answer as give_answer
 from ..policy.requests import use_door
 from . import approval
+from .foreign import cleaned, cleaned_error
 from .peer import METADATA_KEY, Peer, fits
 from .run import Run, Waiting, session_id
 from .running import CallEnded, RunningCall
@@ -41,9 +41,6 @@ MAX_WAITING = 256
 """How many calls may wait for answers at once in one process; each holds what its tool holds."""
 QUIET_SECONDS = 120.0
 """A pause this long between calls is taken for a new user message: MCP has no sign of its own for one."""
-
-MAX_ERROR = 50_000
-"""Characters of a server's own error, or of its data, that are passed on."""
 
 Json = dict[str, Any]
 Answer = Json | InputRequiredResult
@@ -78,7 +75,7 @@ class Calls:
         session = session_id(ctx, run)
         if state is not None:
             return await self._resume(run, ctx, wanted, answers or {}, state, session)
-        peer = Peer(ctx, answers, exact=wanted.exact, level=run.level_of(ctx))
+        peer = Peer(ctx, answers, exact=wanted.exact, level=run.level_of(ctx), redact=self.redact)
         return await self._start(run, peer, wanted, session)
 
     async def end(self, run: Run) -> None:
@@ -123,8 +120,8 @@ class Calls:
         if not isinstance(got, ToolOutput):
             return self._park(run, call, peer, wanted, session)
         if got.is_error:
-            if peer.failure is not None:
-                raise self._told(peer.failure)
+            if peer.failure is not None and got.error_kind == "tool":  # not what a hook or a rule made of it
+                raise self.told(peer.failure)
             if got.error_kind == "not_found":  # MCP: an unknown tool is an error of the protocol, not of a tool
                 raise MCPError(INVALID_PARAMS, got.for_llm)
             if got.error_kind == "pending" and peer.modern and peer.can("elicitation"):
@@ -133,14 +130,24 @@ class Calls:
                     return asked
         return wanted.finish(got, peer)
 
-    def _told(self, error: MCPError) -> MCPError:
-        """A server's own error for its client: bounded, without secrets and escapes."""
-        redact = self.registry.pipeline.redact or str
-        message = safe(redact(error.error.message))[:MAX_ERROR]
-        data = map_texts(error.error.data, redact)
-        if data is not None and len(json.dumps(data, default=str)) > MAX_ERROR:
-            data = None
-        return MCPError(error.error.code, message, data)
+    def redact(self, text: str) -> str:
+        """A text without the secrets that are known now."""
+        redact = self.registry.pipeline.redact
+        return text if redact is None else redact(text)
+
+    @property
+    def changes_outputs(self) -> bool:
+        """Whether something of the host's may change what a call answers."""
+        pipeline = self.registry.pipeline
+        return bool(pipeline.middleware) or any(type(hook).after is not Hook.after for hook in pipeline.hooks)
+
+    def shown(self, value: Any) -> Any:
+        """What another server says, as clients may see it."""
+        return cleaned(value, self.registry.pipeline.redact)
+
+    def told(self, error: MCPError) -> MCPError:
+        """A server's own error, as clients may see it."""
+        return cleaned_error(error, self.registry.pipeline.redact)
 
     # --- questions in the 2026-07-28 protocol
 
@@ -170,7 +177,7 @@ class Calls:
         try:
             claims = self.seals.open(state, tool=wanted.name, arguments=wanted.arguments, session=session)
             if claims.kind == "approval":
-                peer = Peer(ctx, exact=wanted.exact, level=run.level_of(ctx))
+                peer = Peer(ctx, exact=wanted.exact, level=run.level_of(ctx), redact=self.redact)
                 return await self._approved(run, peer, claims.id, wanted, session, answers)
             waiting = run.waiting.pop(claims.id, None)
             if waiting is None:

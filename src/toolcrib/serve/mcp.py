@@ -35,6 +35,7 @@ from ..core.registry import ToolRegistry
 from ..core.telemetry import traced
 from .calls import Answer, Calls, Json, Wanted
 from .content import offers_structure, result_of
+from .outbox import Outbox
 from .peer import Peer
 from .run import Run, Session, connection_of, session_id
 from .served import Served, as_served, exposure_of, servers_of
@@ -150,7 +151,7 @@ class McpServer:
         """Remember a handshake-era session, to tell it of changes, until its connection closes."""
         run: Run = ctx.lifespan_context
         connection = connection_of(ctx)
-        run.sessions[id(connection)] = session = Session(ctx.session)
+        run.sessions[id(connection)] = session = Session(ctx.session, Outbox(run.spawn))
         connection.exit_stack.callback(run.sessions.pop, id(connection), None)
         if self.relay is not None:
             connection.exit_stack.callback(self.relay.forget, run, session)
@@ -186,7 +187,7 @@ class McpServer:
         uris = params.notifications.resource_subscriptions or ()
         if self.relay is None or not uris:
             return await run.listen(ctx, params)
-        async with self.relay.watching(run, map(str, uris)):
+        async with self.relay.watching(run, Peer(ctx), map(str, uris)):
             return await run.listen(ctx, params)
 
     # --- listing

@@ -37,12 +37,14 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..core.errors import ToolError
+from .foreign import cleaned_model
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp_types import ClientCapabilities
 
     from ..core.context import ToolContext
+    from .foreign import Redact
     from .running import RunningCall
 
 METADATA_KEY = "mcp"
@@ -90,6 +92,7 @@ class Peer:
 
     `exact`: the request is one of the protocol's own, for a resource or a prompt; a server behind us that answers it
     leaves its answer in `delivered`, or its error in `failure`. `level` is what a session of the handshake era set.
+    `redact` takes secrets out of what it is asked and told.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class Peer:
         *,
         exact: bool = False,
         level: str | None = None,
+        redact: Redact | None = None,
     ) -> None:
         self.request = request
         self.modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -107,6 +111,7 @@ class Peer:
         self.delivered: dict[str, Any] | None = None
         self.failure: MCPError | None = None
         self._level = level
+        self._redact = redact
         self._early = dict(answers or {})
         self._progressed = float("-inf")
 
@@ -202,8 +207,9 @@ class Peer:
             if not self.can_answer(request):
                 self.require(_NEEDS[type(request)])
                 raise ToolError("This tool needs a client that can open pages for its person; this one cannot.")
+        requests = {key: cleaned_model(each, self._redact) for key, each in requests.items()}
         if not self.modern:
-            return {key: await self._send(request) for key, request in requests.items()}
+            return {key: await self._send(_with_id(request)) for key, request in requests.items()}
         if all(fits(request, self._early.get(key)) for key, request in requests.items()):
             return {key: self._early.pop(key) for key in requests}
         assert self.running is not None
@@ -235,7 +241,7 @@ class Peer:
     async def log(self, params: LoggingMessageNotificationParams) -> None:
         """Tell the client a log message that belongs to this request, if it wants such."""
         if wants(self.log_level, params.level):
-            note = LoggingMessageNotification(params=params)
+            note = LoggingMessageNotification(params=cleaned_model(params, self._redact))
             await self.request.session.send_notification(note, related_request_id=self.request.request_id)
 
     async def progress(self, done: float, total: float | None, message: str | None) -> None:
@@ -243,6 +249,15 @@ class Peer:
         if done > self._progressed:
             self._progressed = done
             await self.request.session.report_progress(done, total, message)
+
+
+def _with_id(request: InputRequest) -> InputRequest:
+    """In the handshake era a page to visit has an id, which a server of 2026-07-28 does not give it."""
+    params = request.params
+    if not isinstance(params, ElicitRequestURLParams) or params.elicitation_id:
+        return request
+    named = params.model_copy(update={"elicitation_id": secrets.token_hex(8)})
+    return ElicitRequest(params=named)
 
 
 def wants(least: str | None, level: str) -> bool:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated
@@ -34,20 +37,21 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ..core.bound import map_texts
 from ..core.errors import ToolError
 from ..core.labels import META_KEY
 from ..core.output import ToolOutput
+from ..sources.mcp.fields import result_meta
 from ..sources.mcp.relay import Changed, Event, Logged, Told, Updated
 from .calls import Answer, Calls, Json, Wanted
 from .content import META_APPROVAL, META_KIND
+from .foreign import cleaned_model
 from .peer import LEVELS, Peer, wants
 from .run import Run
 
 if TYPE_CHECKING:
     from ..sources.mcp import McpServers
-    from ..sources.mcp.behind import Era
     from ..sources.mcp.catalogue import Catalogue, Place
+    from ..sources.mcp.server import Server
     from .run import Request, Session
 
 log = logging.getLogger("toolcrib.serve")
@@ -56,7 +60,8 @@ RESOURCE_NOT_FOUND = -32002
 """What the handshake era answers for a resource that there is not; later it is INVALID_PARAMS."""
 MAX_EXACT = 32 * 2**20
 """Characters of one answer that is passed on in a server's own words."""
-_BLOBS = frozenset({"blob", "data"})
+MAX_WATCHED = 1_000
+"""Resources that one session or stream may listen for."""
 
 
 class Relay:
@@ -65,6 +70,8 @@ class Relay:
     def __init__(self, servers: McpServers, calls: Calls) -> None:
         self._servers, self._calls = servers, calls
         self._level = LEVELS[0]
+        self._watched: dict[tuple[Server, str], Counter[str]] = {}
+        """By server and its own address: how often each shown address is listened for."""
 
     @property
     def _catalogue(self) -> Catalogue:
@@ -86,26 +93,26 @@ class Relay:
     # --- lists
 
     async def _list_resources(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("resources", await self._catalogue.resources(era_of(ctx)), params)
+        return self._page("resources", await self._catalogue.resources(Peer(ctx)), params)
 
     async def _list_templates(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("resourceTemplates", await self._catalogue.templates(era_of(ctx)), params)
+        return self._page("resourceTemplates", await self._catalogue.templates(Peer(ctx)), params)
 
     async def _list_prompts(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("prompts", await self._catalogue.prompts(era_of(ctx)), params)
+        return self._page("prompts", await self._catalogue.prompts(Peer(ctx)), params)
 
     def _page(self, key: str, entries: list[Json], params: PaginatedRequestParams | None) -> Json:
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
-        return {key: self._redacted(entries), "resultType": "complete"}
+        return {key: self._calls.shown(entries), "resultType": "complete"}
 
     # --- what they hold
 
     async def _read_resource(self, ctx: Request, params: ReadResourceRequestParams) -> Answer:
         uri = str(params.uri)
-        place = await self._catalogue.at(uri, era_of(ctx))
+        place = await self._catalogue.at(uri, Peer(ctx))
         if place is None:
-            code = INVALID_PARAMS if era_of(ctx) == "stateless" else RESOURCE_NOT_FOUND
+            code = INVALID_PARAMS if _stateless(ctx) else RESOURCE_NOT_FOUND
             raise MCPError(code, f"Resource not found: {uri}", {"uri": uri})
 
         def finish(output: ToolOutput, peer: Peer) -> Json:
@@ -119,7 +126,7 @@ class Relay:
         return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
 
     async def _get_prompt(self, ctx: Request, params: GetPromptRequestParams) -> Answer:
-        place = await self._catalogue.prompt(params.name, era_of(ctx))
+        place = await self._catalogue.prompt(params.name, Peer(ctx))
         if place is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
         arguments: dict[str, Any] = {"name": place.own}
@@ -130,32 +137,33 @@ class Relay:
 
     def _exact(self, output: ToolOutput, peer: Peer) -> Json:
         """The server's own answer, without secrets, with our labels. Raises MCPError where there is none."""
-        if output.is_error or peer.delivered is None:
+        delivered = peer.delivered
+        if output.is_error or delivered is None:
             data: Json = {META_KIND: output.error_kind} if output.error_kind else {}
             if isinstance(approval := output.meta.get("approval_id"), str):
                 data[META_APPROVAL] = approval
             code = INTERNAL_ERROR if output.error_kind in ("exception", "timeout", "tool") else INVALID_REQUEST
             raise MCPError(code, output.for_llm or "no answer", data or None)
-        if _size(peer.delivered) > MAX_EXACT:
+        if _size(delivered) > MAX_EXACT:
             raise MCPError(INTERNAL_ERROR, f"the answer has more than {MAX_EXACT:,} characters")
-        result = cast("Json", self._redacted(peer.delivered))
+        if self._calls.changes_outputs:
+            delivered = _as_told(delivered, output)
+        result = cast("Json", self._calls.shown(delivered))
+        if "cacheScope" in result:  # it was judged for this client
+            result["cacheScope"] = "private"
+        meta = result_meta(result.pop("_meta", None))
         if output.labels is not None:
-            result["_meta"] = {**cast("Json", result.get("_meta") or {}), META_KEY: output.labels.wire}
-        return result
-
-    def _redacted(self, value: Any) -> Any:
-        """The same without secrets in its texts; what is base64 is passed on as it is."""
-        redact = self._calls.registry.pipeline.redact
-        return value if redact is None else _texts(value, redact)
+            meta[META_KEY] = output.labels.wire
+        return {**result, "_meta": meta} if meta else result
 
     # --- completion
 
     async def _complete(self, ctx: Request, params: CompleteRequestParams) -> Json:
         ref = params.ref
         if isinstance(ref, PromptReference):
-            place = await self._catalogue.prompt(ref.name, era_of(ctx))
+            place = await self._catalogue.prompt(ref.name, Peer(ctx))
         else:
-            place = await self._catalogue.template(ref.uri, era_of(ctx))
+            place = await self._catalogue.template(ref.uri, Peer(ctx))
         if place is None:
             what = f"prompt: {ref.name}" if isinstance(ref, PromptReference) else f"resource template: {ref.uri}"
             raise MCPError(INVALID_PARAMS, f"Unknown {what}")
@@ -169,7 +177,7 @@ class Relay:
             result = await client.session.send_request(request, CompleteResult)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-        return cast("Json", self._redacted(await _reach(place, ask, era_of(ctx))))
+        return cast("Json", self._calls.shown(await self._reach(place, ask, Peer(ctx))))
 
     # --- subscriptions
 
@@ -179,33 +187,45 @@ class Relay:
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to tell of changes")
         if uri not in session.uris:
-            await self._watch(uri, "handshake")
-            session.uris.add(uri)
+            if len(session.uris) >= MAX_WATCHED:
+                raise MCPError(INVALID_REQUEST, f"a session may listen for {MAX_WATCHED:,} resources")
+            place = await self._watch(uri, Peer(ctx))
+            if uri in session.uris:  # another request was quicker
+                await self._unwatch({uri: place})
+            else:
+                session.uris[uri] = place
         return EmptyResult()
 
     async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
         run: Run = ctx.lifespan_context
         session, uri = run.session_of(ctx), str(params.uri)
         if session is not None and uri in session.uris:
-            session.uris.discard(uri)
-            await self._unwatch([uri])
+            await self._unwatch({uri: session.uris.pop(uri)})
         return EmptyResult()
 
-    async def _watch(self, uri: str, era: Era) -> None:
-        place = await self._catalogue.at(uri, era)
+    async def _watch(self, uri: str, who: Peer) -> Place:
+        place = await self._catalogue.at(uri, who)
         if place is None:
             raise MCPError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
         try:
-            await place.server.watch(place.own, era)
+            await place.server.watch(place.own, who)
         except ToolError as error:
-            raise MCPError(INTERNAL_ERROR, str(error)) from error
+            raise MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
+        except MCPError as error:
+            raise self._calls.told(error) from error
+        self._watched.setdefault((place.server, place.own), Counter())[uri] += 1
+        return place
 
-    async def _unwatch(self, uris: Iterable[str]) -> None:
-        for uri in uris:
-            place = await self._catalogue.at(uri)
-            if place is not None:
-                with contextlib.suppress(MCPError, ToolError):
-                    await place.server.unwatch(place.own)
+    async def _unwatch(self, places: Mapping[str, Place]) -> None:
+        for uri, place in places.items():
+            shown = self._watched[place.server, place.own]
+            shown[uri] -= 1
+            if not shown[uri]:
+                del shown[uri]
+            if not shown:
+                del self._watched[place.server, place.own]
+            with contextlib.suppress(MCPError, ToolError):
+                await place.server.unwatch(place.own)
 
     def begin(self, run: Run) -> None:
         """There is another session of the handshake era."""
@@ -215,20 +235,18 @@ class Relay:
     def forget(self, run: Run, session: Session) -> None:
         """A session of the handshake era is over."""
         if session.uris:
-            run.spawn(self._unwatch(tuple(session.uris)))
-            session.uris = set()
+            run.spawn(self._unwatch(session.uris))
+            session.uris = {}
 
     @asynccontextmanager
-    async def watching(self, run: Run, uris: Iterable[str]) -> AsyncGenerator[None]:
+    async def watching(self, run: Run, who: Peer, uris: Iterable[str]) -> AsyncGenerator[None]:
         """While a stream of 2026-07-28 listens for these resources. What no server has never changes."""
-        watched: list[str] = []
-        for uri in dict.fromkeys(uris):
+        watched: dict[str, Place] = {}
+        for uri in islice(dict.fromkeys(uris), MAX_WATCHED):
             try:
-                await self._watch(uri, "stateless")
+                watched[uri] = await self._watch(uri, who)
             except MCPError as error:
                 log.debug("%s is not watched: %s", uri, error)
-            else:
-                watched.append(uri)
         try:
             yield
         finally:
@@ -261,7 +279,7 @@ class Relay:
         """Pass on to the sessions and streams of a transport what servers tell of their own accord."""
 
         def heard(event: Event) -> None:
-            run.loop.call_soon_threadsafe(lambda: run.spawn(self._tell(run, event)))
+            run.loop.call_soon_threadsafe(self._tell, run, event)
 
         return await self._servers.pass_on(heard)
 
@@ -271,67 +289,68 @@ class Relay:
         if self._servers.waiting:
             await self._servers.start()
 
-    async def _tell(self, run: Run, event: Event) -> None:
+    def _tell(self, run: Run, event: Event) -> None:
+        """Tell it to whom it concerns, when they can hear it: see `Outbox`."""
         sessions = tuple(run.sessions.values())
-        if isinstance(event, Changed):
-            self._catalogue.stale()
+        bus = run.bus
         match event:
-            case Changed(kind="resources"):
-                await run.bus.publish(ResourcesListChanged())
+            case Changed(_, kind):
+                self._catalogue.stale()
+                lists = ResourcesListChanged() if kind == "resources" else PromptsListChanged()
+                run.outbox.put(("list", kind), lambda: bus.publish(lists))
                 for each in sessions:
-                    await each.session.send_resource_list_changed()
-            case Changed():
-                await run.bus.publish(PromptsListChanged())
-                for each in sessions:
-                    await each.session.send_prompt_list_changed()
+                    to = each.session
+                    each.outbox.put(
+                        ("list", kind),
+                        to.send_resource_list_changed if kind == "resources" else to.send_prompt_list_changed,
+                    )
             case Updated(server, own):
-                for uri in self._catalogue.shown_uri(server, own):
-                    await run.bus.publish(ResourceUpdated(uri))
+                for uri in tuple(self._watched.get((server, own), ())):
+                    run.outbox.put(uri, partial(bus.publish, ResourceUpdated(uri)))
                     for each in sessions:
-                        if uri in each.uris:
-                            await each.session.send_resource_updated(uri)
+                        place = each.uris.get(uri)
+                        if place is not None and place.server is server:
+                            each.outbox.put(uri, partial(each.session.send_resource_updated, uri))
             case Logged(_, params):
-                note = LoggingMessageNotification(params=params)
-                for each in sessions:
-                    if wants(each.level or LEVELS[0], params.level):
-                        await each.session.send_notification(note)
+                wanting = [each for each in sessions if wants(each.level or LEVELS[0], params.level)]
+                if wanting:
+                    self._send(wanting, LoggingMessageNotification(params=cleaned_model(params, self._calls.redact)))
             case Told(_, notification):
-                for each in sessions:
-                    await each.session.send_notification(notification)
+                self._send(sessions, notification)
 
+    @staticmethod
+    def _send(sessions: Iterable[Session], note: Any) -> None:
+        for each in sessions:
+            each.outbox.put(None, partial(each.session.send_notification, note))
 
-def era_of(ctx: Request) -> Era:
-    """The era that a request's client speaks."""
-    return "stateless" if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else "handshake"
+    async def _reach(self, place: Place, ask: Callable[[Any], Any], who: Peer) -> Json:
+        """Ask a server something that is no call. Raises MCPError: its own, or that it cannot be reached."""
+        refused: list[MCPError] = []
 
+        async def work(client: Any) -> Json:
+            try:
+                return await ask(client)
+            except MCPError as error:
+                refused.append(self._calls.told(error))
+                raise
 
-async def _reach(place: Place, ask: Callable[[Any], Any], era: Era) -> Json:
-    """Ask a server something that is no call. Raises MCPError: its own, or that it cannot be reached."""
-    refused: list[MCPError] = []
-
-    async def work(client: Any) -> Json:
         try:
-            return await ask(client)
-        except MCPError as error:
-            refused.append(error)
-            raise
-
-    try:
-        return await place.server.use(work, era)
-    except ToolError as error:
-        raise refused[0] if refused else MCPError(INTERNAL_ERROR, str(error)) from error
+            return await place.server.use(work, who)
+        except ToolError as error:
+            raise refused[0] if refused else MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
 
 
-def _texts(value: Any, change: Callable[[str], str]) -> Any:
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[str, Any]", value)
-        return {
-            key: each if key in _BLOBS and isinstance(each, str) else _texts(each, change)
-            for key, each in entries.items()
-        }
-    if isinstance(value, list):
-        return [_texts(each, change) for each in cast("list[Any]", value)]
-    return map_texts(value, change)
+def _stateless(ctx: Request) -> bool:
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _as_told(delivered: Json, output: ToolOutput) -> Json:
+    """An answer in our words, where hooks may have changed the server's."""
+    if "messages" in delivered:
+        text = {"type": "text", "text": output.for_llm}
+        return {**delivered, "messages": [{"role": "user", "content": text}]}
+    uri = next((each.get("uri") for each in delivered["contents"]), "")
+    return {**delivered, "contents": [{"uri": uri, "text": output.for_llm}]}
 
 
 def _size(value: Any) -> int:

@@ -8,12 +8,15 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .outbox import Outbox
+
 if TYPE_CHECKING:
     from mcp.server.connection import Connection
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
+    from ..sources.mcp.catalogue import Place
     from .peer import Peer
     from .running import RunningCall
 
@@ -31,11 +34,13 @@ class Waiting:
 
 @dataclass(slots=True)
 class Session:
-    """A session of the handshake era: what it listens for. `level` is of log messages, None where it set none."""
+    """A session of the handshake era: what it listens for, and whose that is. `level` is of log messages, None where it
+    set none."""
 
     session: ServerSession
+    outbox: Outbox
     level: str | None = None
-    uris: set[str] = field(default_factory=set[str])
+    uris: dict[str, Place] = field(default_factory=dict[str, "Place"])
 
 
 @dataclass(slots=True, eq=False)
@@ -52,6 +57,10 @@ class Run:
     last_call: dict[str, float] = field(default_factory=dict[str, float])
     announcing: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
+    outbox: Outbox = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outbox = Outbox(self.spawn)
 
     def session_of(self, ctx: Request) -> Session | None:
         """What a request's session listens for; None in 2026-07-28, which has none."""

@@ -83,8 +83,9 @@ class McpServer(Section):
     """A tool that lists and reads its resources, where it has any."""
     prompts: bool = True
     """A tool that lists and fills in its prompts, where it has any."""
-    roots: bool = False
-    """Tell it the workspace's folder, if it asks. Some file servers then use that and not their arguments."""
+    roots: bool | None = None
+    """true: tell it the workspace's folder, if it asks. Unset: the roots of a client of the gateway. false: none.
+    Some file servers use roots and not their arguments."""
     trust: Literal["none", "hints"] = "none"
     """hints: believe what it says of its tools (whether they only read, or destroy) and of its results (labels)."""
     category: str | None = None

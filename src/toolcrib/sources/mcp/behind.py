@@ -7,7 +7,7 @@ came in by another door there is nobody behind it, and `behind` gives None.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     import mcp_types
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 KEY = "mcp"
 """Where `ToolContext.metadata` has it."""
-
-
-Era = Literal["handshake", "stateless"]
-"""Of the protocol: up to 2025-11-25, and from 2026-07-28 on."""
 
 
 class Behind(Protocol):
@@ -65,9 +61,3 @@ def behind(ctx: ToolContext) -> Behind | None:
     """The client behind a call."""
     found = ctx.metadata.get(KEY)
     return cast("Behind", found) if hasattr(found, "exchange") else None
-
-
-def era_of(ctx: ToolContext) -> Era | None:
-    """The era that the client behind a call speaks; None where there is none."""
-    client = behind(ctx)
-    return None if client is None else "stateless" if client.modern else "handshake"

@@ -16,7 +16,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
 from ...core.bound import safe
 from ...core.errors import ToolError
 from . import questions
-from .behind import behind
+from .behind import Behind, behind
 from .inflight import InFlight, current
 
 if TYPE_CHECKING:
@@ -40,7 +40,12 @@ class Callbacks:
         self.link: Link | None = None
         # as a gateway we say that we can, for our clients may: one that cannot is an error of that one call
         self.sampling = self._sample if host.sampler is not None or server.relay.on else None
-        self.roots = self._roots if server.config.roots else None
+        self.roots = self._roots if server.config.roots or self._for_its_roots() else None
+
+    def _for_its_roots(self) -> bool:
+        """Whether the client that the connection is made for has roots, and nothing is set against telling them."""
+        opener, given = self._line.opener, self._server.config.roots
+        return given is None and opener is not None and opener.can_answer(mcp_types.ListRootsRequest())
 
     # --- what it tells
 
@@ -100,7 +105,7 @@ class Callbacks:
     async def answers(self, requests: Mapping[str, mcp_types.InputRequest], mine: InFlight | None) -> Answers:
         """The answers to all that a server asks at once, by its keys. Raises MCPError or ToolError for what nobody can
         answer."""
-        client = behind(mine.ctx) if mine is not None else None
+        client = behind(mine.ctx) if mine is not None else self._asked_at_once()
         shown = {key: self._signed(request) for key, request in requests.items()}
         theirs = {key: each for key, each in shown.items() if client is not None and client.can_answer(each)}
         if mine is not None:
@@ -114,6 +119,13 @@ class Callbacks:
             if mine is not None:
                 mine.patience.answered()
         return found
+
+    def _asked_at_once(self) -> Behind | None:
+        """Who answers what is asked before the first call: the client that the connection is made for, at the request
+        that made it."""
+        opener = self._line.opener
+        calls = self._line.calls
+        return opener if opener is not None and not opener.modern and (calls is None or not calls.running) else None
 
     def _signed(self, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
         """A question says who asks: none may pass for one of ours."""
@@ -151,6 +163,8 @@ class Callbacks:
         if declared is not None:
             told = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
             can = {key: told[key] for key in ("elicitation", "sampling", "roots") if key in told}
+        if self._server.config.roots is False:
+            can.pop("roots", None)
         if self._host.sampler is not None:
             can.setdefault("sampling", {})
         if self._server.config.roots:

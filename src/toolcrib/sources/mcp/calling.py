@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 import mcp_types
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH
+from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, URL_ELICITATION_REQUIRED
 from pydantic import TypeAdapter, ValidationError
 
 from ...core.errors import ToolError
 from .behind import behind
 from .inflight import Calls, InFlight, caller_of, current, current_call
 from .listing import read_tools
+from .questions import signed
 from .raw import send_raw
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ async def call(
             raise LinkLost(error.code == CONNECTION_CLOSED) from error
         client = behind(ctx)
         if client is not None:
-            client.failure = error
+            client.failure = _signed(link.name, error)
         raise ToolError(f"MCP server {link.name}: {error.message} ({error.code})") from error
     except ValidationError as error:
         raise ToolError(
@@ -78,6 +79,20 @@ async def call(
     finally:
         current_call.reset(token)
         calls.end(mine)
+
+
+def _signed(server: str, error: MCPError) -> MCPError:
+    """The pages that an error wants a person to visit say who asks, like any other question."""
+    data = error.error.data
+    if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(data, dict):
+        return error
+    pages = cast("dict[str, Any]", data).get("elicitations")
+    shown = [
+        {**page, "message": signed(server, str(page.get("message", "")))}
+        for page in cast("list[Any]", pages if isinstance(pages, list) else [])
+        if isinstance(page, dict)
+    ]
+    return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
 
 
 def _is_over(error: MCPError) -> bool:

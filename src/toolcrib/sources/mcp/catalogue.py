@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from .behind import Era
+from .behind import Behind
 from .failure import McpFailure
 from .names import tool_name
 from .offers import NOTHING, Json, Offers
@@ -27,6 +27,10 @@ log = logging.getLogger("toolcrib.mcp")
 
 MAX_SEEN = 10_000
 """How many addresses of results are remembered."""
+MAX_ADDRESS = 8_192
+"""Characters of an address of a result that is remembered."""
+BRIEF_SECONDS = 0.5
+"""How long a list waits for a server that did not list what it has in time, or failed, when it was asked last."""
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _NAMED = re.compile(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
 
@@ -62,42 +66,71 @@ class Catalogue:
         self._listed = False
         self._asking: asyncio.Task[_Lists] | None = None
         self._seen: OrderedDict[str, Server] = OrderedDict()
+        self._offering: dict[Server, asyncio.Task[Offers]] = {}
+        self._late: set[Server] = set()
 
     # --- lists
 
-    async def resources(self, era: Era | None = None) -> list[Json]:
+    async def resources(self, who: Behind | None = None) -> list[Json]:
         """All resources, as they travel."""
-        return [entry for _, _, entry in (await self._refreshed(era)).resources.values()]
+        return [entry for _, _, entry in (await self._refreshed(who)).resources.values()]
 
-    async def templates(self, era: Era | None = None) -> list[Json]:
+    async def templates(self, who: Behind | None = None) -> list[Json]:
         """All templates of addresses."""
-        return [entry for _, _, entry in (await self._refreshed(era)).templates.values()]
+        return [entry for _, _, entry in (await self._refreshed(who)).templates.values()]
 
-    async def prompts(self, era: Era | None = None) -> list[Json]:
+    async def prompts(self, who: Behind | None = None) -> list[Json]:
         """All prompts."""
-        return [entry for _, _, entry in (await self._refreshed(era)).prompts.values()]
+        return [entry for _, _, entry in (await self._refreshed(who)).prompts.values()]
 
-    async def _refreshed(self, era: Era | None) -> _Lists:
+    async def _refreshed(self, who: Behind | None) -> _Lists:
         """The lists now. Whoever asks at the same time shares the answer."""
         if self._asking is None or self._asking.done():
-            self._asking = asyncio.get_running_loop().create_task(self._ask(era))
+            self._asking = asyncio.get_running_loop().create_task(self._ask(who))
         return await asyncio.shield(self._asking)
 
-    async def _ask(self, era: Era | None) -> _Lists:
+    async def _ask(self, who: Behind | None) -> _Lists:
         servers = [
             each for each in self._servers() if self._tool_of(each, "resources") or self._tool_of(each, "prompts")
         ]
-        offers = await asyncio.gather(*(_offers_of(server, era) for server in servers))
+        offers = await asyncio.gather(*(self._offers_of(server, who) for server in servers))
         self._lists = lists = _Lists()
         self._listed = True
         for server, offer in zip(servers, offers, strict=True):
             self._take(lists, server, offer)
         return lists
 
+    async def _offers_of(self, server: Server, who: Behind | None) -> Offers:
+        """What a server offers now; what is known of it, if it does not say so."""
+        task = self._offering.get(server)
+        if task is None or task.done():
+            task = self._offering[server] = asyncio.get_running_loop().create_task(self._offered(server, who))
+        await asyncio.wait({task}, timeout=BRIEF_SECONDS if server in self._late else None)
+        if task.done() and not task.cancelled() and (found := task.result()) is not None:
+            return found
+        self._late.add(server)
+        return server.known_offers or NOTHING
+
+    async def _offered(self, server: Server, who: Behind | None) -> Offers | None:
+        """What it says; None where it failed. Clients hear of what comes too late for their lists."""
+        known = server.known_offers or NOTHING
+        try:
+            found = await server.offers(who)
+        except McpFailure as error:
+            log.warning("%s", error)
+            return None
+        if server in self._late:
+            self._late.discard(server)
+            if found != known:
+                for kind in KINDS:
+                    server.relay.changed(server, kind)
+        return found
+
     def _take(self, lists: _Lists, server: Server, offer: Offers) -> None:
         if self._tool_of(server, "resources") is not None:
-            _put(lists.resources, server, offer.resources, "uri")
-            _put(lists.templates, server, offer.templates, "uriTemplate")
+            name = self._names()[server]
+            _put(lists.resources, server, name, offer.resources, "uri")
+            _put(lists.templates, server, name, offer.templates, "uriTemplate")
         if self._tool_of(server, "prompts") is not None:
             for entry in offer.prompts:
                 own = str(entry["name"])
@@ -115,20 +148,21 @@ class Catalogue:
 
     def note(self, server: Server, uri: str) -> None:
         """A result of this server named an address."""
-        self._seen[uri] = server
+        if len(uri) > MAX_ADDRESS or self._seen.setdefault(uri, server) is not server:
+            return  # whoever named it first has it: no server takes an address over from another
         self._seen.move_to_end(uri)
         if len(self._seen) > MAX_SEEN:
             self._seen.popitem(last=False)
 
-    async def at(self, uri: str, era: Era | None = None) -> Place | None:
+    async def at(self, uri: str, who: Behind | None = None) -> Place | None:
         """Whose address it is: of those that list it, that named it, whose template it fits, or the only one that has
         addresses of its kind. None where that is nobody, or not clear."""
         named = _NAMED.fullmatch(uri)
         if named is not None:
-            server = next((each for each in self._servers() if address_name(each) == named[1].lower()), None)
+            server = next((each for each, name in self._names().items() if name == named[1].lower()), None)
             if server is not None:
                 return self._place(server, named[2])
-        lists = self._lists if self._listed else await self._refreshed(era)
+        lists = self._lists if self._listed else await self._refreshed(who)
         found = lists.resources.get(uri)
         if found is None and uri not in self._seen:
             found = _fitting(lists.templates, uri)
@@ -151,17 +185,17 @@ class Catalogue:
             having = [each for each in having if id(each) in known]
         return self._place(having[0], uri) if len(having) == 1 else None
 
-    async def template(self, template: str, era: Era | None = None) -> Place | None:
+    async def template(self, template: str, who: Behind | None = None) -> Place | None:
         """Whose template it is; an address will do, too."""
-        lists = self._lists if self._listed else await self._refreshed(era)
+        lists = self._lists if self._listed else await self._refreshed(who)
         found = lists.templates.get(template)
-        return self._place(found[0], found[1]) if found is not None else await self.at(template, era)
+        return self._place(found[0], found[1]) if found is not None else await self.at(template, who)
 
-    async def prompt(self, shown: str, era: Era | None = None) -> Place | None:
+    async def prompt(self, shown: str, who: Behind | None = None) -> Place | None:
         """Whose prompt it is."""
         found = self._lists.prompts.get(shown) if self._listed else None
         if found is None:  # the list may be old
-            found = (await self._refreshed(era)).prompts.get(shown)
+            found = (await self._refreshed(who)).prompts.get(shown)
         if found is not None:
             tool = self._tool_of(found[0], "prompts")
             return Place(found[0], found[1], tool) if tool is not None else None
@@ -175,30 +209,38 @@ class Catalogue:
 
     def shown_uri(self, server: Server, own: str) -> list[str]:
         """The addresses that clients know a server's address by."""
-        named = f"mcp+{address_name(server)}:{own}"
+        named = f"mcp+{self._names()[server]}:{own}"
         listed = self._lists.resources.get(own)
         return [named] if listed is not None and listed[0] is not server else [own, named]
+
+    def _names(self) -> dict[Server, str]:
+        """What each server is called in an address: no two the same."""
+        names: dict[Server, str] = {}
+        taken: set[str] = set()
+        for server in self._servers():
+            name = plain = address_name(server)
+            number = 1
+            while name in taken:
+                number += 1
+                name = f"{plain}-{number}"
+            taken.add(name)
+            names[server] = name
+        return names
 
     def _place(self, server: Server, own: str) -> Place | None:
         tool = self._tool_of(server, "resources")
         return Place(server, own, tool) if tool is not None else None
 
 
-async def _offers_of(server: Server, era: Era | None) -> Offers:
-    try:
-        return await server.offers(era)
-    except McpFailure as error:
-        log.warning("%s", error)
-        return server.known_offers or NOTHING
-
-
-def _put(table: dict[str, tuple[Server, str, Json]], server: Server, entries: Iterable[Json], key: str) -> None:
+def _put(
+    table: dict[str, tuple[Server, str, Json]], server: Server, name: str, entries: Iterable[Json], key: str
+) -> None:
     for entry in entries:
         own = shown = str(entry[key])
         if shown in table:
             if table[shown][0] is server:
                 continue  # twice on its own list
-            shown = f"mcp+{address_name(server)}:{own}"
+            shown = f"mcp+{name}:{own}"
         table[shown] = (server, own, {**entry, key: shown} if shown != own else entry)
 
 

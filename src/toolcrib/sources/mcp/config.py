@@ -55,6 +55,7 @@ class ServerConfig:
 
     `tools` are names or patterns (`read_*`) of those that count, None for all; `disabled_tools` of those that do not.
     `trust` "hints" believes what the server says of its tools and results. `prefix` None is `mcp_{name}_`.
+    `roots` None tells those of a client behind us that has some, True the workspace where there is none such.
     `sandbox` is the profile of the walls around a local server, None for none; `read` are paths it may read there.
     """
 
@@ -78,7 +79,7 @@ class ServerConfig:
     per_tool: Mapping[str, ToolConfig] = field(default_factory=dict[str, ToolConfig])
     resources: bool = True
     prompts: bool = True
-    roots: bool = False
+    roots: bool | None = None
     trust: Trust = "none"
     category: str | None = None
     sandbox: str | None = None

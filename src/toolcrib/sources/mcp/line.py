@@ -22,6 +22,7 @@ from .failure import McpFailure
 from .idle import Idle
 
 if TYPE_CHECKING:
+    from .behind import Behind
     from .config import ServerConfig
     from .connection import Link
     from .host import Host
@@ -48,6 +49,7 @@ class Line:
         self.calls: Calls | None = None
         self.used = False
         """Whether a call was made over it."""
+        self.opener: Behind | None = None
         self._host, self._connected = host, connected
         self._connecting: asyncio.Task[Link] | None = None
         self._failures = 0
@@ -81,12 +83,14 @@ class Line:
 
     # --- its life
 
-    async def up(self) -> Link:
-        """The live connection; whoever needs one at the same time shares it. Raises McpFailure."""
+    async def up(self, who: Behind | None = None) -> Link:
+        """The live connection; whoever needs one at the same time shares it. `who` is the client it is made for, which
+        answers what the server asks at once. Raises McpFailure."""
         if self.link is not None and self.link.alive:
             return self.link
         if self._connecting is None or self._connecting.done():
             self._may_connect()
+            self.opener = who
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
             # its failure is known from `error`, even if whoever waited has gone
             self._connecting.add_done_callback(lambda task: None if task.cancelled() else task.exception())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ...core.context import ToolContext
 from ...core.errors import ConfigError, ToolError
 from ...core.output import ToolOutput
-from .behind import Era, era_of
+from .behind import Behind, behind
 from .config import ServerConfig
 from .failure import McpFailure
 from .line import Line
@@ -134,12 +134,12 @@ class Server:
         elsewhere = abroad(ctx)
         return await on_loop(home, lambda: self._call(tool, arguments, elsewhere))
 
-    async def use(self, work: Callable[[Any], Coroutine[Any, Any, T]], era: Era | None = None) -> T:
+    async def use(self, work: Callable[[Any], Coroutine[Any, Any, T]], who: Behind | None = None) -> T:
         """Do something with the SDK's client, on its loop: `await server.use(lambda client: client.list_prompts())`.
 
         Raises McpFailure where there is no connection, ToolError for what the server refused.
         """
-        return await self._at_home(lambda: self._use(work, era))
+        return await self._at_home(lambda: self._in_time(self._use(work, who)))
 
     @property
     def known_offers(self) -> Offers | None:
@@ -151,7 +151,7 @@ class Server:
                     self._offers = offers_from_json(kept)
         return self._offers
 
-    async def offers(self, era: Era | None = None) -> Offers:
+    async def offers(self, who: Behind | None = None) -> Offers:
         """What it offers beside tools: asked for if it is connected or was never asked. Raises McpFailure."""
         listing = self.listing
         if listing is not None and not listing.has_resources and not listing.has_prompts:
@@ -159,22 +159,22 @@ class Server:
         known = self.known_offers
         if known is not None and self.state != "connected":
             return known
-        return await self._at_home(lambda: self._ask_offers(era))
+        return await self._at_home(lambda: self._ask_offers(who))
 
-    async def watch(self, uri: str, era: Era | None = None) -> None:
+    async def watch(self, uri: str, who: Behind | None = None) -> None:
         """Let it tell of changes of a resource, until `unwatch` was called as often. Raises McpFailure, and MCPError
         for what it refuses."""
-        await self._at_home(lambda: self._watch(uri, era))
+        await self._at_home(lambda: self._in_time(self._watch(uri, who)))
 
     async def unwatch(self, uri: str) -> None:
         """Stop that."""
-        await self._at_home(lambda: self.watching.remove(uri))
+        await self._at_home(lambda: self._in_time(self.watching.remove(uri)))
 
     async def log_level(self, level: str) -> None:
         """How severe a log message has to be for it to be told (up to 2025-11-25), now and over later connections."""
         self.watching.level = level
         if self.state == "connected":
-            await self._at_home(self.watching.tell_level)
+            await self._at_home(lambda: self._in_time(self.watching.tell_level()))
 
     async def renew(self) -> None:
         """End a connection that was made when nobody stood behind us, unless it is in use: the next says more."""
@@ -239,27 +239,28 @@ class Server:
     def _lines(self) -> list[Line]:
         return [self.main] if self._legacy is None else [self.main, self._legacy]
 
-    async def _link(self, era: Era | None) -> tuple[Line, Link]:
-        """A way to it for a client of an era of the protocol, None for us. Raises McpFailure.
+    async def _link(self, who: Behind | None) -> tuple[Line, Link]:
+        """A way to it for a client behind us, None for ourselves. Raises McpFailure.
 
         A client of the handshake era reaches a server that speaks both over the handshake era, too: what a tool may ask
         while it runs is not the same in both.
         """
-        if era == "handshake" and self._legacy is not None and self._legacy.alive and self._legacy.link is not None:
+        old = who is not None and not who.modern
+        if old and self._legacy is not None and self._legacy.alive and self._legacy.link is not None:
             return self._legacy, self._legacy.link
-        if era != "handshake" or self._modern_only or not await self._speaks_both():
-            return self.main, await self.main.up()
+        if not old or self._modern_only or not await self._speaks_both():
+            return self.main, await self.main.up(who)
         if self._legacy is None:
             self._legacy = Line(self, self._host, "legacy", self._connected)
         line = self._legacy
         if not line.alive and self.config.url is None and self.main.alive and not self.main.used:
             self._ending = asyncio.get_running_loop().create_task(self.main.end())  # one process will do
         try:
-            return line, await line.up()
+            return line, await line.up(who)
         except McpFailure:
             if self.listing is None or self.listing.protocol in _handshakes():
                 raise
-            link = await self.main.up()
+            link = await self.main.up(who)
             self._modern_only = True
             return self.main, link
 
@@ -272,12 +273,12 @@ class Server:
         known = self.listing.protocol if self.listing is not None else None
         return known is None or known not in await asyncio.to_thread(_handshakes)
 
-    async def _any_link(self, era: Era | None) -> tuple[Line, Link]:
-        """One that is there, whichever; else one for this era."""
+    async def _any_link(self, who: Behind | None) -> tuple[Line, Link]:
+        """One that is there, whichever; else one for this client."""
         for line in self._lines():
             if line.alive and line.link is not None:
                 return line, line.link
-        return await self._link(era)
+        return await self._link(who)
 
     async def _connected(self, line: Line, link: Link) -> None:
         self.error = None
@@ -334,8 +335,8 @@ class Server:
 
     # --- what it offers and tells
 
-    async def _ask_offers(self, era: Era | None) -> Offers:
-        line, link = await self._any_link(era)
+    async def _ask_offers(self, who: Behind | None) -> Offers:
+        line, link = await self._any_link(who)
         faults: list[str] = []
         try:
             async with asyncio.timeout(self.config.timeout):
@@ -352,16 +353,25 @@ class Server:
             self._host.cache.keep(self.identity, "offers", found.to_json())
         return found
 
-    async def _watch(self, uri: str, era: Era | None) -> None:
-        line, link = await self._link(era)
+    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
+        """What is no call has the time of one that says nothing, and that of a connection."""
+        seconds = self.config.timeout + (0 if self.state == "connected" else self.config.start_timeout)
+        try:
+            async with asyncio.timeout(seconds):
+                return await work
+        except TimeoutError:
+            raise ToolError(f"MCP server {self.name} did not answer within {seconds:g} s") from None
+
+    async def _watch(self, uri: str, who: Behind | None) -> None:
+        line, link = await self._link(who)
         await self.watching.add(uri, line, link)
 
     # --- calls
 
-    async def _use(self, work: Callable[[Any], Coroutine[Any, Any, T]], era: Era | None) -> T:
+    async def _use(self, work: Callable[[Any], Coroutine[Any, Any, T]], who: Behind | None) -> T:
         from mcp.shared.exceptions import MCPError
 
-        line, link = await self._any_link(era)
+        line, link = await self._any_link(who)
         line.touch()
         try:
             return await work(link.client)
@@ -374,7 +384,7 @@ class Server:
 
     async def _call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
         for last in (False, True):
-            line, link = await self._link(era_of(ctx))  # loads the SDK, in a thread
+            line, link = await self._link(behind(ctx))  # loads the SDK, in a thread
 
             from .calling import LinkLost
 
@@ -426,6 +436,7 @@ class Server:
             return ToolOutput.error(f"{text} It may have had part of its effect. ({hint})", "timeout")
         finally:
             line.touch()
+            line.opener = None
 
     async def _close(self) -> None:
         if self._refreshing is not None and not self._refreshing.done():

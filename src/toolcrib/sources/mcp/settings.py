@@ -51,7 +51,7 @@ def server_config(name: str, given: Mapping[str, Any]) -> ServerConfig:
         },
         resources=bool(values.get("resources", True)),
         prompts=bool(values.get("prompts", True)),
-        roots=bool(values.get("roots")),
+        roots=values.get("roots"),
         trust=values.get("trust") or "none",
         category=values.get("category"),
         sandbox=_sandbox(values.get("sandbox"), bool(url), where),

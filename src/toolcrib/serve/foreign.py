@@ -1,0 +1,90 @@
+"""What may a client of ours see of another server's words? No secret, and nothing that is said in our name."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from mcp.shared.exceptions import MCPError
+
+from ..core.bound import map_texts, safe
+from ..core.output import foreign_meta
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+MAX_ERROR = 50_000
+"""Characters of a server's own error, and of its data as JSON, that are passed on."""
+
+Redact = Callable[[str], str]
+M = TypeVar("M", bound="BaseModel")
+
+
+def cleaned(value: Any, redact: Redact | None) -> Any:
+    """Data of the protocol without secrets in its keys, its texts and the bytes of its resources, and without keys of
+    ours in any `_meta`. What are a picture's or a sound's bytes stays as it is."""
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[str, Any]", value)
+        media = entries.get("type") in ("image", "audio")
+        held = "uri" in entries
+        return {
+            key if redact is None else redact(key): _entry(key, each, redact, media=media, held=held)
+            for key, each in entries.items()
+        }
+    if isinstance(value, list):
+        return [cleaned(each, redact) for each in cast("list[Any]", value)]
+    return redact(value) if redact is not None and isinstance(value, str) else value
+
+
+def _entry(key: str, value: Any, redact: Redact | None, *, media: bool, held: bool) -> Any:
+    if key == "_meta":
+        kept = foreign_meta(value)
+        return kept if redact is None else map_texts(kept, redact)
+    if redact is not None and isinstance(value, str):
+        if key == "data" and media:
+            return value if _bytes(value) is not None else redact(value)
+        if key == "blob" and held:
+            return _blob(value, redact)
+    return cleaned(value, redact)
+
+
+def _blob(text: str, redact: Redact) -> str:
+    data = _bytes(text)
+    if data is None:
+        return redact(text)
+    found = redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return text if found == data else base64.b64encode(found).decode("ascii")
+
+
+def _bytes(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def cleaned_model(model: M, redact: Redact | None) -> M:
+    """The same for one of the SDK's models."""
+    told = model.model_dump(by_alias=True, mode="json", exclude_none=True)
+    shown = cleaned(told, redact)
+    return model if shown == told else type(model).model_validate(shown, by_name=False)
+
+
+def cleaned_error(error: MCPError, redact: Redact | None) -> MCPError:
+    """A server's own error: bounded, without secrets, escapes, and keys of ours in its data."""
+    data = error.error.data
+    if isinstance(data, Mapping):
+        data = foreign_meta(cast("Mapping[str, Any]", data))
+    data = cleaned(data, redact)
+    if data is not None and _size(data) > MAX_ERROR:
+        data = None
+    said = error.error.message
+    return MCPError(error.error.code, safe(said if redact is None else redact(said))[:MAX_ERROR], data)
+
+
+def _size(data: Any) -> int:
+    import json
+
+    return len(json.dumps(data, default=str))
