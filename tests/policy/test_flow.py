@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,8 @@ from toolcrib.config import load_settings
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.labels import LABELS, Labels, from_wire
 from toolcrib.core.output import ResourceBlock
-from toolcrib.policy.flow import MAX_SESSIONS, Flow, default_labels
+from toolcrib.policy import flow as flow_module
+from toolcrib.policy.flow import MAX_CHARS, MAX_SESSIONS, RESULT_CHARS, Flow, default_labels
 from toolcrib.testing import FakeApprover
 
 PAGE = (
@@ -411,3 +413,38 @@ def test_a_context_of_a_run_keeps_its_session() -> None:
     flow = Flow()
     flow.label(fetch, {"url": "u"}, ToolOutput(PAGE), ctx)
     assert flow.labels_of("s").integrity == "untrusted"
+
+
+class TestMemory:
+    """What is kept of a session is bounded in results, too, and repeated ones are kept once."""
+
+    def test_tiny_results_fill_a_session(self):
+        kept, flow = ToolContext(session_id="s"), Flow()
+        for n in range(MAX_CHARS // RESULT_CHARS + 100):
+            flow.label(fetch, {}, ToolOutput(f"{n}"), kept)
+        session = flow._sessions["s"]
+        assert session.full
+        assert len(session.sources) <= MAX_CHARS // RESULT_CHARS
+        assert len(session.known) <= MAX_CHARS // RESULT_CHARS
+        asked = flow.question(post, {"url": "https://a.example"}, kept)
+        assert asked is not None and asked.rule == "labels:full"
+
+    def test_what_is_read_again_and_again_counts_once(self):
+        kept, flow = ToolContext(session_id="s"), Flow()
+        for _ in range(MAX_CHARS // RESULT_CHARS + 100):
+            flow.label(fetch, {"url": "https://a.example"}, ToolOutput(PAGE), kept)
+        session = flow._sessions["s"]
+        assert len(session.sources) == 1 and not session.full
+        assert flow.question(mail, {"to": "mallory@evil.example", "text": "x"}, kept) is not None
+
+    @given(st.lists(st.text(max_size=60), max_size=40))
+    def test_every_result_is_found_until_it_is_full(self, texts):
+        with patch.object(flow_module, "MAX_CHARS", 2_000):
+            kept, flow = ToolContext(session_id="s"), Flow()
+            for n, text in enumerate(texts):
+                flow.label(fetch, {}, ToolOutput(f"{text} id-{n:08}"), kept)
+            session = flow._sessions["s"] if texts else None
+            if session is not None:
+                assert len(session.sources) <= 2_000 // RESULT_CHARS
+            for n in range(len(texts)):  # found, or asked about because it is full
+                assert flow.question(post, {"url": f"id-{n:08}"}, kept) is not None

@@ -1,9 +1,15 @@
 """The loop guard: circles are noticed, progress is not mistaken for one."""
 
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
+from toolcrib.policy import loops
 from toolcrib.policy.loops import MAX_SESSIONS, LoopGuard
 
 SESSION = ToolContext(session_id="s")
@@ -100,3 +106,23 @@ async def test_sessions_do_not_mix_and_old_ones_are_forgotten():
     for n in range(MAX_SESSIONS + 10):
         guard.after(r.require("look"), "{}", ToolOutput("x"), ToolContext(session_id=f"x{n}"))
     assert len(guard._sessions) == MAX_SESSIONS
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), max_size=300))
+def test_what_is_kept_of_a_session_is_bounded(calls):
+    with patch.object(loops, "MAX_STEPS", 20):
+        guard, look = LoopGuard(), registry().require("look")
+        for path, result in calls:
+            if guard.before(look, f"{path}", SESSION) is None:
+                guard.after(look, f"{path}", ToolOutput(f"{result}"), SESSION)
+            session = guard._session(SESSION)
+            assert len(session.seen) <= 20 and len(session.blocked) <= 20 and len(session.steps) <= loops.WINDOW
+
+
+async def test_a_loop_is_noticed_through_hundreds_of_other_steps():
+    r = registry()
+    await repeat(r, 4, "look", path="a")
+    for n in range(loops.MAX_STEPS - 1):
+        await r.execute("look", {"path": f"p{n}"}, SESSION)
+    fifth, sixth = await repeat(r, 2, "look", path="a")
+    assert "Loop warning: this is time 5" in fifth.for_llm and sixth.error_kind == "loop"

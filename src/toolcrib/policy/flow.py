@@ -7,6 +7,7 @@ what stands in an image: `strict` asks for every sink once anything untrusted wa
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import OrderedDict
@@ -29,6 +30,8 @@ FLOW_POLICIES: tuple[FlowPolicy, ...] = ("off", "said", "default", "strict")
 MAX_SESSIONS = 1_000
 MAX_CHARS = 2 * 2**20
 """Untrusted text that is kept of a session, in characters. Beyond it every sink of the session asks."""
+RESULT_CHARS = 128
+"""What a result counts beside its text, in characters: what is kept of one is more than that."""
 WORDS = 6
 """So many words in a row that also stand in an untrusted result were taken from there; looked for at every third
 word, so that eight are sure to be found."""
@@ -79,6 +82,7 @@ class _Source:
 class _Session:
     labels: Labels = LABELS[False, False]
     sources: list[_Source] = field(default_factory=list[_Source])
+    known: set[bytes] = field(default_factory=set[bytes])
     size: int = 0
     full: bool = False
     said: list[_Source] = field(default_factory=list[_Source])
@@ -135,12 +139,18 @@ class Flow:
         return labels
 
     def _remember(self, session: _Session, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput) -> None:
-        text = "\n".join(_texts_of(output))
-        session.size += len(text)
+        if session.full:
+            return
+        text, shown = "\n".join(_texts_of(output)), _shown(tool, arguments)
+        digest = hashlib.blake2b(f"{shown}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if digest in session.known:  # the same once more, as a poll gives
+            return
+        session.size += len(text) + RESULT_CHARS
         if session.size > MAX_CHARS:
             session.full = True
             return
-        source = _source(_shown(tool, arguments), text)
+        session.known.add(digest)
+        source = _source(shown, text)
         if source.tokens:
             session.sources.append(source)
 
@@ -333,9 +343,14 @@ def _runs(text: str) -> Iterator[list[str]]:
         yield words[start : start + WORDS]
 
 
+_NO_WORDS = frozenset[str]()
+
+
 def _source(shown: str, text: str) -> _Source:
     folded = _folded(text)
     words = _WORD.findall(folded)
+    if len(words) < WORDS:  # too few for a run of them
+        return _Source(shown, folded, _tokens(folded), "", _NO_WORDS)
     return _Source(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ..core.context import ToolContext
 from ..core.output import ToolOutput
@@ -18,10 +19,14 @@ from ..core.tool import Tool
 
 WARN, BLOCK = 3, 5
 MAX_SESSIONS = 1_000
+MAX_STEPS = 1_000
+"""Different steps that are remembered of a session; those longest ago are forgotten."""
 WINDOW = 40
 
-Step = tuple[str, str]
+Step = tuple[bytes, bytes]
 """Digest of tool and arguments, digest of the result."""
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(slots=True)
@@ -29,7 +34,7 @@ class _Session:
     seen: dict[Step, int] = field(default_factory=dict[Step, int])
     steps: deque[Step] = field(default_factory=lambda: deque[Step](maxlen=WINDOW))
     unchanged: int = 0
-    blocked: set[str] = field(default_factory=set[str])
+    blocked: dict[bytes, None] = field(default_factory=dict[bytes, None])
 
 
 class LoopGuard:
@@ -59,11 +64,11 @@ class LoopGuard:
             return None
         call = _digest(tool.name, text)
         step = (call, _digest(output.for_llm, ""))
-        repeats = session.seen.get(step, 0) + 1
+        repeats = session.seen.pop(step, 0) + 1
         if repeats == 1 and not tool.is_read_only and not output.is_error and not _alternates(session.steps, step):
             session.seen.clear()  # something changed: what failed before may work now
             session.blocked.clear()
-        session.seen[step] = repeats
+        _remember(session.seen, step, repeats)
         session.steps.append(step)
         if output.meta.get("no_change"):
             session.unchanged += 1
@@ -71,7 +76,7 @@ class LoopGuard:
             session.unchanged = 0
         rounds = max(repeats, session.unchanged if output.meta.get("no_change") else 0, _rounds(session.steps))
         if rounds >= BLOCK:
-            session.blocked.add(call)
+            _remember(session.blocked, call, None)
         if rounds >= WARN:
             return f"Loop warning: this is time {rounds} for the same step with the same result. Try something else."
         return None
@@ -89,8 +94,14 @@ class LoopGuard:
         return session
 
 
-def _digest(a: str, b: str) -> str:
-    return hashlib.blake2b(f"{a}\0{b}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+def _remember(known: dict[K, V], key: K, value: V) -> None:
+    known[key] = value
+    if len(known) > MAX_STEPS:
+        del known[next(iter(known))]
+
+
+def _digest(a: str, b: str) -> bytes:
+    return hashlib.blake2b(f"{a}\0{b}".encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
 def _alternates(steps: deque[Step], step: Step) -> bool:
