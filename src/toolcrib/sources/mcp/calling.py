@@ -83,14 +83,14 @@ async def call(
 
 def _signed(server: str, error: MCPError) -> MCPError:
     """The pages that an error wants a person to visit say who asks, like any other question."""
-    data = error.error.data
-    if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(data, dict):
+    if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(error.error.data, dict):
         return error
-    pages = cast("dict[str, Any]", data).get("elicitations")
+    data = cast("dict[str, Any]", error.error.data)
+    pages = data.get("elicitations")
     shown = [
         {**page, "message": signed(server, str(page.get("message", "")))}
-        for page in cast("list[Any]", pages if isinstance(pages, list) else [])
-        if isinstance(page, dict)
+        for page in cast("list[dict[str, Any]]", pages if isinstance(pages, list) else [])
+        if isinstance(page, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
     ]
     return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
 

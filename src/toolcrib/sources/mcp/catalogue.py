@@ -66,7 +66,7 @@ class Catalogue:
         self._listed = False
         self._asking: asyncio.Task[_Lists] | None = None
         self._seen: OrderedDict[str, Server] = OrderedDict()
-        self._offering: dict[Server, asyncio.Task[Offers]] = {}
+        self._offering: dict[Server, asyncio.Task[Offers | None]] = {}
         self._late: set[Server] = set()
 
     # --- lists
