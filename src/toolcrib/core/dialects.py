@@ -95,15 +95,27 @@ def definition(tool: Tool, dialect: str = "openai", *, compact: bool = False, na
             raise ValueError(f"unknown dialect {dialect!r}; known: {', '.join(DIALECTS)}")
 
 
+AS_SAID = "toolcrib/as-said"
+"""In `Tool.mcp_fields`: the annotations there are all that is to be said, not what we know of the tool."""
+
+
+SHOWN = "toolcrib/name"
+"""In `Tool.mcp_fields`: the name that MCP clients see, one of the tool's own `names`."""
+
+
 def _mcp(tool: Tool, name: str, text: str, schema: Json) -> Json:
     more: Json = {}
     if tool.mcp_fields is not EMPTY:
         more = cast("Json", json.loads(json.dumps(dict(tool.mcp_fields))))
-    body: Json = {**more, "name": more.get("name", name), "description": text, "inputSchema": schema}
+    as_said = more.pop(AS_SAID, False)
+    name = more.pop(SHOWN, name)
+    body: Json = {**more, "name": name, "description": text, "inputSchema": schema}
     if tool.title:
         body["title"] = tool.title
     if tool.output_schema is not None:
         body["outputSchema"] = dict(tool.output_schema)
+    if as_said:
+        return body
     hints: Json = {"readOnlyHint": tool.is_read_only}
     if not tool.is_read_only:
         destructive = tool.destructive

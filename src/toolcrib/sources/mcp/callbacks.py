@@ -65,12 +65,14 @@ class Callbacks:
         self._server.relay.told(self._server, notification)
 
     async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """A log message: for the client whose call it is of; for every session where that is not known."""
+        """A log message: for the client whose call it is of. One of no call is for every session; one that may be of
+        several clients' calls is for none."""
         mine = self._line.asked()
         client = behind(mine.ctx) if mine is not None else None
-        if client is not None:
-            await client.log(params)
-        elif mine is None:
+        if mine is not None and client is not None:
+            with mine.telling():
+                await client.log(params)
+        elif mine is None and (self._line.calls is None or not self._line.calls.running):
             self._server.relay.logged(self._server, params)
 
     def session_lost(self) -> None:

@@ -58,10 +58,13 @@ async def call(
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
         patience.news()
-        await ctx.progress(progress, total, message)
+        with mine.telling():
+            await ctx.progress(progress, total, message)
 
     try:
-        return await work(link, report)
+        result = await work(link, report)
+        await mine.told()
+        return result
     except MCPError as error:
         if link.lost or _is_over(error):
             raise LinkLost(error.code == CONNECTION_CLOSED) from error
@@ -85,7 +88,7 @@ def _signed(server: str, error: MCPError) -> MCPError:
     """The pages that an error wants a person to visit say who asks, like any other question."""
     if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(error.error.data, dict):
         return error
-    data = cast("dict[str, Any]", error.error.data)
+    data: dict[str, Any] = error.error.data
     pages = data.get("elicitations")
     shown = [
         {**page, "message": signed(server, str(page.get("message", "")))}

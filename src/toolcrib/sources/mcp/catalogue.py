@@ -146,13 +146,20 @@ class Catalogue:
 
     # --- whose is it
 
-    def note(self, server: Server, uri: str) -> None:
-        """A result of this server named an address."""
-        if len(uri) > MAX_ADDRESS or self._seen.setdefault(uri, server) is not server:
-            return  # whoever named it first has it: no server takes an address over from another
-        self._seen.move_to_end(uri)
-        if len(self._seen) > MAX_SEEN:
-            self._seen.popitem(last=False)
+    def note(self, server: Server, uri: str) -> str:
+        """A result of this server named an address: what clients know it by. It is the server's from now on, if it is
+        nobody else's: no server takes an address over from another."""
+        if len(uri) > MAX_ADDRESS or _NAMED.fullmatch(uri):
+            return uri
+        listed = self._lists.resources.get(uri)
+        owner = listed[0] if listed is not None else self._seen.setdefault(uri, server)
+        if owner is not server:
+            return f"mcp+{self._names().get(server, '')}:{uri}"
+        if listed is None:
+            self._seen.move_to_end(uri)
+            if len(self._seen) > MAX_SEEN:
+                self._seen.popitem(last=False)
+        return uri
 
     async def at(self, uri: str, who: Behind | None = None) -> Place | None:
         """Whose address it is: of those that list it, that named it, whose template it fits, or the only one that has

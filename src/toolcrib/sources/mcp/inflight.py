@@ -8,7 +8,8 @@ themselves from then on: not while another caller's calls are under way, nor the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from .patience import Patience
 
 
+TOLD_SECONDS = 2.0
+"""How long an answer waits for what was told before it: a client that does not read cannot hold it up."""
+
+
 @dataclass(slots=True, eq=False)
 class InFlight:
     """A call that a server works on: whose it is, of which tool, and whose patience it costs."""
@@ -28,6 +33,26 @@ class InFlight:
     ctx: ToolContext
     patience: Patience
     caller: Hashable
+    _telling: int = 0
+    _told: asyncio.Future[None] | None = None
+
+    @contextmanager
+    def telling(self) -> Generator[None]:
+        """While something that the server told during the call is passed on."""
+        self._telling += 1
+        try:
+            yield
+        finally:
+            self._telling -= 1
+            if not self._telling and self._told is not None and not self._told.done():
+                self._told.set_result(None)
+
+    async def told(self) -> None:
+        """Wait until all of it is passed on: what a server told before its answer is heard before that. What is not
+        passed on by then is left."""
+        if self._telling:
+            self._told = asyncio.get_running_loop().create_future()
+            await asyncio.wait({self._told}, timeout=TOLD_SECONDS)
 
 
 def caller_of(ctx: ToolContext) -> Hashable:

@@ -10,10 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from .fields import MAX_CHARS, size_of
+
 if TYPE_CHECKING:
     from mcp.client import Client
 
 Json = dict[str, Any]
+MAX_LIST = 4 * 2**20
+"""Characters of one list of one server, as JSON; of one entry it is MAX_CHARS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,20 @@ def _entries(value: Any, key: str) -> tuple[Json, ...]:
     return cast("tuple[Json, ...]", found)
 
 
+def _bounded(entries: list[Json], what: str, faults: list[str]) -> tuple[Json, ...]:
+    """The entries that are no larger than a tool may be, as many as there is room for: all servers share one list."""
+    kept: list[Json] = []
+    room = MAX_LIST
+    for entry in entries:
+        size = size_of(entry)
+        if size <= min(MAX_CHARS, room):
+            room -= size
+            kept.append(entry)
+    if len(kept) < len(entries):
+        faults.append(f"{len(entries) - len(kept):,} of its {len(entries):,} {what} are left out: they are too large")
+    return tuple(kept)
+
+
 async def ask_offers(client: Client, faults: list[str]) -> Offers:
     """What the server at the other end offers now. A list that it refuses is empty, with a word in `faults`."""
     import asyncio
@@ -59,7 +77,8 @@ async def ask_offers(client: Client, faults: list[str]) -> Offers:
         if not wanted:
             return ()
         try:
-            return tuple(plain(each) for each in await ask(client, faults))
+            found = [plain(each) for each in await ask(client, faults)]
+            return await asyncio.to_thread(_bounded, found, ask.__name__.removeprefix("list_"), faults)
         except MCPError as error:
             if error.code != -32601:  # many that have resources know no templates
                 faults.append(f"{ask.__name__}: {error.message}")

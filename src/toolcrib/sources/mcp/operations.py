@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import mcp_types
 
 from ...core.errors import ToolError
 from ...core.output import ContentBlock, ResourceBlock, TextBlock, ToolOutput
+from ...core.wrap import describe
 from .behind import behind
 from .calling import call_tool, get_prompt, read_resource
 from .listing import every_page
@@ -33,32 +35,61 @@ def operation(server: Server, tool: ListedTool, arguments: Json, ctx: ToolContex
 
     async def run(link: Link, progress: ProgressFnT) -> ToolOutput:
         if tool.kind == "resources":
-            return await _resources(link, progress, arguments.get("uri"), ctx)
+            return await _resources(server, link, progress, arguments.get("uri"), ctx)
         if tool.kind == "prompts":
-            return await _prompts(link, progress, arguments.get("name"), arguments.get("arguments") or {}, ctx)
+            return await _prompts(server, link, progress, arguments.get("name"), arguments.get("arguments") or {}, ctx)
         output = output_of(
             await call_tool(link, progress, tool.name, arguments), trusted=server.config.trust == "hints"
         )
-        if server.relay.seen is not None:  # whoever reads an address of a result later means this server
-            for block in output.content:
-                if isinstance(block, ResourceBlock):
-                    server.relay.seen(server, block.uri)
-        return output
+        return _addressed(server, output)
 
     return run
 
 
-def _deliver(ctx: ToolContext, result: mcp_types.Result) -> None:
-    """The answer as it came, for a client of ours that made the same request."""
+def _addressed(server: Server, output: ToolOutput) -> ToolOutput:
+    """The output with the addresses that clients know its resources by. Whoever reads one later means this server."""
+    seen = server.relay.seen
+    if seen is None or not any(isinstance(block, ResourceBlock) for block in output.content):
+        return output
+    blocks = [
+        replace(block, uri=seen(server, block.uri)) if isinstance(block, ResourceBlock) else block
+        for block in output.content
+    ]
+    if blocks == list(output.content):
+        return output
+    described = "\n".join(map(describe, output.content))
+    said = "\n".join(map(describe, blocks)) if output.for_llm == described else output.for_llm
+    return replace(output, for_llm=said, content=tuple(blocks))
+
+
+def _deliver(server: Server, ctx: ToolContext, result: mcp_types.Result, asked: str) -> None:
+    """The answer as it came, for a client of ours that made the same request; addresses in it but the one asked for
+    are those that clients know."""
     client = behind(ctx)
-    if client is not None and client.exact:
-        client.delivered = plain(result)
+    if client is None or not client.exact:
+        return
+    client.delivered = plain(result)
+    if (seen := server.relay.seen) is not None:
+        for entry in _addresses(client.delivered):
+            if entry["uri"] != asked:
+                entry["uri"] = seen(server, entry["uri"])
 
 
-async def _resources(link: Link, progress: ProgressFnT, uri: str | None, ctx: ToolContext) -> ToolOutput:
+def _addresses(delivered: Json) -> Iterator[Json]:
+    """What has an address in the contents of a resource or the messages of a prompt."""
+    contents = [message["content"] for message in delivered.get("messages", ())]
+    for part in (*delivered.get("contents", ()), *contents):
+        entry: Json = part["resource"] if part.get("type") == "resource" else part
+        if isinstance(entry.get("uri"), str):
+            yield entry
+
+
+async def _resources(
+    server: Server, link: Link, progress: ProgressFnT, uri: str | None, ctx: ToolContext
+) -> ToolOutput:
     if uri:
         result = await read_resource(link, progress, uri)
-        _deliver(ctx, result)
+        _deliver(server, ctx, result, uri)
         return of_blocks([resource_block(each) for each in result.contents], "(empty)")
     faults: list[str] = []
     found = await list_resources(link.client, faults)
@@ -95,13 +126,13 @@ async def list_prompts(client: Client, faults: list[str]) -> list[mcp_types.Prom
 
 
 async def _prompts(
-    link: Link, progress: ProgressFnT, name: str | None, arguments: dict[str, str], ctx: ToolContext
+    server: Server, link: Link, progress: ProgressFnT, name: str | None, arguments: dict[str, str], ctx: ToolContext
 ) -> ToolOutput:
     if not name and arguments:
         raise ToolError("arguments are for a prompt: give its name, too")
     if name:
         result = await get_prompt(link, progress, name, arguments)
-        _deliver(ctx, result)
+        _deliver(server, ctx, result, "")
         blocks: list[ContentBlock] = []
         for message in result.messages:
             if len(result.messages) > 1:

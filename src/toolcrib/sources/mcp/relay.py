@@ -53,10 +53,11 @@ Listener = Callable[[Event], None]
 
 @dataclass(slots=True)
 class Relay:
-    """The listeners, called on the loop of the server that speaks; `seen` hears of addresses in results."""
+    """The listeners, called on the loop of the server that speaks; `seen` hears of addresses in results, and says what
+    clients know them by."""
 
     listeners: list[Listener] = field(default_factory=list[Listener])
-    seen: Callable[[Server, str], None] | None = None
+    seen: Callable[[Server, str], str] | None = None
 
     @property
     def on(self) -> bool:

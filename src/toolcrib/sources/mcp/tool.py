@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.context import ToolContext
+from ...core.dialects import AS_SAID, SHOWN
 from ...core.empty import EMPTY
 from ...core.output import TextBlock, ToolOutput
 from ...core.schema import full_schema
@@ -49,10 +50,14 @@ class McpTool(Tool):
         self.origin = ToolOrigin("mcp", config.name, listed.name)
         self.parameters = dict(listed.schema)
         fields = dict(listed.extra)
-        if isinstance(listed.hints.get("title"), str):
+        if trusted and not given and listed.kind == "tool":
+            fields[AS_SAID] = True
+            if listed.hints:
+                fields["annotations"] = dict(listed.hints)
+        elif isinstance(listed.hints.get("title"), str):
             fields["annotations"] = {"title": listed.hints["title"]}
         if shown is not None:
-            fields["name"] = shown
+            fields[SHOWN] = shown
             self.names = (shown,)
         self.mcp_fields = fields or EMPTY
         self._run = run
