@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..builtin.effects import Effects
     from ..config import Settings
     from ..core.context import ToolContext
-    from ..core.events import EventStream
+    from ..core.events import Event, EventStream
     from ..core.exposure import Exposure
     from ..core.loop_thread import LoopThread
     from ..core.output import ToolOutput
@@ -133,7 +133,7 @@ class Toolbox:
         async def begin(box: Toolbox, lasts: bool) -> None:
             box.watch()
             if builtin and lasts:
-                box.warm_up()
+                box.warm_up(at_first_use=bool(box.settings.mcp_servers))
             if start_servers and box.has_new_servers:
                 await box.mcp.start()
 
@@ -263,11 +263,29 @@ class Toolbox:
 
         return Session(session_id, self.flow, self.approver)
 
-    def warm_up(self) -> None:
-        """Do in a thread what the first command and the first edit would wait for: probe, import, open the journal."""
+    def warm_up(self, *, at_first_use: bool = False) -> None:
+        """Do in a thread what the first command and the first edit would wait for: probe, import, open the journal.
+
+        `at_first_use`: beside the first call of a tool that is no MCP server's. Whoever has servers may be here for
+        them alone, and this takes 0.3 s of CPU and 7 MB.
+        """
+        if at_first_use:
+            self._warm_up_at_first_use()
+            return
         thread = threading.Thread(target=self._warm_up, name="toolcrib-warm-up", daemon=True)
         thread.start()
         self.when_closed(thread.join)
+
+    def _warm_up_at_first_use(self) -> None:
+        from ..core.events import CallFinished
+
+        def listen(event: Event) -> None:
+            tool = self.registry.find(event.tool) if isinstance(event, CallFinished) else None
+            if tool is not None and not tool.source.startswith("mcp:"):
+                stop()
+                self.warm_up()
+
+        stop = self.registry.events.subscribe(listen, finished_only=True)
 
     def _warm_up(self) -> None:
         from ..builtin.command_rules import warm_judgement

@@ -53,6 +53,26 @@ async def test_a_call_asks_and_is_recorded(config: Any) -> None:
         assert (await box.call("mcp_raw_echo", {})).error_kind == "pending"
 
 
+async def test_a_gateway_warms_up_for_commands_once_a_tool_of_its_own_is_called(
+    config: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm: list[Toolbox] = []
+    monkeypatch.setattr(Toolbox, "_warm_up", lambda box: warm.append(box))
+    given = config({"tools": ["echo"]}, category="memory") | {"builtin": True}
+    async with Toolbox.open(**given) as box:
+        for _ in range(2):
+            await box.call("mcp_raw_echo", {})
+            await box.call("no_such_tool", {})
+        assert warm == []
+        for _ in range(2):
+            await box.call("list_dir", {"path": "."})
+    assert warm == [box]
+    given["config"].write_text("{}")
+    async with Toolbox.open(**given) as box:  # without servers of others: at once
+        pass
+    assert warm[1:] == [box]
+
+
 async def test_a_category_and_rules_decide(config: Any) -> None:
     given = config({"tools": ["echo", "pid"]}, category="memory")
     async with Toolbox.open(**given) as box:
