@@ -27,6 +27,8 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
+from toolcrib.core.output import ToolOutput
+from toolcrib.core.seams import Hook
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 
@@ -44,13 +46,12 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "work").mkdir()
 
     def write(settings: dict[str, Any] | None = None, /, **servers: Any) -> dict[str, Any]:
-        made = {
-            name: {
-                "command": sys.executable, "args": ["-S", str(HOSTILE), json.dumps(does)], "category": "memory",
-                **(settings or {}),
-            }
-            for name, does in servers.items()
-        }  # fmt: skip
+        made: dict[str, Any] = {}
+        for name, does in servers.items():
+            script = tmp_path / f"{name}.json"
+            script.write_text(json.dumps(does))
+            command = {"command": sys.executable, "args": ["-S", str(HOSTILE), str(script)]}
+            made[name] = {**command, "category": "memory", **(settings or {})}
         path = tmp_path / "settings.json"
         path.write_text(json.dumps({"mcpServers": made}))
         return {"workspace": tmp_path / "work", "config": path, "builtin": False, "start_servers": False}
@@ -335,3 +336,67 @@ async def test_a_flood_of_words_is_bounded(given: Any, connect: Connect) -> None
                 most = max(most, *(len(run.tasks) for run in server._runs))
             await work
     assert most < 200
+
+
+# --- sessions and each other
+
+
+async def test_nobody_is_asked_for_the_request_of_another(given: Any, connect: Connect) -> None:
+    """Not the client that the connection was made for, either, once its own request is over."""
+    asked: list[str] = []
+
+    def answer(name: str) -> Any:
+        async def one(_: Any, params: Any) -> ElicitResult:
+            asked.append(name)
+            return ElicitResult(action="cancel")
+
+        return one
+
+    form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"x": {"type": "string"}}}}
+    question = {"id": 901, "method": "elicitation/create", "params": form}
+    does = {
+        "answers": {
+            "prompts/list": {"prompts": [{"name": "p"}]},
+            "completion/complete": {"completion": {"values": []}},
+        },
+        "before": {"completion/complete": [question]},
+    }
+    async with Toolbox.open(**given(one=does)) as box:
+        await box.mcp.reload()  # from now on it is started by the first who needs it
+    async with Toolbox.open(**given(one=does)) as box:
+        server = McpServer(box)
+        async with (
+            connect(server, "legacy", answer("first")) as first,
+            connect(server, "legacy", answer("second")) as second,
+        ):
+            await subscribe(first, "x://1")
+            await second.complete(PromptReference(name="mcp_one_p"), {"name": "a", "value": "b"})
+            await asyncio.sleep(0.2)
+    assert "first" not in asked
+
+
+async def test_what_a_hook_withholds_is_not_read(given: Any, connect: Connect, era: str) -> None:
+    class Withholds(Hook):
+        async def after(self, call: Any, output: Any, ctx: Any) -> ToolOutput:
+            return ToolOutput("withheld")
+
+    does = {"answers": {
+        "resources/read": {"contents": [{"uri": "x://1", "text": "the plan"}]},
+        "prompts/list": {"prompts": [{"name": "p"}]},
+        "prompts/get": {"messages": [{"role": "user", "content": {"type": "text", "text": "the plan"}}]},
+    }}  # fmt: skip
+    async with Toolbox.open(**given(one=does)) as box, connect(box, era) as client:
+        box.registry.add_hook(Withholds())
+        for said in (await client.read_resource("x://1"), await client.get_prompt("mcp_one_p")):
+            assert "the plan" not in said.model_dump_json()
+            assert "withheld" in said.model_dump_json()
+
+
+async def test_a_huge_list_costs_the_others_nothing(given: Any, connect: Connect, era: str) -> None:
+    many = [resource(f"x://{n}", description="x" * 30_000) for n in range(400)]
+    evil = {"answers": {"resources/list": {"resources": [resource("x://1", description="x" * 80_000), *many]}}}
+    good = {"answers": {"resources/list": {"resources": [resource("y://1")]}}}
+    async with Toolbox.open(**given(evil=evil, good=good)) as box, connect(box, era) as client:
+        listed = await client.list_resources()
+        assert listed.resources[-1].uri == "y://1"
+        assert len(listed.model_dump_json()) < 6 * 2**20

@@ -187,7 +187,7 @@ class McpServer:
         uris = params.notifications.resource_subscriptions or ()
         if self.relay is None or not uris:
             return await run.listen(ctx, params)
-        async with self.relay.watching(run, Peer(ctx), map(str, uris)):
+        async with self.relay.watching(run, self.relay.who(ctx), map(str, uris)):
             return await run.listen(ctx, params)
 
     # --- listing

@@ -90,16 +90,20 @@ class Relay:
             "on_completion": self._complete,
         }
 
+    def who(self, ctx: Request) -> Peer:
+        """The client behind a request that is no call."""
+        return Peer(ctx, redact=self._calls.redact)
+
     # --- lists
 
     async def _list_resources(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("resources", await self._catalogue.resources(Peer(ctx)), params)
+        return self._page("resources", await self._catalogue.resources(self.who(ctx)), params)
 
     async def _list_templates(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("resourceTemplates", await self._catalogue.templates(Peer(ctx)), params)
+        return self._page("resourceTemplates", await self._catalogue.templates(self.who(ctx)), params)
 
     async def _list_prompts(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("prompts", await self._catalogue.prompts(Peer(ctx)), params)
+        return self._page("prompts", await self._catalogue.prompts(self.who(ctx)), params)
 
     def _page(self, key: str, entries: list[Json], params: PaginatedRequestParams | None) -> Json:
         if params is not None and params.cursor is not None:
@@ -110,7 +114,7 @@ class Relay:
 
     async def _read_resource(self, ctx: Request, params: ReadResourceRequestParams) -> Answer:
         uri = str(params.uri)
-        place = await self._catalogue.at(uri, Peer(ctx))
+        place = await self._catalogue.at(uri, self.who(ctx))
         if place is None:
             code = INVALID_PARAMS if _stateless(ctx) else RESOURCE_NOT_FOUND
             raise MCPError(code, f"Resource not found: {uri}", {"uri": uri})
@@ -126,7 +130,7 @@ class Relay:
         return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
 
     async def _get_prompt(self, ctx: Request, params: GetPromptRequestParams) -> Answer:
-        place = await self._catalogue.prompt(params.name, Peer(ctx))
+        place = await self._catalogue.prompt(params.name, self.who(ctx))
         if place is None:
             raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
         arguments: dict[str, Any] = {"name": place.own}
@@ -161,9 +165,9 @@ class Relay:
     async def _complete(self, ctx: Request, params: CompleteRequestParams) -> Json:
         ref = params.ref
         if isinstance(ref, PromptReference):
-            place = await self._catalogue.prompt(ref.name, Peer(ctx))
+            place = await self._catalogue.prompt(ref.name, self.who(ctx))
         else:
-            place = await self._catalogue.template(ref.uri, Peer(ctx))
+            place = await self._catalogue.template(ref.uri, self.who(ctx))
         if place is None:
             what = f"prompt: {ref.name}" if isinstance(ref, PromptReference) else f"resource template: {ref.uri}"
             raise MCPError(INVALID_PARAMS, f"Unknown {what}")
@@ -177,7 +181,7 @@ class Relay:
             result = await client.session.send_request(request, CompleteResult)
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
-        return cast("Json", self._calls.shown(await self._reach(place, ask, Peer(ctx))))
+        return cast("Json", self._calls.shown(await self._reach(place, ask, self.who(ctx))))
 
     # --- subscriptions
 
@@ -189,7 +193,7 @@ class Relay:
         if uri not in session.uris:
             if len(session.uris) >= MAX_WATCHED:
                 raise MCPError(INVALID_REQUEST, f"a session may listen for {MAX_WATCHED:,} resources")
-            place = await self._watch(uri, Peer(ctx))
+            place = await self._watch(uri, self.who(ctx))
             if uri in session.uris:  # another request was quicker
                 await self._unwatch({uri: place})
             else:

@@ -86,9 +86,10 @@ async def call(
 
 def _signed(server: str, error: MCPError) -> MCPError:
     """The pages that an error wants a person to visit say who asks, like any other question."""
-    if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(error.error.data, dict):
+    given = error.error.data
+    if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(given, dict):
         return error
-    data: dict[str, Any] = error.error.data
+    data = cast("dict[str, Any]", given)
     pages = data.get("elicitations")
     shown = [
         {**page, "message": signed(server, str(page.get("message", "")))}

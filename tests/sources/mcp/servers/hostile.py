@@ -1,8 +1,8 @@
 """A server of the handshake era that says exactly what it is told to. Run as a program.
 
-Its one argument is JSON: `answers` (by method: a result, `{"error": …}`, or `null` for none at all), `before` (by
-method: messages that come before the answer), `capabilities`, `tools` (names). Any tool sends the messages of its
-argument `say`, waits for the answer of each that has an id, and gives the last of these back as text.
+Its one argument is a file with JSON: `answers` (by method: a result, `{"error": …}`, or `null` for none at all),
+`before` (by method: messages that come before the answer), `capabilities`, `tools` (names). Any tool sends the messages
+of its argument `say`, waits for the answer of each that has an id, and gives the last of these back as text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-config = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+config = json.loads(open(sys.argv[1]).read())  # noqa: SIM115
 lock = threading.Lock()
 replies: queue.Queue[dict] = queue.Queue()
 log = config.get("log")
