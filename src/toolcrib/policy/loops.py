@@ -110,7 +110,9 @@ def _alternates(steps: deque[Step], step: Step) -> bool:
 
 def _rounds(steps: deque[Step]) -> int:
     """How often the last two or three different steps were repeated in the same order at the end."""
-    best = 0
+    best, n = 0, len(steps)
+    if not ((n > 2 and steps[-1] == steps[-3]) or (n > 3 and steps[-1] == steps[-4])):
+        return 1  # neither was there before
     recent = list(steps)
     for period in (2, 3):
         last = recent[-period:]
