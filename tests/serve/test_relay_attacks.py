@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -400,3 +402,49 @@ async def test_a_huge_list_costs_the_others_nothing(given: Any, connect: Connect
         listed = await client.list_resources()
         assert listed.resources[-1].uri == "y://1"
         assert len(listed.model_dump_json()) < 6 * 2**20
+
+
+async def test_a_question_nobody_answers_does_not_hold_up_others_for_ever(given: Any, connect: Connect) -> None:
+    never, asked = asyncio.Event(), asyncio.Event()
+
+    async def silent(_: Any, params: Any) -> ElicitResult:
+        asked.set()
+        await never.wait()
+        return ElicitResult(action="cancel")
+
+    form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"x": {"type": "string"}}}}
+    script = {"say": [{"id": 901, "method": "elicitation/create", "params": form}]}
+    async with Toolbox.open(**given({"timeout": 0.5}, one={})) as box:
+        server = McpServer(box)
+        async with connect(server, "legacy", silent) as first, connect(server, "legacy") as second:
+            waiting = asyncio.ensure_future(first.call_tool("mcp_one_do", script))
+            await asked.wait()
+            async with asyncio.timeout(5):
+                said: Any = await second.call_tool("mcp_one_do", {})
+            assert said.is_error
+            assert "somebody else" in said.content[0].text
+            never.set()
+            await waiting
+
+
+async def test_a_server_that_exits_is_listened_to_again_and_no_word_of_it_is_lost(
+    given: Any, connect: Connect, tmp_path: Path
+) -> None:
+    heard: list[str] = []
+    log = tmp_path / "log"
+    async with Toolbox.open(**given(one={"log": str(log)})) as box:
+        server = McpServer(box)
+        async with connect(server, "legacy", message_handler=updates(heard)) as client:
+            await subscribe(client, "x://1")
+            for round_ in (1, 2):
+                said: Any = await client.call_tool("mcp_one_do", {})
+                os.kill(int(said.content[0].text), signal.SIGKILL)
+                await asyncio.sleep(0.1)
+                await client.call_tool("mcp_one_do", {"say": [note("resources/updated", uri="x://1")]})
+                await until(lambda n=round_: len(heard) == n)
+            await unsubscribe(client, "x://1")
+        await until(lambda: not box.mcp._servers["one"].watching._uris)
+        assert not server.relay._watched if server.relay else False
+    told = [json.loads(line).get("method") for line in log.read_text().splitlines()]
+    assert told.count("resources/subscribe") == 3
+    assert told.count("resources/unsubscribe") == 1

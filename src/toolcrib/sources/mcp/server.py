@@ -422,7 +422,14 @@ class Server:
         assert line.calls is not None
         line.used = True
         if line.calls.asks:
-            await line.calls.turn(tool.name, caller_of(ctx))
+            try:
+                async with asyncio.timeout(idle):
+                    await line.calls.turn(tool.name, caller_of(ctx))
+            except TimeoutError:
+                raise ToolError(
+                    f"{tool.name} of MCP server {self.name} was not called: it asks questions, and somebody else "
+                    "has not answered theirs yet. Try again later."
+                ) from None
         try:
             async with Patience(idle, most) as patience:
                 work = operation(self, tool, arguments, ctx)
