@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -57,11 +58,10 @@ def required_by_the_suite(revision: str) -> set[str]:
 
 
 def ran(url: str, revision: str, folder: Path) -> Checks:
-    """Run the scenarios of a revision against a server; about 15 seconds."""
-    subprocess.run(
-        [node(), _program(), "server", "--url", url, "--requirements", revision, "--output-dir", str(folder)],
-        env=environment(), capture_output=True, timeout=300,
-    )  # fmt: skip
+    """Run the scenarios of a revision against a server; about 15 seconds. One that hangs leaves the rest unrun."""
+    command = [node(), _program(), "server", "--url", url, "--requirements", revision, "--output-dir", str(folder)]
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, env=environment(), capture_output=True, timeout=180)
     return {  # server-NAME-TIME/checks.json
         path.parent.name.removeprefix("server-")[: -len(STAMP)]: json.loads(path.read_text())
         for path in folder.rglob("checks.json")
