@@ -8,6 +8,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -81,6 +82,12 @@ async def pairs(client: Client) -> dict[str, str]:
     return found
 
 
+def about(entry: dict[str, Any]) -> Any:
+    """What an entry says beside its name; a tool without a title goes by that of its annotations."""
+    title = entry.get("title", entry.get("annotations", {}).get("title"))
+    return entry.get("description"), title, entry.get("mimeType"), entry.get("_meta")
+
+
 @pytest.mark.parametrize(
     ("lister", "key", "identity"),
     [
@@ -98,15 +105,8 @@ async def test_everything_is_listed_twice_under_names_of_its_own(
     names = [each[identity] for each in listed]
     assert len(set(names)) == len(names)
     for one in expected:
-        about = one.get("description"), one.get("title"), one.get("mimeType"), one.get("_meta")
-        same = [
-            each for each in listed
-            if (each.get("description"), each.get("title"), each.get("mimeType"), each.get("_meta")) == about
-        ]  # fmt: skip
-        others = [
-            each for each in expected
-            if (each.get("description"), each.get("title"), each.get("mimeType"), each.get("_meta")) == about
-        ]  # fmt: skip
+        same = [each for each in listed if about(each) == about(one)]
+        others = [each for each in expected if about(each) == about(one)]
         assert len(same) == 2 * len(others), (one, same)
         assert one[identity] in names, "the first server keeps its own"
 
