@@ -121,6 +121,11 @@ class Link:
                 self.transport.kill()
                 task.cancel()
 
+    def when_over(self, work: Callable[[], object]) -> None:
+        """Do something once it has ended, for whatever reason."""
+        if self._task is not None:
+            self._task.add_done_callback(lambda _: work())
+
     def kill(self) -> None:
         """End what belongs to it at once, without waiting; from any thread."""
         self.lost = True

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import threading
 from collections.abc import Callable, Coroutine
@@ -19,7 +20,7 @@ from ...core.output import ToolOutput
 from .behind import Behind, behind
 from .config import ServerConfig
 from .failure import McpFailure
-from .line import Line
+from .line import FIRST_DELAY, LONGEST_DELAY, Line
 from .listed import ListedTool, Listing
 from .loops import abroad, on_loop
 from .offers import NOTHING, Offers, ask_offers, offers_from_json
@@ -78,6 +79,7 @@ class Server:
         self._home: asyncio.AbstractEventLoop | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
+        self._ear: asyncio.Task[None] | None = None
         self._again = False
         self._lock = threading.Lock()
 
@@ -283,6 +285,22 @@ class Server:
     async def _connected(self, line: Line, link: Link) -> None:
         self.error = None
         await self.watching.take_up(line, link)
+        link.when_over(self._listen_again)
+
+    def _listen_again(self) -> None:
+        """A connection is over: what was listened for over it is listened for over another, without a call."""
+        if self.watching.unheard and not self.main.closed and (self._ear is None or self._ear.done()):
+            self._ear = asyncio.get_running_loop().create_task(self._find_ear(), context=contextvars.Context())
+
+    async def _find_ear(self) -> None:
+        delay = FIRST_DELAY
+        while (missed := self.watching.unheard) and not self.main.closed:
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, LONGEST_DELAY)
+            with contextlib.suppress(McpFailure):
+                await self.main.up()
+                for uri in missed:  # it may have changed meanwhile
+                    self.relay.updated(self, uri)
 
     def failed(self, error: str) -> None:
         """A connection could not be made."""
@@ -446,6 +464,8 @@ class Server:
             line.opener = None
 
     async def _close(self) -> None:
+        if self._ear is not None:
+            self._ear.cancel()
         if self._refreshing is not None and not self._refreshing.done():
             self._refreshing.cancel()
             await asyncio.wait({self._refreshing}, timeout=5)

@@ -25,6 +25,11 @@ class Watch:
         self._lines = lines
         self._uris: Counter[str] = Counter()
 
+    @property
+    def unheard(self) -> tuple[str, ...]:
+        """What somebody wants to hear of while there is no connection to hear it over."""
+        return tuple(self._uris) if self._over() is None else ()
+
     async def add(self, uri: str, line: Line, link: Link) -> None:
         """Listen for changes of a resource, over this connection if over none yet. Raises what the server raises."""
         over = self._over() or link
