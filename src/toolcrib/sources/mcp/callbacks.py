@@ -6,7 +6,8 @@ questions. Both end in `answers`. Who cannot be asked has not agreed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 import mcp_types
@@ -40,12 +41,12 @@ class Callbacks:
         self.link: Link | None = None
         # as a gateway we say that we can, for our clients may: one that cannot is an error of that one call
         self.sampling = self._sample if host.sampler is not None or server.relay.on else None
-        self.roots = self._roots if server.config.roots or self._for_its_roots() else None
+        self.roots = self._roots if server.config.roots or self.for_its_roots(line.opener) else None
 
-    def _for_its_roots(self) -> bool:
-        """Whether the client that the connection is made for has roots, and nothing is set against telling them."""
-        opener, given = self._line.opener, self._server.config.roots
-        return given is None and opener is not None and opener.can_answer(mcp_types.ListRootsRequest())
+    def for_its_roots(self, client: Behind | None) -> bool:
+        """Whether a client that a connection is made for has roots, and nothing is set against telling them."""
+        given = self._server.config.roots
+        return given is None and client is not None and client.can_answer(mcp_types.ListRootsRequest())
 
     # --- what it tells
 
@@ -110,17 +111,25 @@ class Callbacks:
         client = behind(mine.ctx) if mine is not None else self._asked_at_once()
         shown = {key: self._signed(request) for key, request in requests.items()}
         theirs = {key: each for key, each in shown.items() if client is not None and client.can_answer(each)}
-        if mine is not None:
-            mine.patience.ask()
-        try:
+        with self._asking(mine):
             found: Answers = await client.exchange(theirs) if client is not None and theirs else {}
             for key, request in requests.items():  # one after the other: they go to one person
                 if key not in found:
                     found[key] = await self._ours(request, mine)
-        finally:
-            if mine is not None:
-                mine.patience.answered()
         return found
+
+    @contextmanager
+    def _asking(self, mine: InFlight | None) -> Generator[None]:
+        """While somebody is asked: their time is not the call's, and the call asks nothing else."""
+        if mine is None or self._line.calls is None:
+            yield
+            return
+        mine.patience.ask()
+        try:
+            with self._line.calls.asking(mine):
+                yield
+        finally:
+            mine.patience.answered()
 
     def _asked_at_once(self) -> Behind | None:
         """Who answers what is asked before the first call: the client that the connection is made for, at the request
@@ -143,13 +152,23 @@ class Callbacks:
                 return await questions.answer(params, self._server.name, ask)
             case mcp_types.CreateMessageRequest(params=params):
                 if self._host.sampler is None:
+                    self._lacking(mine, "sampling")
                     raise MCPError(mcp_types.INVALID_REQUEST, f"Sampling: {NOBODY} with a model")
                 return await self._host.sampler(params)
             case mcp_types.ListRootsRequest():
                 if not self._server.config.roots:
+                    self._lacking(mine, "roots")
                     raise MCPError(mcp_types.INVALID_REQUEST, "the roots are not told (mcp_servers.NAME.roots)")
                 root: Any = self._host.workspace.as_uri()
                 return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root, name="workspace")])
+
+    def _lacking(self, mine: InFlight | None, capability: str) -> None:
+        """Should the call fail for it, a client of 2026-07-28 is told what it would have to be able to do."""
+        client = behind(mine.ctx) if mine is not None else None
+        if client is not None and client.modern:
+            text = f"this needs a client with the {capability} capability"
+            needed: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
+            client.failure = MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, text, needed)
 
     # --- what a request of ours says of who is behind it (2026-07-28)
 

@@ -33,6 +33,8 @@ class InFlight:
     ctx: ToolContext
     patience: Patience
     caller: Hashable
+    asking: int = 0
+    """Questions of it that wait for an answer: it asks no other meanwhile."""
     _telling: int = 0
     _told: asyncio.Future[None] | None = None
 
@@ -90,7 +92,8 @@ class Calls:
             return own
         if question:
             self.asks.update(each.tool for each in self.running)
-        return next(iter(self.running)) if len({each.caller for each in self.running}) == 1 else None
+        free = [each for each in self.running if not each.asking] or list(self.running)
+        return free[0] if len({each.caller for each in free}) == 1 else None
 
     async def turn(self, tool: str, caller: Hashable) -> None:
         """Wait until a call of this tool by this caller may run."""
@@ -103,7 +106,18 @@ class Calls:
         if not self.asks:
             return False
         mine = tool in self.asks
-        return any(each.caller != caller and (mine or each.tool in self.asks) for each in self.running)
+        others = (each for each in self.running if each.caller != caller and not each.asking)
+        return any(mine or each.tool in self.asks for each in others)
+
+    @contextmanager
+    def asking(self, call: InFlight) -> Generator[None]:
+        """While a question of a call waits for its answer, which holds nobody else up."""
+        call.asking += 1
+        self._wake()
+        try:
+            yield
+        finally:
+            call.asking -= 1
 
     def begin(self, call: InFlight) -> None:
         """A call is under way."""
@@ -112,8 +126,10 @@ class Calls:
     def end(self, call: InFlight) -> None:
         """It is over; whoever waits looks again."""
         self.running.discard(call)
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for free in waiting:
-                if not free.done():
-                    free.set_result(None)
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for free in waiting:
+            if not free.done():
+                free.set_result(None)
