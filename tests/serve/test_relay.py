@@ -89,6 +89,9 @@ async def test_what_asks_waits_for_a_yes(given: Any, connect: Connect, era: str)
                 await client.read_resource("note://1")
             assert refused.value.error.data["toolcrib/error"] == "pending"
         async with connect(box, era, yes) as client:
+            ref = PromptReference(name="mcp_raw_greet")
+            completed = await client.complete(ref, {"name": "who", "value": "A"})
+            assert completed.completion.values == [], "nothing is sent to a server that is asked about, unasked"
             read: Any = await client.read_resource("note://2")
             assert read.contents[0].text == "what note://2 says"
     assert len(asked) == 1

@@ -49,6 +49,7 @@ from .peer import LEVELS, Peer, wants
 from .run import Run
 
 if TYPE_CHECKING:
+    from ..core.tool import Tool
     from ..sources.mcp import McpServers
     from ..sources.mcp.catalogue import Catalogue, Place
     from ..sources.mcp.server import Server
@@ -58,6 +59,8 @@ log = logging.getLogger("toolcrib.serve")
 
 RESOURCE_NOT_FOUND = -32002
 """What the handshake era answers for a resource that there is not; later it is INVALID_PARAMS."""
+MAX_PARTS = 5_000
+"""Contents of a resource, or messages of a prompt: reading each of them takes 50 µs."""
 MAX_EXACT = 32 * 2**20
 """Characters of one answer that is passed on in a server's own words."""
 MAX_WATCHED = 1_000
@@ -150,6 +153,9 @@ class Relay:
             raise MCPError(code, output.for_llm or "no answer", data or None)
         if _size(delivered) > MAX_EXACT:
             raise MCPError(INTERNAL_ERROR, f"the answer has more than {MAX_EXACT:,} characters")
+        parts = max(len(delivered.get(key) or ()) for key in ("contents", "messages"))
+        if parts > MAX_PARTS:
+            raise MCPError(INTERNAL_ERROR, f"the answer has {parts:,} parts; {MAX_PARTS:,} are passed on at most")
         if self._calls.changes_outputs:
             delivered = _as_told(delivered, output)
         result = cast("Json", self._calls.shown(delivered))
@@ -171,6 +177,8 @@ class Relay:
         if place is None:
             what = f"prompt: {ref.name}" if isinstance(ref, PromptReference) else f"resource template: {ref.uri}"
             raise MCPError(INVALID_PARAMS, f"Unknown {what}")
+        if not self._runs_freely(place.tool):
+            return {"completion": {"values": []}, "resultType": "complete"}
         own = place.own
         ref = ref.model_copy(update={"name": own} if isinstance(ref, PromptReference) else {"uri": own})
         request = CompleteRequest(
@@ -182,6 +190,11 @@ class Relay:
             return result.model_dump(by_alias=True, mode="json", exclude_none=True)
 
         return cast("Json", self._calls.shown(await self._reach(place, ask, self.who(ctx))))
+
+    def _runs_freely(self, tool: Tool) -> bool:
+        """Whether no call of a tool could be asked about or refused: what is typed goes to its server then, unasked."""
+        clears = getattr(self._calls.registry.pipeline.authorizer, "clears", None)
+        return clears is None or clears(tool)
 
     # --- subscriptions
 

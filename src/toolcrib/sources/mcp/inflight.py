@@ -92,8 +92,12 @@ class Calls:
             return own
         if question:
             self.asks.update(each.tool for each in self.running)
-        free = [each for each in self.running if not each.asking] or list(self.running)
-        return free[0] if len({each.caller for each in free}) == 1 else None
+        if len({each.caller for each in self.running}) == 1:
+            return next(iter(self.running))
+        # of one client's calls it is not one that waits for an answer; between clients nothing is guessed
+        free = [each for each in self.running if not each.asking]
+        one_client = len({each.ctx.session_id for each in self.running}) == 1
+        return free[0] if one_client and len({each.caller for each in free}) == 1 else None
 
     async def turn(self, tool: str, caller: Hashable) -> None:
         """Wait until a call of this tool by this caller may run."""
