@@ -76,6 +76,14 @@ def test_import(cli: Cli) -> None:
     assert "has no MCP servers" in cli("mcp", "import", str(cli.write("x.json", '{"mcpServers": {}}')), code=2).stderr
 
 
+def test_what_is_secret_is_not_shown(cli: Cli) -> None:
+    path = own_file(cli)
+    done = cli("mcp", "add", "a", "x", "--env", "API_TOKEN=sesame-open-up", "--env", "PLAIN=seen", "--yes")
+    assert "sesame-open-up" in path.read_text()
+    assert "sesame-open-up" not in done.stderr + done.stdout
+    assert "seen" in done.stderr
+
+
 def test_login_is_for_servers_with_a_url(cli: Cli) -> None:
     cli("mcp", "add", "here", "x", "--yes")
     cli("mcp", "add", "there", "https://x.example/mcp", "--yes")

@@ -57,7 +57,7 @@ def tested(
 
 
 async def _reload(options: Options, names: list[str]) -> list[tuple[ServerStatus, list[str]]]:
-    box = options.open(builtin=False).now(servers=False)
+    box = options.open().now(servers=False)  # with our own tools: who comes first has the name
     try:
         for name in names:
             box.mcp.tools(name)  # says which there are, where there is none of that name
@@ -136,13 +136,25 @@ def _put(options: Options, servers: Mapping[str, Any]) -> int:
             raise Usage(f"{path}: {error}") from None
     show.say(f"To {path}:", "bold")
     for line in text[len(before) :].strip("\n").splitlines() if text.startswith(before) else text.splitlines():
-        show.say(f"+ {line}", "green")
+        show.say(f"+ {_masked(line, servers)}", "green")
     if not options.yes and not show.confirm("Write this? Programs in it are run with your rights."):
         show.error("nothing was written (say yes at a terminal, or use --yes)")
         return REFUSED
     write(path, text)
     show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
     return OK
+
+
+def _masked(line: str, servers: Mapping[str, Any]) -> str:
+    """A line of what is written, without the secrets in it."""
+    from ..config.hide import MASK, is_secret_name
+
+    for entry in servers.values():
+        for part in ("env", "headers"):
+            for key, value in cast("dict[str, Any]", entry.get(part) or {}).items():
+                if is_secret_name(key) and isinstance(value, str) and value and "${" not in value:
+                    line = line.replace(value, MASK)
+    return line
 
 
 def removed(options: Options, name: Name) -> int:
@@ -162,11 +174,11 @@ def removed(options: Options, name: Name) -> int:
 
 def accepted(options: Options, name: Name) -> int:
     """Show what a server says of its tools that it did not say when it was accepted, and accept it after a yes."""
-    box = options.open(builtin=False).now(servers=False)
+    box = options.open().now(servers=False)
     try:
         doubted = box.mcp.doubted(name)
         if not doubted:
-            show.say(f"{name} says what it said when it was accepted.")
+            show.say(f"{name} says what it said when it was first listed, or accepted.")
             return OK
         for tool in doubted:
             _show_change(tool.name, box.mcp.accepted(name, tool), tool.description)

@@ -113,7 +113,7 @@ def begun(
             path.chmod(0o755)
         show.out(str(path))
     if known == "python":
-        show.say(f"`pip install {folder}` where Toolcrib is installed, and `toolcrib plugin list`.")
+        show.say(f"`pip install {folder.resolve()}` where Toolcrib is installed, and `toolcrib plugin list`.")
     else:
         show.say(f"`toolcrib plugin check {folder}` says whether it is right.")
     if not settings.plugins.enabled:

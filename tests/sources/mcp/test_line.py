@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from mcp_world import alive, raw, sdk
 
 from toolcrib.core.context import ToolContext
+from toolcrib.core.registry import ToolRegistry
 from toolcrib.sources.mcp import McpFailure, McpServers
 from toolcrib.sources.mcp.inflight import Calls, InFlight
 from toolcrib.sources.mcp.patience import Patience
@@ -162,3 +165,12 @@ async def test_tools_that_ask_run_by_themselves() -> None:
         "eve is asked",
     ]
     assert not calls.running
+
+
+async def test_a_toolcrib_that_starts_itself_ends(client: Any, host: Any) -> None:
+    servers = await client(raw(tools=["environment"]))
+    told = json.loads((await servers._registry.execute("mcp_raw_environment", {})).for_llm)["env"]
+    assert told["TOOLCRIB_DEPTH"] == "1"
+    deep = McpServers([raw()], replace(host, environ={**host.environ, "TOOLCRIB_DEPTH": "3"}), ToolRegistry())
+    with pytest.raises(McpFailure, match="does a server of it start Toolcrib"):
+        await deep.connect("raw")

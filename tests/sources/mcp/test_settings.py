@@ -30,6 +30,7 @@ def test_defaults() -> None:
         ({"url": "https://x", "sandbox": "read-only"}, "only a local server"),
         ({"command": "x", "sandbox": "unrestricted"}, "read-only, workspace-write or none"),
         ({"command": "x", "comand": "y"}, "there is no setting 'comand'"),
+        ({"url": "127.0.0.1:9/mcp"}, "should begin with http:// or https://"),
     ],
 )
 def test_what_makes_no_sense(given: dict[str, Any], message: str) -> None:

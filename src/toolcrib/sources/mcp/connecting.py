@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from .line import Line
     from .server import Server
 
+DEPTH = "TOOLCRIB_DEPTH"
+MAX_DEPTH = 3
+"""A gateway may stand behind a gateway; one that starts itself would do so for ever."""
+
 __all__ = ["Calls", "prepare"]
 
 
@@ -67,6 +71,8 @@ def _resolved(values: Mapping[str, str], config: ServerConfig, host: Host) -> di
 def _spawn(config: ServerConfig, values: Mapping[str, str], host: Host) -> Spawn:
     """What to start: in the workspace, with an environment of its own, in walls if it is to be."""
     asker = f"mcp:{config.name}"
+    if _depth(host.environ) >= MAX_DEPTH:
+        raise ToolError(f"Toolcrib was started by Toolcrib {MAX_DEPTH} times over: does a server of it start Toolcrib?")
     args = [host.resolve(arg, asker) for arg in config.args]
     env = server_environment(host.environ, values)
     cwd = Path(os.path.abspath(host.workspace / os.path.expanduser(config.cwd or "")))
@@ -94,7 +100,14 @@ def server_environment(host: Mapping[str, str], values: Mapping[str, str]) -> di
         parts = [part for part in env["PATH"].split(os.pathsep) if os.path.realpath(part) != own]
         env["PATH"] = os.pathsep.join(parts)
     env.update(values)
+    env[DEPTH] = str(_depth(host) + 1)
     return env
+
+
+def _depth(environ: Mapping[str, str]) -> int:
+    """How many times over Toolcrib stands behind Toolcrib, by what each tells its servers."""
+    told = environ.get(DEPTH, "")
+    return int(told) if told.isdecimal() and len(told) < 4 else 0
 
 
 async def _http(config: ServerConfig, host: Host, callbacks: Callbacks) -> Transport:

@@ -57,7 +57,7 @@ class Pins:
             return None
         changed = "has changed what it says of" if accepted is not None else "has added"
         return (
-            f"MCP server {server} {changed} its tool {tool.name[:80]} since it was accepted; "
+            f"MCP server {server} {changed} its tool {tool.name[:80]} since it was first listed or accepted; "
             f"`toolcrib mcp accept {server}` shows what it says now, and asks whether that is right"
         )
 

@@ -26,6 +26,8 @@ def server_config(name: str, given: Mapping[str, Any]) -> ServerConfig:
         raise ConfigError(f"{where}: a server's name has 1 to 100 characters")
     if not command and not url:
         raise ConfigError(f"{where}: needs a command or a url")
+    if url and "${" not in str(url) and not str(url).startswith(("http://", "https://")):
+        raise ConfigError(f"{where}.url: {url!r} should begin with http:// or https://")
     per_tool = cast("Mapping[str, Any]", values.get("per_tool") or {})
     oauth: Any = values.get("oauth")
     return ServerConfig(
