@@ -41,12 +41,8 @@ class Callbacks:
         self.link: Link | None = None
         # as a gateway we say that we can, for our clients may: one that cannot is an error of that one call
         self.sampling = self._sample if host.sampler is not None or server.relay.on else None
-        self.roots = self._roots if server.config.roots or self.for_its_roots(line.opener) else None
-
-    def for_its_roots(self, client: Behind | None) -> bool:
-        """Whether a client that a connection is made for has roots, and nothing is set against telling them."""
-        given = self._server.config.roots
-        return given is None and client is not None and client.can_answer(mcp_types.ListRootsRequest())
+        given = server.config.roots
+        self.roots = self._roots if given or (given is None and server.relay.on) else None
 
     # --- what it tells
 

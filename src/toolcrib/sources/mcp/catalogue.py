@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from .behind import Behind
 from .failure import McpFailure
+from .fresh import Fresh
 from .names import tool_name
 from .offers import NOTHING, Json, Offers
 from .server import Server
@@ -64,9 +65,9 @@ class Catalogue:
         self._servers, self._tool_of = servers, tool_of
         self._lists = _Lists()
         self._listed = False
-        self._asking: asyncio.Task[_Lists] | None = None
+        self._asking: Fresh[_Lists] = Fresh()
         self._seen: OrderedDict[str, Server] = OrderedDict()
-        self._offering: dict[Server, asyncio.Task[Offers | None]] = {}
+        self._offering: dict[Server, Fresh[Offers | None]] = {}
         self._late: set[Server] = set()
 
     # --- lists
@@ -84,10 +85,8 @@ class Catalogue:
         return [entry for _, _, entry in (await self._refreshed(who)).prompts.values()]
 
     async def _refreshed(self, who: Behind | None) -> _Lists:
-        """The lists now. Whoever asks at the same time shares the answer."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.get_running_loop().create_task(self._ask(who))
-        return await asyncio.shield(self._asking)
+        """The lists now."""
+        return await self._asking.get(lambda: self._ask(who))
 
     async def _ask(self, who: Behind | None) -> _Lists:
         servers = [
@@ -102,9 +101,8 @@ class Catalogue:
 
     async def _offers_of(self, server: Server, who: Behind | None) -> Offers:
         """What a server offers now; what is known of it, if it does not say so."""
-        task = self._offering.get(server)
-        if task is None or task.done():
-            task = self._offering[server] = asyncio.get_running_loop().create_task(self._offered(server, who))
+        offering = self._offering.setdefault(server, Fresh())
+        task = asyncio.get_running_loop().create_task(offering.get(lambda: self._offered(server, who)))
         await asyncio.wait({task}, timeout=BRIEF_SECONDS if server in self._late else None)
         if task.done() and not task.cancelled() and (found := task.result()) is not None:
             return found

@@ -76,10 +76,11 @@ def current() -> InFlight | None:
 @dataclass(slots=True)
 class Calls:
     """The calls under way over one connection. `asks` are tools that asked while it had to be guessed whose call it
-    was."""
+    was; `asks_more` those that asked again before they had their answer."""
 
     running: set[InFlight] = field(default_factory=set[InFlight])
     asks: set[str] = field(default_factory=set[str])
+    asks_more: set[str] = field(default_factory=set[str])
     _waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
 
     def asked(self, *, question: bool = False) -> InFlight | None:
@@ -93,11 +94,13 @@ class Calls:
         if question:
             self.asks.update(each.tool for each in self.running)
         if len({each.caller for each in self.running}) == 1:
-            return next(iter(self.running))
-        # of one client's calls it is not one that waits for an answer; between clients nothing is guessed
-        free = [each for each in self.running if not each.asking]
-        one_client = len({each.ctx.session_id for each in self.running}) == 1
-        return free[0] if one_client and len({each.caller for each in free}) == 1 else None
+            only = next(iter(self.running))
+            if question and only.asking and len(self.running) == 1:
+                self.asks_more.add(only.tool)
+            return only
+        # it is not of a call that waits for an answer, unless its tool was seen to ask more than one thing at once
+        free = [each for each in self.running if not each.asking or each.tool in self.asks_more]
+        return free[0] if len({each.caller for each in free}) == 1 else None
 
     async def turn(self, tool: str, caller: Hashable) -> None:
         """Wait until a call of this tool by this caller may run."""

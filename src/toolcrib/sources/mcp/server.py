@@ -251,7 +251,6 @@ class Server:
         if old and self._legacy is not None and self._legacy.alive and self._legacy.link is not None:
             return self._legacy, self._legacy.link
         if not old or self._modern_only or not await self._speaks_both():
-            await self._make_it_theirs(who)
             return self.main, await self.main.up(who)
         if self._legacy is None:
             self._legacy = Line(self, self._host, "legacy", self._connected)
@@ -266,16 +265,6 @@ class Server:
             link = await self.main.up(who)
             self._modern_only = True
             return self.main, link
-
-    async def _make_it_theirs(self, who: Behind | None) -> None:
-        """A connection of the handshake era that was made for nobody, and used by nobody, says that there are no roots:
-        it ends when a client that has some comes, and the next is made for that."""
-        main = self.main
-        if who is None or main.used or main.link is None or not main.link.alive or main.link.modern:
-            return
-        if main.link.callbacks.roots is None and main.link.callbacks.for_its_roots(who):
-            main.used = True  # once
-            await main.end()
 
     async def _speaks_both(self) -> bool:
         """Whether it may know both eras: it was asked, and chose the later one; or it was never asked."""
