@@ -63,20 +63,21 @@ WAYS = [
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, Way], str]]:
-    """`start(kind, way)`: a gateway in front of a fixture server, kept until all tests are done."""
-    running: dict[tuple[str, Way], str] = {}
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """`start(kind, way)`: a gateway in front of a fixture server, kept until all tests are done. `use` makes it another
+    one: what the suite leaves behind is not seen by others."""
+    running: dict[tuple[str, Way, str], str] = {}
     with ExitStack() as stack:
 
-        def started(kind: str, way: Way) -> str:
-            if (kind, way) not in running:
+        def started(kind: str, way: Way, use: str = "look") -> str:
+            if (kind, way, use) not in running:
                 if way.transport == "http":
                     server = {"url": stack.enter_context(fixture(kind, way.era))}
                 else:
                     server = over_stdio(kind, way.era)
-                folder = tmp_path_factory.mktemp(f"{kind}-{way}")
-                running[kind, way] = stack.enter_context(gateway(folder, {NAME: server}))
-            return running[kind, way]
+                folder = tmp_path_factory.mktemp(f"{kind}-{way}-{use}")
+                running[kind, way, use] = stack.enter_context(gateway(folder, {NAME: server}))
+            return running[kind, way, use]
 
         yield started
 
@@ -86,7 +87,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, W
 
 @pytest.fixture(scope="module")
 def outcomes(
-    start: Callable[[str, Way], str], tmp_path_factory: pytest.TempPathFactory
+    start: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Way | None, str], Checks]:
     """`outcomes(way, revision)`: what the suite says through the gateway; of the fixture itself for None."""
     known: dict[tuple[Way | None, str], Checks] = {}
@@ -95,7 +96,7 @@ def outcomes(
         if (way, revision) not in known:
             folder = tmp_path_factory.mktemp(f"suite-{way}-{revision}")
             if way is not None:
-                known[way, revision] = ran(start("plain", way), revision, folder)
+                known[way, revision] = ran(start("plain", way, "suite"), revision, folder)
             else:
                 with fixture("plain") as url:
                     known[way, revision] = ran(url, revision, folder)
@@ -144,7 +145,7 @@ def direct() -> Callable[[str, str], dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def through(start: Callable[[str, Way], str]) -> Callable[[str, Way, str], dict[str, Any]]:
+def through(start: Callable[..., str]) -> Callable[[str, Way, str], dict[str, Any]]:
     """`through(kind, way, era)`: what the same client sees of it through the gateway."""
     known: dict[tuple[str, Way, str], dict[str, Any]] = {}
 

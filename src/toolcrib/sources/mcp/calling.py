@@ -69,7 +69,7 @@ async def call(
         if link.lost or _is_over(error):
             raise LinkLost(error.code == CONNECTION_CLOSED) from error
         client = behind(ctx)
-        if client is not None:
+        if client is not None and client.failure is None:  # what the client lacks says more
             client.failure = _signed(link.name, error)
         raise ToolError(f"MCP server {link.name}: {error.message} ({error.code})") from error
     except ValidationError as error:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .patience import Patience
 
 
+PARKED_SECONDS, LOOK_SECONDS = 5.0, 0.5
+"""How long a question keeps calls of others waiting, and how often they look whether it does."""
 TOLD_SECONDS = 2.0
 """How long an answer waits for what was told before it: a client that does not read cannot hold it up."""
 
@@ -34,7 +36,9 @@ class InFlight:
     patience: Patience
     caller: Hashable
     asking: int = 0
-    """Questions of it that wait for an answer: it asks no other meanwhile."""
+    """Questions of it that wait for an answer."""
+    since: float = 0.0
+    """When it last asked, by the clock of its loop."""
     _telling: int = 0
     _told: asyncio.Future[None] | None = None
 
@@ -98,8 +102,7 @@ class Calls:
             if question and only.asking and len(self.running) == 1:
                 self.asks_more.add(only.tool)
             return only
-        # it is not of a call that waits for an answer, unless its tool was seen to ask more than one thing at once
-        free = [each for each in self.running if not each.asking or each.tool in self.asks_more]
+        free = [each for each in self.running if not self._parked(each)]
         return free[0] if len({each.caller for each in free}) == 1 else None
 
     async def turn(self, tool: str, caller: Hashable) -> None:
@@ -107,20 +110,26 @@ class Calls:
         while self._must_wait(tool, caller):
             free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(free)
-            await free
+            await asyncio.wait({free}, timeout=LOOK_SECONDS)
 
     def _must_wait(self, tool: str, caller: Hashable) -> bool:
         if not self.asks:
             return False
         mine = tool in self.asks
-        others = (each for each in self.running if each.caller != caller and not each.asking)
+        others = (each for each in self.running if each.caller != caller and not self._parked(each))
         return any(mine or each.tool in self.asks for each in others)
+
+    def _parked(self, call: InFlight) -> bool:
+        """Whether a call has waited so long for its answer that nobody may be there: it holds nobody up, and a question
+        is not its, unless its tool was seen to ask more than one thing at once."""
+        waits = call.asking and asyncio.get_running_loop().time() - call.since > PARKED_SECONDS
+        return bool(waits) and call.tool not in self.asks_more
 
     @contextmanager
     def asking(self, call: InFlight) -> Generator[None]:
-        """While a question of a call waits for its answer, which holds nobody else up."""
+        """While a question of a call waits for its answer."""
         call.asking += 1
-        self._wake()
+        call.since = asyncio.get_running_loop().time()
         try:
             yield
         finally:
