@@ -36,7 +36,7 @@ check: $(READY)
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(RUN)/pyright
 
 slow: $(READY)
-	$(RUN)/pytest -q -m slow -n auto --maxprocesses=2 || [ $$? -eq 5 ]  # 5: none is marked slow
+	$(RUN)/pytest -q -m slow -n auto --maxprocesses=2 --dist loadfile || [ $$? -eq 5 ]  # 5: none is marked slow
 
 resolution: $(READY)
 	@scripts/check-resolution

@@ -49,7 +49,7 @@ class Callbacks:
     def changed(self, kind: ListKind) -> None:
         """What it lists has changed."""
         if kind == "tools":
-            self._server.heard_change()
+            self._server.heard_change(self._line)
         else:
             self._server.relay.changed(self._server, kind)
 

@@ -81,6 +81,7 @@ class Server:
         self._ending: asyncio.Task[None] | None = None
         self._ear: asyncio.Task[None] | None = None
         self._again = False
+        self._changed_over: Line | None = None
         self._lock = threading.Lock()
 
     # --- how it stands
@@ -276,8 +277,11 @@ class Server:
         return known is None or known not in await asyncio.to_thread(_handshakes)
 
     async def _any_link(self, who: Behind | None) -> tuple[Line, Link]:
-        """One that is there, whichever; else one for this client."""
-        for line in self._lines():
+        """One that is there, that of this client first; else one for it."""
+        lines = self._lines()
+        if who is not None and not who.modern:
+            lines.reverse()
+        for line in lines:
             if line.alive and line.link is not None:
                 return line, line.link
         return await self._link(who)
@@ -333,9 +337,9 @@ class Server:
         self._changed(self, listing)
         return listing
 
-    def heard_change(self) -> None:
-        """The server says that what it lists has changed: ask again, once for many such words."""
-        self._again = True
+    def heard_change(self, line: Line | None = None) -> None:
+        """The server says, over this line, that what it lists has changed: ask again, once for many such words."""
+        self._again, self._changed_over = True, line or self._changed_over
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh_soon())
 
@@ -343,7 +347,8 @@ class Server:
         while self._again:
             await asyncio.sleep(SETTLE_SECONDS)
             self._again = False
-            line = next((line for line in self._lines() if line.alive), None)
+            told = [self._changed_over] if self._changed_over is not None else []
+            line = next((line for line in (*told, *self._lines()) if line.alive), None)
             if line is None or line.link is None:
                 return
             try:
