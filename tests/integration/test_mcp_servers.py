@@ -28,7 +28,7 @@ from mcp_types import ElicitResult, PromptReference, ResourceTemplateReference
 sys.path.insert(0, str(Path(__file__).parent))
 from gateway_probes import Sight, call, completion, every, prompt, read
 from gateway_processes import gateway
-from node_tools import FOLDER, environment, installed, node
+from node_tools import FOLDER, environment, installed, node, one_at_a_time
 
 from toolcrib import Toolbox
 from toolcrib.config import Settings
@@ -56,9 +56,11 @@ def pypi_server(name: str, *args: str) -> dict[str, Any]:
     """How to start a server of PyPI, in a virtual environment that is made once."""
     folder = FOLDER / f"venv-{name}"
     program = folder / "bin" / name
-    if not program.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=300)
-        subprocess.run([folder / "bin" / "pip", "install", "--quiet", name], check=True, timeout=600, env=environment())
+    with one_at_a_time(folder.name):
+        if not program.exists():
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=300)
+            install = [folder / "bin" / "pip", "install", "--quiet", name]
+            subprocess.run(install, check=True, timeout=600, env=environment())
     return {"command": str(program), "args": list(args)}
 
 
