@@ -11,7 +11,7 @@ RUN := .venv/bin
 help:
 	@echo "make demo        see the tools at work on real files"
 	@echo "make test        ruff, pyright and the test suite"
-	@echo "make check       ruff and pyright alone"
+	@echo "make check       ruff, pyright and the sizes of the tree (scripts/sizes.py --help)"
 	@echo "make slow        the tests marked slow"
 	@echo "make resolution  uv.lock is current and toolcrib[all] resolves on every Python we support"
 	@echo "make wheel       the built package installs and starts in an environment of its own"
@@ -34,6 +34,7 @@ check: $(READY)
 	$(RUN)/ruff check
 	$(RUN)/ruff format --check src tests benchmarks scripts examples  # not the code in Markdown
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(RUN)/pyright
+	@$(RUN)/python scripts/sizes.py
 
 slow: $(READY)
 	$(RUN)/pytest -q -m slow -n auto --maxprocesses=2 --dist loadfile || [ $$? -eq 5 ]  # 5: none is marked slow
