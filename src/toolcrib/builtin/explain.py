@@ -11,7 +11,7 @@ from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..record.journal import Journal
-from .listing import one_line
+from .listing import printable_path
 
 
 class explained:  # noqa: N801
@@ -57,7 +57,7 @@ def similar_names(ws: Workspace, shown: str) -> str:
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
     if not close:
         return ""
-    return " Did you mean " + " or ".join(one_line(os.path.join(folder, folded[each])) for each in close) + "?"
+    return " Did you mean " + " or ".join(printable_path(os.path.join(folder, folded[each])) for each in close) + "?"
 
 
 def still_wanted(ctx: ToolContext) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core.bound import safe
+from ..core.text import one_line
 from .charsets import decode
 from .tidy import absolute, is_unseen, tidy
 
@@ -119,7 +120,7 @@ def without_targets(markdown: str) -> tuple[str, list[list[str]]]:
         image, text, address = match.groups()
         if address is None:  # code
             return match[0]
-        pair = (" ".join(text.split()), address)
+        pair = (one_line(text), address)
         if not image and address and len(links) < LINKS and pair not in links and sum(map(len, pair)) <= room:
             links[pair] = None
             room -= sum(map(len, pair))
@@ -137,7 +138,7 @@ def _page(html: str, url: str, style: str, found: dict[str, Any]) -> str:
     document = turbohtml.parse(html)
     found["extractor"] = "turbohtml"
     title = document.select_one("title")
-    found["title"] = _one_line(title.text) if title is not None else ""
+    found["title"] = one_line(title.text)[:_TITLE_CHARS] if title is not None else ""
     body = document.select_one("body") or document
     for element in body.select(",".join(_NO_TEXT)):
         element.decompose()
@@ -163,8 +164,4 @@ def _title(html: str) -> str:
     import html as entities
 
     found = _TITLE.search(html[:500_000])
-    return _one_line(entities.unescape(found[1])) if found else ""
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:_TITLE_CHARS]
+    return one_line(entities.unescape(found[1]))[:_TITLE_CHARS] if found else ""

@@ -54,7 +54,7 @@ class Listing:
                 self._more += len(entries) - number
                 self._cut = self._cut or recursive
                 return
-            self._lines.append(self._style[kind].format(one_line(prefix + name)))
+            self._lines.append(self._style[kind].format(printable_path(prefix + name)))
             if kind != 0 or not recursive:
                 continue
             if name in UNENTERED or depth >= _MAX_DEPTH:
@@ -74,7 +74,7 @@ class Listing:
             return f"({shown} is empty)"
         lines = list(self._lines)
         if self._unentered:
-            named = ", ".join(map(one_line, self._unentered[:20])) + (" …" if len(self._unentered) > 20 else "")
+            named = ", ".join(map(printable_path, self._unentered[:20])) + (" …" if len(self._unentered) > 20 else "")
             lines.append(f"(not entered: {named})")
         if self._more:
             least = "at least " if self._cut else ""
@@ -82,7 +82,7 @@ class Listing:
         return "\n".join(lines)
 
 
-def one_line(path: str) -> str:
+def printable_path(path: str) -> str:
     """A path on one line whatever it is called: a name must not look like further lines of an answer."""
     if path.isprintable():
         return path

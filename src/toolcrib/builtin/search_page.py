@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ..boundary.readonly import Stop
 from ..boundary.ripgrep import LONGEST_LINE, Mode, Query
 from ..boundary.search import Answer
-from .listing import one_line
+from .listing import printable_path
 
 MOST_CHARACTERS = 40_000  # of a page: below the pipeline's bound, so that no page is cut in its middle
 
@@ -129,7 +129,7 @@ def what_is_left(query: Query, found: Found, offset: int, shown: int) -> list[st
 
 def shown_path(base: str, name: str) -> str:
     """A path relative to the workspace, on one line whatever it is called."""
-    return one_line(name if base == "." else f"{base}/{name}")
+    return printable_path(name if base == "." else f"{base}/{name}")
 
 
 def join_page(lines: list[str], notes: list[str]) -> str:

@@ -19,6 +19,7 @@ from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import SandboxUnavailable, ToolError
 from ..core.output import ToolOutput
+from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
@@ -436,10 +437,5 @@ def _listing(sessions: list[Session]) -> str:
     lines: list[str] = []
     for session in sessions:
         state = "ended, not read yet" if session.process.done else f"running, {session.age:.0f} s"
-        lines.append(f"{session.id}  {state}  {_short(session.command)}")
+        lines.append(f"{session.id}  {state}  {clip(one_line(session.command), 80)}")
     return "\n".join(lines)
-
-
-def _short(command: str) -> str:
-    line = " ".join(command.split())
-    return line if len(line) <= 80 else f"{line[:79]}…"

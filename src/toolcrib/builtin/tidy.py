@@ -11,6 +11,8 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+from ..core.text import one_line
+
 # A list is a menu if it is hardly more than links and these are short.
 MENU_LINKS = 4
 MENU_SHARE = 0.8
@@ -81,7 +83,7 @@ def _is_menu(element: Any) -> bool:
 
 
 def _size(element: Any) -> int:
-    return len(" ".join(element.text_content().split()))
+    return len(one_line(element.text_content()))
 
 
 def _sections(tree: Any) -> None:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ..core.context import ToolContext
 from ..core.output import ToolOutput
+from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import FunctionTool, Tool, ToolCategory
 from .hidden_words import search_description
@@ -91,9 +92,7 @@ def _forward(kwargs: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _told(tool: Tool) -> str:
-    text = " ".join(tool.description.split())
-    if len(text) > MAX_DESCRIPTION:
-        text = f"{text[:MAX_DESCRIPTION]}…"
+    text = clip(one_line(tool.description), MAX_DESCRIPTION)
     schema = {key: value for key, value in tool.schema.items() if key not in ("title", "$schema", "description")}
     parameters = json.dumps(schema, ensure_ascii=False, separators=(",", ":"), default=str)
     if len(parameters) > MAX_SCHEMA:

@@ -20,6 +20,7 @@ from ..core.bound import safe
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError, ToolError
 from ..core.output import ToolOutput
+from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from .needs import WEB, missing
@@ -245,9 +246,7 @@ def _line(text: str, what: str, *, markup: bool = True) -> str:
     """One line, without the tags and entities that some providers leave in, and not too long."""
     if markup:
         text = unescape(_MARKUP.sub("", text))
-    line = safe(" ".join(text.split()))
-    most = _LONG[what]
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return clip(safe(one_line(text)), _LONG[what])
 
 
 def _shown(query: str, found: list[Result], provider: Provider, failed: list[str]) -> ToolOutput:

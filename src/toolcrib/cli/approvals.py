@@ -14,7 +14,7 @@ import typer
 
 from ..core.errors import ConfigError
 from ..policy.answers import Answered, Remember, answer
-from ..policy.plain import one_line
+from ..policy.plain import plain_line
 from ..policy.preview import visible
 from ..policy.requests import Decision, Scope, about_rule
 from . import show
@@ -67,7 +67,7 @@ def shown(options: Options, request_id: Id) -> int:
         if options.json:
             show.out_json(row)
             return OK
-        show.out(f"{one_line(row['tool'])} ({row['category']}), {row['state']}", "bold")
+        show.out(f"{plain_line(row['tool'])} ({row['category']}), {row['state']}", "bold")
         facts = {
             "why it asks": row["reason"],
             **dict(line.split(": ", 1) for line in _about(row)),

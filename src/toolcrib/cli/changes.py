@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..policy.plain import one_line, plain
+from ..policy.plain import plain, plain_line
 from . import show
 from .options import FAILED, HELP, OK, Options, command, group
 
@@ -30,7 +30,7 @@ def listed(
     if options.json:
         show.out_json([_data(held) for held in found])
         return OK
-    rows = [[held.id, show.clock(held.at), held.state, one_line(held.command)[:200]] for held in found]
+    rows = [[held.id, show.clock(held.at), held.state, plain_line(held.command)[:200]] for held in found]
     show.columns(rows, ("bold", "dim", None, None))
     if not found:
         show.say("No changes wait here.")
@@ -58,7 +58,7 @@ def shown(options: Options, changes: Id) -> int:
         ]
         show.out_json({**_data(held), "changes": changed})
         return OK
-    show.say(f"{held.id}  {held.state}  call {one_line(held.call_id)}")
+    show.say(f"{held.id}  {held.state}  call {plain_line(held.call_id)}")
     show.say(plain(held.command), "bold")
     show.say(headline(found))
     told = held.told if held.state == "held" else ""

@@ -73,7 +73,7 @@ def _show(name: str, found: Check) -> None:
     """For people: the verdict and what it is about, then by which rule and why."""
     verdict = show.paint(found.verdict, show.VERDICTS[found.verdict])
     about = f"{name} ({found.category})" if found.category else name
-    print(f"{verdict}  {show.one_line(about)}")
+    print(f"{verdict}  {show.plain_line(about)}")
     for label, text in (("rule", found.rule), ("reason", found.reason)):
         if text:
             show.out(f"{label:<6} {text}")

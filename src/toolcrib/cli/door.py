@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from ..core.bound import safe
 from ..core.errors import ToolError
-from ..policy.plain import one_line
+from ..policy.plain import plain_line
 from ..policy.preview import fit, visible
 from ..policy.requests import ApprovalRequest, Decision, Scope
 from . import show
@@ -184,24 +184,24 @@ def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
     show.say()
     which = f"  [{number} of {of}]" if of > 1 else ""
     show.say(f"{request.tool} ({request.category}) wants to run{which}", "bold")
-    show.say(f"why it asks: {one_line(request.reason)}")
+    show.say(f"why it asks: {plain_line(request.reason)}")
     for line in request.about_rule:
         said, _, rule = line.partition(": ")
         if rule in (request.tool, f"every {request.tool} call"):
             show.say(line)
         else:  # the model's words are in it
             show.say(f"{said}:")
-            preview(one_line(rule))
+            preview(plain_line(rule))
     show.say("the call:")
     preview(request.preview)
 
 
 def explain(request: ApprovalRequest) -> None:
     """Everything that is known of a question, and the arguments in full."""
-    show.say(f"request {request.id}, call {request.call_id}, session {one_line(request.session_id or '(none)')}")
-    show.say(f"why it asks: {one_line(request.reason)}")
+    show.say(f"request {request.id}, call {request.call_id}, session {plain_line(request.session_id or '(none)')}")
+    show.say(f"why it asks: {plain_line(request.reason)}")
     if request.asked_by is not None:
-        show.say(f"what asks: {one_line(request.asked_by)}; no allow rule changes that")
+        show.say(f"what asks: {plain_line(request.asked_by)}; no allow rule changes that")
     show.say(f"a yes holds for these arguments (SHA-256 {request.digest[:16]}…) and nothing else; in full:")
     preview(visible(json.dumps(dict(request.arguments), indent=2, ensure_ascii=False)), None)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
+from ..core.text import clip
 from . import logged, show
 from .filters import filtered
 from .options import HELP, OK, Options, Usage, command, group
@@ -142,7 +143,7 @@ def _rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
 def _brief(row: dict[str, Any]) -> str:
     """Arguments and, for a refusal or failure, why; on one line."""
     arguments = row["arguments"] or ""
-    return f"{arguments[:160]}{'…' if len(arguments) > 160 else ''}{'  — ' + row['error'] if row['error'] else ''}"
+    return f"{clip(arguments, 160)}{'  — ' + row['error'] if row['error'] else ''}"
 
 
 class LogGroup(typer.core.TyperGroup):

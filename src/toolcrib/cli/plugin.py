@@ -53,7 +53,7 @@ def checked(
     Exit code 1 if one of them could not be loaded.
     """
     from ..core.errors import ToolcribError
-    from ..policy.plain import one_line
+    from ..policy.plain import plain_line
 
     code = OK
     with options.open(options.settings(quiet=True)) as box:
@@ -64,7 +64,7 @@ def checked(
             try:
                 result["notes"] = _notes(box, path)
             except (ToolcribError, OSError) as error:
-                result |= {"ok": False, "problem": one_line(str(error))}
+                result |= {"ok": False, "problem": plain_line(str(error))}
                 code = FAILED
             results.append(result)
     if options.json:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from ..core.bound import safe
-from ..policy.plain import one_line
+from ..policy.plain import plain_line
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 VERDICTS = {"allow": "green", "ask": "yellow", "deny": "red"}
@@ -71,7 +71,7 @@ def columns(
     With `widest` a cell that is longer than that many characters shifts its own row alone, and nothing is cut.
     """
     target = stream or sys.stdout
-    rows = [[one_line(cell.replace("\n", " ").replace("\t", " ")) for cell in row] for row in rows]
+    rows = [[plain_line(cell.replace("\n", " ").replace("\t", " ")) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     if widest is not None:
         widths = [min(width, widest) for width in widths]

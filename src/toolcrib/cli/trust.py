@@ -27,7 +27,7 @@ def trust(
     Until then only what tightens counts. It is shown first, and asked about unless --yes. A change ends the trust.
     """
     from ..config import TrustStore
-    from ..config.shapes import one_line
+    from ..core.text import one_line
 
     store = TrustStore()
     if listed:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..policy.plain import one_line
+from ..policy.plain import plain_line
 from . import show
 from .options import FAILED, OK, Options, single
 
@@ -87,7 +87,7 @@ def _list(journal: Journal, call_id: str | None, limit: int, as_json: bool) -> i
 
 def _what(change: Change) -> str:
     """The path; of a command, which is one change for all it did, the command."""
-    return one_line(change.reason or "")[:120] if change.action == "ran" else change.path
+    return plain_line(change.reason or "")[:120] if change.action == "ran" else change.path
 
 
 app = single("undo", undo)

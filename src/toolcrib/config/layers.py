@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..core.errors import ConfigError
+from ..core.text import clip, one_line
 from .files import ConfigFile, check_depth
 from .hide import is_secret_name
 from .model import Invalid, Wrong, from_text
 from .sections.base import Section
 from .settings import Settings
-from .shapes import Shaped, ShapeError, one_line, shape, suggestion
+from .shapes import Shaped, ShapeError, shape, suggestion
 
 PathLike = str | os.PathLike[str]
 Keys = tuple[str, ...]
@@ -158,7 +159,7 @@ def _short(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
         text = str(value)
-    return text if len(text) <= 80 else text[:80] + "…"
+    return clip(text, 80)
 
 
 def _absolute_paths(values: Any, base: Path, name: str) -> Any:

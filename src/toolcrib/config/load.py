@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
+from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, exists, read_config_file
 from .layers import Layer, PathLike, absolute, check, env_layer, file_layer, flag_layer
@@ -22,7 +23,7 @@ from .merge import Ignored, Merged
 from .remembered import remembered_layers
 from .rules import RuleLayer, Trusts, gather
 from .settings import Origin, Settings
-from .shapes import Shaped, one_line
+from .shapes import Shaped
 from .trust import Status, TrustStore
 
 # Keys that are accepted and kept, but that nothing reads yet. Saying so is the least for those that would tighten.

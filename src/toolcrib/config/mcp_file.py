@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..core.errors import ConfigError
+from ..core.text import one_line
 from .files import ConfigFile, exists, read_config_file
 from .layers import Layer, file_layer
-from .shapes import one_line
 
 NAME = ".mcp.json"
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ..core.text import one_line
 from .hide import hidden
 from .layers import Keys, Layer
 from .sections.base import Section
 from .settings import Settings
-from .shapes import one_line
 
 ADDING = frozenset({"rules", "hooks"})
 """Sections whose lists grow from layer to layer: a later one cannot take a refusal back."""

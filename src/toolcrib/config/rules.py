@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..core.errors import ConfigError
+from ..core.text import one_line
 from ..core.verdict import Verdict
 from ..policy.rules.grammar import VERDICTS, Rule, Source, parse_rule
 from ..policy.rules.match import why_never
 from .files import ConfigFile, read_config_file
 from .layers import Layer, absolute
 from .merge import Ignored
-from .shapes import one_line
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union, cast, get_args, get_origin
 
 from ..core.errors import ConfigError
+from ..core.text import one_line
 from .sections.base import Section
 from .sections.sources import McpServer
 from .settings import Settings
@@ -88,11 +89,6 @@ class ShapeError(ConfigError):
     def __init__(self, spelled: Path_, text: str) -> None:
         super().__init__(one_line(text))
         self.spelled = spelled
-
-
-def one_line(text: str) -> str:
-    """Text out of a file that may be anybody's, as a part of a line of ours: it cannot begin one of its own."""
-    return " ".join(text.split())
 
 
 def suggestion(key: str, known: list[str]) -> str:

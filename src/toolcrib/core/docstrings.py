@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from .text import one_line
+
 _STYLES = (
     ("google", r"^[ \t]*(Args|Arguments|Parameters|Params|Keyword Args):[ \t]*$"),
     ("numpy", r"^[ \t]*(Other )?Parameters[ \t]*\n[ \t]*-{3,}[ \t]*$"),
@@ -48,7 +50,7 @@ def read_docstring(doc: str | None) -> Docstring:
     for section in sections:
         if section.kind.value in ("parameters", "other parameters"):
             for item in section.value:
-                found[item.name.lstrip("*")] = " ".join(item.description.split())
+                found[item.name.lstrip("*")] = one_line(item.description)
     return Docstring("\n\n".join(texts).strip(), found)
 
 
@@ -76,13 +78,11 @@ def _plain_google(clean: str) -> Docstring | None:
             current.append(line)
         else:
             return None
-    return Docstring(
-        clean[: begin.start()].strip(), {name: " ".join(" ".join(text).split()) for name, text in found.items()}
-    )
+    return Docstring(clean[: begin.start()].strip(), {name: one_line(" ".join(text)) for name, text in found.items()})
 
 
 def first_sentence(text: str) -> str:
     """The first sentence or, if there is none, the first line."""
-    flat = " ".join(text.strip().split("\n\n", 1)[0].split())
+    flat = one_line(text.strip().split("\n\n", 1)[0])
     match = re.match(r"(.+?[.!?])(?=\s|$)", flat)
     return match.group(1) if match else flat

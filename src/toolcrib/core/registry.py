@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .errors import ToolConflictError, ToolDefinitionError, ToolNotFoundError
 from .function_tool import FunctionTool
+from .text import clip
 from .tool import Tool
 
 if TYPE_CHECKING:
@@ -166,14 +167,13 @@ class ToolRegistry:
     def unknown(self, name: object) -> str:
         """What to answer for an unknown name: the closest ones, in at most 500 characters."""
         given = name if isinstance(name, str) else type(name).__name__
-        shown = given if len(given) <= 80 else given[:79] + "…"
-        text = f"Tool not found: {shown!r}."
+        text = f"Tool not found: {clip(given, 80)!r}."
         close = self.closest(given)
         if close:
             text += f" Did you mean {', '.join(close)}?"
         elif len(self._tools) <= 20 and (listed := self.listed()):
             text += f" Available: {', '.join(tool.name for tool in listed)}"
-        return text if len(text) <= UNKNOWN_LIMIT - 70 else text[: UNKNOWN_LIMIT - 71] + "…"
+        return clip(text, UNKNOWN_LIMIT - 70)
 
     def closest(self, name: str, limit: int = 5) -> list[str]:
         """The most similar registered names."""

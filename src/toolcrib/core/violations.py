@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from .errors import Violation
+from .text import clip
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -32,7 +33,7 @@ def path_text(location: Sequence[str | int]) -> str:
         else:
             text = f"{text}.{part}" if text else part
         if len(text) > MAX_PATH:
-            return f"{text[: MAX_PATH - 1]}…"
+            return clip(text, MAX_PATH)
     return text
 
 
@@ -56,7 +57,7 @@ def show(value: Any, limit: int = 60) -> str:
         text = to_json(value, inf_nan_mode="constants").decode()
     except Exception:
         text = repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return clip(text, limit)
 
 
 _JSON_NAMES: dict[Any, str] = {

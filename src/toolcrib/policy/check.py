@@ -12,6 +12,7 @@ from ..core.authorize import CallRequest
 from ..core.context import ToolContext
 from ..core.errors import InvalidArguments, ToolExecutionDenied
 from ..core.forward import resolve
+from ..core.text import clip
 from ..core.threads import shared_threads
 from .bare import bare_check, unbuilt_check
 from .policy import Check, Policy
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 Arguments = Mapping[str, Any] | str | bytes | None
 LookUp = Callable[[Mapping[str, Any], ToolContext], Coroutine[Any, Any, ToolContext]]
 """`look_up` of a judge that has `wants_lookup`: finds out beforehand what it would leave open, addresses of names."""
-LONGEST_REASON = 2_000  # characters; a reason is for reading
+MAX_REASON = 2_000  # characters; a reason is for reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,4 @@ def _plain(arguments: Arguments) -> Mapping[str, Any]:
 
 
 def _short(check: Check) -> Check:
-    if len(check.reason) <= LONGEST_REASON:
-        return check
-    return replace(check, reason=f"{check.reason[:LONGEST_REASON]}…")
+    return check if len(check.reason) <= MAX_REASON else replace(check, reason=clip(check.reason, MAX_REASON))

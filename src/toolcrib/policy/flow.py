@@ -20,9 +20,10 @@ from ..core.context import ToolContext
 from ..core.errors import ConfigError
 from ..core.labels import LABELS, Labels
 from ..core.output import ResourceBlock, TextBlock, ToolOutput
+from ..core.text import clip
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement
-from .plain import one_line
+from .plain import plain_line
 
 FlowPolicy = Literal["off", "said", "default", "strict"]
 FLOW_POLICIES: tuple[FlowPolicy, ...] = ("off", "said", "default", "strict")
@@ -242,8 +243,7 @@ def _why_sink(tool: Tool) -> str:
 
 
 def _quoted(text: str) -> str:
-    line = one_line(text)
-    return f'"{line[:80]}{"…" if len(line) > 80 else ""}"'
+    return f'"{clip(plain_line(text), 80)}"'
 
 
 # --- finding a value in a text
@@ -395,6 +395,6 @@ def _shown(tool: Tool, arguments: Mapping[str, Any]) -> str:
     for key in ("url", "query", "path", "command"):
         value = arguments.get(key)
         if isinstance(value, str):
-            line = one_line(value)
+            line = plain_line(value)
             return f"{tool.name} {line[:120]}{'…' if len(line) > 120 else ''}"
     return tool.name

@@ -6,7 +6,6 @@ change nothing. Everything a hook tells is redacted already.
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import logging
 import os
@@ -24,6 +23,7 @@ from ..core.context import ToolContext
 from ..core.errors import ConfigError
 from ..core.events import CallFinished, EventStream, Notice
 from ..core.labels import Labels
+from ..core.name_patterns import matches
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement
 from .questions import all_of
@@ -77,9 +77,9 @@ class HookRule:
         """Whether it looks at calls of such a tool from there."""
         if self.categories and category not in self.categories:
             return False
-        if self.channels and not _any(self.channels, [channel or ""]):
+        if self.channels and not matches(channel or "", self.channels):
             return False
-        return not self.tools or _any(self.tools, names)
+        return not self.tools or matches(names, self.tools)
 
     def has(self, arguments: str) -> bool:
         """Whether its pattern is in the arguments."""
@@ -235,8 +235,3 @@ def _searched(arguments: Mapping[str, Any]) -> str:
 
     walk(arguments)
     return "\n".join([encode(arguments), *found])
-
-
-def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
-    known = list(names)
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in known)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..core.context import ToolContext
+from ..core.name_patterns import matches
 from ..core.tool import Tool
 
 MAX_SESSIONS = 10_000
@@ -55,7 +55,7 @@ class CallLimits:
 
 def _means(pattern: str, tool: Tool) -> bool:
     """Whether a name in the settings is one that the tool goes by: `shell` is `exec`."""
-    return any(fnmatch.fnmatchcase(name, pattern) for name in tool.every_name)
+    return matches(tool.every_name, (pattern,))
 
 
 def _over(setting: str, most: int, what: str, ctx: ToolContext) -> str:

@@ -17,7 +17,7 @@ def plain(text: str) -> str:
     return "".join(c if c in "\n\t" or _shows(c) else _escaped(c) for c in text)
 
 
-def one_line(text: str) -> str:
+def plain_line(text: str) -> str:
     """`plain`, with line feeds and tabs escaped, too."""
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 

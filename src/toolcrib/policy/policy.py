@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ..core.authorize import CallRequest, Grant
 from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.errors import ConfigError, ToolcribError
+from ..core.name_patterns import matches
 from ..core.output import ToolOutput
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement, Verdict
@@ -168,7 +168,7 @@ class Policy:
             yield Check("ask", category, "approval.policy", "approval is required for every call", 2)
         names = tool.every_name if self.ask_for else ()
         for pattern in self.ask_for:
-            if any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            if matches(names, (pattern,)):
                 yield Check("ask", category, f"require_for:{pattern}", f"{tool.name} is set to ask", 2)
 
     def _by_table(self, tool: Tool, judgement: Judgement | None, table: Verdict, category: str) -> Check:

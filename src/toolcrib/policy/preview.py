@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 
 from ..core.bound import Redact
 from ..core.context import ToolContext
+from ..core.text import clip
 from ..core.tool import Tool
-from .plain import one_line, plain
+from .plain import plain, plain_line
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -67,8 +68,7 @@ def fit(text: str, limit: int, where: str = "") -> str:
 
 def cut_line(text: str) -> str:
     """One line of at most MAX_LINE characters: a model's words in it cannot pass for lines of ours."""
-    line = one_line(text)
-    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}…"
+    return clip(plain_line(text), MAX_LINE)
 
 
 def addresses(arguments: Mapping[str, Any]) -> list[str]:

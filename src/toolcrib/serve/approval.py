@@ -15,7 +15,7 @@ from mcp_types import ElicitRequest, ElicitResult
 from ..config.load import config_home
 from ..core.bound import safe
 from ..core.errors import ToolError
-from ..policy.plain import one_line, plain
+from ..policy.plain import plain, plain_line
 from ..policy.requests import ApprovalRequest, Decision, Door, Scope, about_rule
 from .peer import FormAnswer, form_request
 
@@ -65,12 +65,12 @@ def question(tool: str, category: str, reason: str, rules: Sequence[str], reques
 
     `rules` are the lines of `about_rule`.
     """
-    lines = [one_line(line[:1].upper() + line[1:]) for line in rules]
+    lines = [plain_line(line[:1].upper() + line[1:]) for line in rules]
     ours = [line for line in lines if line.endswith((f": {tool}", f": every {tool} call"))]
     theirs = [line for line in lines if line not in ours]
     return "\n".join([
-        f"Run {one_line(tool)} ({one_line(category)})?",
-        f"Asks because: {one_line(reason)}",
+        f"Run {plain_line(tool)} ({plain_line(category)})?",
+        f"Asks because: {plain_line(reason)}",
         *ours,
         f"Request: {request_id}",
         "--- the call, as the model wrote it ---",

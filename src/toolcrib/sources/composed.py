@@ -73,7 +73,7 @@ class ComposedTool:
         if not self.parameters:
             return f"{_HEAD}\n\n{text}"
         given = {name: values.get(name) for name in self.parameters}
-        return f"{_HEAD} {_VALUES}\n\n{text}\n\nValues: {_one_line(given)}"
+        return f"{_HEAD} {_VALUES}\n\n{text}\n\nValues: {_values_text(given)}"
 
     def as_json(self) -> dict[str, Any]:
         """The stored form."""
@@ -150,7 +150,7 @@ def _parameter(name: str, value: Any) -> ComposedParameter:
     return ComposedParameter(cast("str", kind), description, required)
 
 
-def _one_line(values: Mapping[str, Any]) -> str:
+def _values_text(values: Mapping[str, Any]) -> str:
     """JSON in which only spaces and printable characters stand as themselves: no further line, no hidden text."""
     text = json.dumps(values, ensure_ascii=False)
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

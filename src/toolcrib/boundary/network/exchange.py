@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ...core.errors import AddressRefused, ToolError
+from ...core.text import clip
 
 if TYPE_CHECKING:
     import httpx2
@@ -227,4 +228,4 @@ def _why(error: Exception) -> str:
 
 
 def _shown(url: str) -> str:
-    return url if len(url) <= 200 else f"{url[:199]}…"
+    return clip(url, 200)

@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import unquote
 
 from ...core.errors import AddressRefused
+from ...core.text import clip
 from ...core.verdict import Judgement
 from .addresses import Address, is_public, refusals
 
@@ -69,7 +70,7 @@ def _what_is_wrong(text: str, name: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return ascii(text if len(text) <= 80 else text[:79] + "…")
+    return ascii(clip(text, 80))
 
 
 def _bracketed(text: str) -> IPv6Address:

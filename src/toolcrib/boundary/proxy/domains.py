@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from ...core.errors import AddressRefused
+from ...core.text import clip
 from ..network.addresses import Address
 from ..network.guard import Guard
 from ..network.hosts import matches, parse_host
 
 RULE_DOMAIN = "sandbox.allowed_domains"
-_LONGEST_LISTED = 100  # characters
+_MAX_LISTED = 100  # characters
 
 Admit = Callable[[str, int], Awaitable[Sequence[Address]]]
 """`await admit(host, port)`: the addresses to dial, each judged. Raises AddressRefused. `Guard.admit` is one."""
@@ -32,5 +33,4 @@ def only(patterns: Sequence[str], guard: Guard, setting: str = RULE_DOMAIN) -> A
 
 
 def _listed(patterns: Sequence[str]) -> str:
-    text = ", ".join(patterns)
-    return text if len(text) <= _LONGEST_LISTED else f"{text[:_LONGEST_LISTED]}…"
+    return clip(", ".join(patterns), _MAX_LISTED)

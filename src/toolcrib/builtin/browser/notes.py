@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 from ...core.bound import safe
+from ...core.text import clip
 from .snapshot import unforged
 
 MOST = 20  # notes of one answer
-LONGEST = 300  # characters of what a page says in one
+MAX_QUOTED = 300  # characters of what a page says in one
 
 
 class Notes:
@@ -38,5 +39,4 @@ class Notes:
 
 def quoted(text: str) -> str:
     """What a page says, on one line and in quotes."""
-    short = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-    return unforged(safe(json.dumps(short, ensure_ascii=False)))
+    return unforged(safe(json.dumps(clip(text, MAX_QUOTED), ensure_ascii=False)))

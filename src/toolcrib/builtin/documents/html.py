@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, XMLParser
 
+from ...core.text import one_line
 from .tables import cell, table_lines
 
 _BLOCKS = frozenset({"p", "ul", "ol", "table", "dl", "dd", "dt", "div", "h1", "h2", "h3", "h4", "h5", "h6", "hr"})
@@ -48,7 +49,7 @@ def _paragraph(text: str) -> Iterator[str]:
 def _block(element: Element) -> Iterator[str]:
     tag = element.tag
     if tag[0] == "h" and tag[1:].isdigit():
-        text = " ".join(_inside(element).split())
+        text = one_line(_inside(element))
         if text:
             yield f"{'#' * int(tag[1:])} {text}"
             yield ""
@@ -148,7 +149,7 @@ def _inline(element: Element) -> str:
     if tag == "br":
         return "\n"
     if tag == "img":
-        alt = " ".join((element.get("alt") or "").split())
+        alt = one_line(element.get("alt") or "")
         return f"[image: {alt}]" if alt else "[image]"
     text = _inside(element)
     if not text.strip():

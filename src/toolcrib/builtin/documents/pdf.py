@@ -7,6 +7,7 @@ import io
 from collections import Counter
 from typing import Any
 
+from ...core.text import one_line
 from .document import Document, Part, Picture, Refused
 from .picture import MAX_SIDE
 
@@ -36,7 +37,7 @@ def open_pdf(data: bytes) -> Document:
             return Part((f"(page {number} is damaged)",))
         return _page(pdf, page, number)
 
-    title = " ".join(str(pdf.get_metadata_value("Title")).split())[:300]
+    title = one_line(str(pdf.get_metadata_value("Title")))[:300]
     return Document("PDF document", "pypdfium2", "page", count, part, title)
 
 

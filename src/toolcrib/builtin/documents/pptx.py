@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
+from ...core.text import one_line
 from .document import Document, Part, Refused
 from .tables import cell, table_lines
 
@@ -97,7 +98,7 @@ def _shape(shape: Any, kind: Any) -> Iterator[str]:
 def _text(shape: Any) -> Iterator[str]:
     listed = shape.is_placeholder and sum(bool(each.text.strip()) for each in shape.text_frame.paragraphs) > 1
     for paragraph in shape.text_frame.paragraphs:
-        text = " ".join("".join(map(_run, paragraph.runs)).split()) or " ".join(paragraph.text.split())
+        text = one_line("".join(map(_run, paragraph.runs))) or one_line(paragraph.text)
         if text:
             yield f"{'  ' * paragraph.level}- {text}" if listed or paragraph.level else text
 
@@ -111,7 +112,7 @@ def _run(run: Any) -> str:
 
 
 def _picture(shape: Any) -> str:
-    said = " ".join((shape.element.xpath("string(.//p:cNvPr/@descr)") or "").split())
+    said = one_line(shape.element.xpath("string(.//p:cNvPr/@descr)") or "")
     return f"[image: {said}]" if said else "[image]"
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...core.text import one_line
+
 
 def cell(text: str) -> str:
     """A text as it can stand in a cell: on one line, no bar in it."""
     if not text:
         return ""
-    lines = [" ".join(line.split()) for line in text.replace("\\", "\\\\").replace("|", "\\|").splitlines()]
+    lines = [one_line(line) for line in text.replace("\\", "\\\\").replace("|", "\\|").splitlines()]
     return "<br>".join(line for line in lines if line)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from ...core.text import one_line
+
 if TYPE_CHECKING:
     from ...core.tool import Tool
 
@@ -50,5 +52,5 @@ def _schema_texts(node: Any, where: str) -> Iterator[tuple[str, str]]:
 
 def excerpt(text: str, start: int, end: int, around: int = 24) -> str:
     """A passage of a text as one line of printable ASCII, for a person who must not be fooled by it either."""
-    shown = ascii(" ".join(text[max(0, start - around) : min(len(text), end + around)].split()))
+    shown = ascii(one_line(text[max(0, start - around) : min(len(text), end + around)]))
     return shown if len(shown) <= 160 else f"{shown[:156]}...'"

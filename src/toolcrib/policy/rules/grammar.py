@@ -16,9 +16,10 @@ from typing import Any, cast
 
 from ...core.empty import EMPTY
 from ...core.errors import ConfigError
+from ...core.text import clip
 from ...core.tool import ToolCategory
 from ...core.verdict import Verdict
-from ..plain import one_line
+from ..plain import plain_line
 
 VERDICTS: tuple[Verdict, ...] = ("deny", "ask", "allow")
 """The strictest first."""
@@ -73,11 +74,11 @@ class Rule:
     def shown(self) -> str:
         """The rule for people: on one line, and of a table what decides."""
         if not self.text.startswith("{"):
-            return one_line(self.text)
+            return plain_line(self.text)
         table = cast("dict[str, Any]", json.loads(self.text))
         said = {key: value for key, value in table.items() if key not in ("verdict", "reason", "match", "not_match")}
         text = said["tool"] if list(said) == ["tool"] else json.dumps(said, ensure_ascii=False)
-        return one_line(text)
+        return plain_line(text)
 
     def __str__(self) -> str:
         where = f" ({self.source.where})" if self.source.where else ""
@@ -214,6 +215,5 @@ def _examples(table: Mapping[str, Any], key: str, text: str, source: Source) -> 
 
 
 def _wrong(text: str, source: Source, what: str) -> ConfigError:
-    shown = one_line(text)
-    shown = shown if len(shown) <= 200 else f"{shown[:200]}…"
+    shown = clip(plain_line(text), 200)
     return ConfigError(f"{source.where}: rule {shown}: {what}" if source.where else f"rule {shown}: {what}")

@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary
 
 from ...core.context import ToolContext
 from ...core.errors import ConfigError
+from ...core.text import clip
 from ...core.tool import Tool
 from ...core.verdict import Judgement, Verdict
-from ..plain import one_line
+from ..plain import plain_line
 from ..questions import all_of
 from .commands import Certainty
 from .files import File
@@ -87,7 +88,7 @@ class RuleSet:
         parsed = rule if isinstance(rule, Rule) else parse_rule(rule, verdict, Source(layer))
         why = why_never(parsed)
         if why is not None:
-            raise ConfigError(f"rule {one_line(parsed.text)} can never match: {why}")
+            raise ConfigError(f"rule {plain_line(parsed.text)} can never match: {why}")
         with self._lock:
             if not any(each.text == parsed.text and each.verdict == parsed.verdict for each in self._rules):
                 self._change((*self._rules, parsed))
@@ -253,8 +254,7 @@ def _by_effects(call: Call, rules: tuple[Bound, ...]) -> tuple[Rule, Certainty] 
 
 
 def _judgement(rule: Rule, verdict: str, *, unsure: bool = False) -> Judgement:
-    shown = rule.shown
-    shown = shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"
+    shown = clip(rule.shown, MAX_SHOWN)
     where = f" ({rule.source.where or rule.source.layer})"
     if unsure:
         reason = f"whether the {rule.verdict} rule {shown}{where} means it cannot be told beforehand"

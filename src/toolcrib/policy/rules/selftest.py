@@ -10,7 +10,7 @@ from ...core.context import EMPTY_CONTEXT
 from ...core.empty import EMPTY
 from ...core.errors import ConfigError
 from ...core.tool import Access, FunctionTool, Tool, ToolOrigin
-from ..plain import one_line
+from ..plain import plain_line
 from .grammar import Rule
 from .names import family_of
 from .ruleset import RuleSet
@@ -37,7 +37,7 @@ def check_examples(rule: Rule, workspace: str, home: str | None = None) -> None:
                 does = "does not match" if expected else "matches"
                 key = "match" if expected else "not_match"
                 where = f"{rule.source.where}: " if rule.source.where else ""
-                raise ConfigError(f"{where}rule {one_line(rule.text)}: {key}: it {does} {one_line(str(example))!r}")
+                raise ConfigError(f"{where}rule {plain_line(rule.text)}: {key}: it {does} {plain_line(str(example))!r}")
 
 
 def _example(rule: Rule, example: Any) -> tuple[Tool, Mapping[str, Any]]:
@@ -63,7 +63,7 @@ def _arguments(rule: Rule, example: Any, key: str | None) -> Mapping[str, Any]:
     if isinstance(example, Mapping):
         return cast("Mapping[str, Any]", example)
     if key is None:
-        raise ConfigError(f"rule {one_line(rule.text)}: its examples are tables of arguments, not {example!r}")
+        raise ConfigError(f"rule {plain_line(rule.text)}: its examples are tables of arguments, not {example!r}")
     return {key: example}
 
 

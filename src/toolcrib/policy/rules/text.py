@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...core.errors import ConfigError
-from ..plain import one_line
+from ..plain import plain_line
 
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|(.?))", re.DOTALL)
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
@@ -14,7 +14,7 @@ _QUOTED = {value: f"\\{key}" for key, value in _PLAIN.items()}
 
 def quoted(text: str) -> str:
     """The text on one line, with nothing invisible in it."""
-    return "".join(_QUOTED.get(c) or (c if one_line(c) == c else f"\\u{{{ord(c):x}}}") for c in text)
+    return "".join(_QUOTED.get(c) or (c if plain_line(c) == c else f"\\u{{{ord(c):x}}}") for c in text)
 
 
 def unquoted(text: str) -> str:

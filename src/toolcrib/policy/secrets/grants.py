@@ -5,7 +5,6 @@ Nobody but the tools it was granted to is given a value, and the redactor knows 
 
 from __future__ import annotations
 
-import fnmatch
 import logging
 import os
 import re
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import ConfigError, ToolError
+from ...core.name_patterns import matches
 from ...core.tool import Tool
 from .redact import Redactor
 from .values import SHORTEST
@@ -86,7 +86,7 @@ class Secrets:
             raise ToolError(
                 f"there is no secret {name!r}; secrets are granted in the configuration, as [secrets.{name}]"
             )
-        if askers and not _granted(source, askers):
+        if askers and not matches(askers, source.tools):
             raise ToolError(
                 f"the secret {name!r} is not granted to {askers[0]}; add it to secrets.{name}.tools to do so"
             )
@@ -103,7 +103,7 @@ class Secrets:
 
     def names_for(self, asker: str) -> list[str]:
         """The variables that a command of this asker gets secrets in."""
-        named = [source.variable for source in self._sources.values() if _granted(source, (asker,))]
+        named = [source.variable for source in self._sources.values() if matches(asker, source.tools)]
         return [*named, *(name for name in self._variables if name in self._environ and _SECRET_NAME.search(name))]
 
     def environment(self, asker: str) -> tuple[dict[str, str], list[str]]:
@@ -112,7 +112,7 @@ class Secrets:
         values: dict[str, str] = {}
         failed: list[str] = []
         for source in self._sources.values():
-            if not _granted(source, (asker,)):
+            if not matches(asker, source.tools):
                 continue
             try:
                 values[source.variable] = self.value(source.name)
@@ -126,10 +126,6 @@ class Secrets:
             value = self._environ.get(name, "")
             if len(value) >= SHORTEST and _SECRET_NAME.search(name) and not _NO_SECRET.match(value):
                 self._redactor.grant(name, value)
-
-
-def _granted(source: Source, askers: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(asker, pattern) for asker in askers for pattern in source.tools)
 
 
 def _read(source: Source, environ: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...core.text import one_line
 from .redact import Redactor
 
 _CONTEXT = 24  # characters before a bare `***` that tell it from any other
@@ -21,12 +22,8 @@ def lost_by(redactor: Redactor, current: str, new: str) -> str | None:
             shown = f"{line}{shown}".strip()
         if shown in new and shown not in current:
             return (
-                f"{_one_line(shown)!r} stands in the text, and in the file there is a secret in its place: that is how "
+                f"{one_line(shown)!r} stands in the text, and in the file there is a secret in its place: that is how "
                 "secrets are shown, and writing it would destroy this one. Leave its line alone; change the other "
                 "lines with edit_file"
             )
     return None
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from ...core.text import clip, one_line
 from ...core.verdict import Judgement
 from .effects import SHELL_ONLY, Effect, effects_of, program_name
 from .endless import endless, may_be_endless
@@ -200,8 +201,7 @@ def _say(command: Command, finding: Finding) -> Judgement:
 def shown(command: Command) -> str:
     """A command on one line, short enough for a sentence."""
     text = command.source or " ".join(word.source or word.text or "…" for word in command.words)
-    line = " ".join(text.split()).replace("`", "'")
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return clip(one_line(text).replace("`", "'"), _SHOWN)
 
 
 def leaves_workspace(script: Script, place: Place) -> Judgement | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..plain import one_line
+from ..plain import plain_line
 from .effects import Effect, effects_of
 from .judge import shown
 from .kinds import KINDS, PATH_KINDS
@@ -29,11 +29,11 @@ def summary(command: str, cwd: str, home: str) -> list[str]:
     wrappers = {name for part in script.commands for name in part.via}
     for part in script.commands:
         rank, said = _said(part, wrappers)
-        folders = parts.setdefault((one_line(shown(part)), said), (rank, []))[1]
+        folders = parts.setdefault((plain_line(shown(part)), said), (rank, []))[1]
         folder = _folder(part.cwd, cwd)
         if folder not in folders:
             folders.append(folder)
-    lines = [f"! {one_line(problem.reason)}" for problem in script.problems]
+    lines = [f"! {plain_line(problem.reason)}" for problem in script.problems]
     for (source, said), (_, folders) in sorted(parts.items(), key=lambda item: item[1][0]):
         where = "" if folders == [""] else f" (in {' or '.join(each or 'the same folder' for each in folders)})"
         lines.append(f"`{source}`{where}: {said}")
@@ -78,7 +78,7 @@ def _phrase(effect: Effect) -> str:
         return f"{_VERBS.get(effect.kind, effect.kind)} {target or 'a path known only then'}"
     kind = KINDS.get(effect.kind)
     said = effect.reason or (kind.phrase if kind is not None else "runs a command from inside another program")
-    return f"{one_line(said)}{f': {target}' if target and target not in said else ''}"
+    return f"{plain_line(said)}{f': {target}' if target and target not in said else ''}"
 
 
 def _text(target: Word | str | None) -> str:
@@ -92,5 +92,5 @@ def _known(parts: Iterable[str | None]) -> Iterable[str]:
 
 
 def _cut(text: str) -> str:
-    line = one_line(text)
+    line = plain_line(text)
     return line if len(line) <= _TARGET else f"{line[: _TARGET // 2]}…{line[-_TARGET // 2 + 1 :]}"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import fnmatch
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConfigError, ToolConflictError, ToolcribError
+from ...core.name_patterns import matches
 from .catalogue import Catalogue, Kind
 from .config import ServerConfig
 from .extras import extra_names, extra_tools
@@ -278,9 +278,9 @@ class McpServers:
         def chosen(name: str) -> bool:
             own = tool_name(config.name, name, config.prefix)
             spelled = (name, own)
-            if config.tools is not None and not _any(config.tools, spelled):
+            if config.tools is not None and not matches(spelled, config.tools):
                 return False
-            return not _any(config.disabled_tools, spelled) and not config.of_tool(name).disabled
+            return not matches(spelled, config.disabled_tools) and not config.of_tool(name).disabled
 
         return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool.name)]
 
@@ -313,7 +313,3 @@ class McpServers:
             log.warning(text, config.name, listed.name[:80], name, plain)
         self._names[key] = name
         self._shown[config.name][listed.name] = tool
-
-
-def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)

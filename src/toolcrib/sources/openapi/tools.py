@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Iterator
 
+from ...core.name_patterns import matches
 from ...core.tool import Tool
 from ..mcp.names import free_name, tool_name
 from .calling import Api, operation_tool
@@ -26,14 +26,10 @@ def api_tools(
     left_out = tuple(without)
     taken: set[str] = set()
     for operation in operations(document):
-        if (wanted is not None and not _any(operation.name, wanted)) or _any(operation.name, left_out):
+        if (wanted is not None and not matches(operation.name, wanted)) or matches(operation.name, left_out):
             continue
         name = free_name(
             tool_name(api.name, operation.name, f"{api.name}_" if prefix is None else prefix), taken.__contains__
         )
         taken.add(name)
         yield operation_tool(operation, api, name, category)
-
-
-def _any(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

@@ -17,6 +17,7 @@ from ...builtin.transcript import exit_code
 from ...core.context import ToolContext
 from ...core.errors import SandboxUnavailable, ToolError
 from ...core.output import ToolOutput
+from ...core.text import clip
 from ...core.threads import shared_threads
 from ...core.tool import Tool
 from ...core.verdict import Judgement
@@ -27,7 +28,7 @@ from .program import Program
 
 MOST_ANSWER = 4_000_000  # characters of stdout that are looked at; what a model reads of it is bounded later
 MOST_SAID = 4_000  # characters of an error's text
-MOST_RAW = 200  # characters of an answer that is none
+MAX_RAW = 200  # characters of an answer that is none
 _BUSY_PAUSES = (0.025, 0.05)  # while somebody still writes the program (ETXTBSY)
 _HAS_PROC = os.path.isdir("/proc/self/fd")
 _FORM = '{"result": {"output": "…"}} or {"error": {"code": 1, "message": "…"}}'
@@ -158,7 +159,7 @@ def _answer(line: str, tool: str, meta: dict[str, Any]) -> ToolOutput:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raw = line if len(line) <= MOST_RAW else f"{line[:MOST_RAW]}…"
+        raw = clip(line, MAX_RAW)
         return ToolOutput.error(f"Plugin tool {tool!r} answered with what is no JSON-RPC: {raw}", meta=meta)
     answer = cast("dict[str, Any]", found)
     result, error = answer.get("result"), answer.get("error")

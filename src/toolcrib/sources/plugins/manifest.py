@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, cast
 
 from ...core.errors import ToolcribError
+from ...core.text import clip
 from ...core.tool import ToolCategory
 from ..limited_json import json_object
 
@@ -284,9 +285,9 @@ def _env(entry: Mapping[str, Any], where: str) -> dict[str, str]:
 def _plain(key: str) -> str:
     """A key of somebody else's, as one short line."""
     text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in key[:101])
-    return text if len(text) <= 100 else f"{text[:99]}…"
+    return clip(text, 100)
 
 
 def _shown(value: Any) -> str:
     text = json.dumps(value) if isinstance(value, (str, int, float, bool)) or value is None else type(value).__name__
-    return text if len(text) <= 100 else f"{text[:99]}…"
+    return clip(text, 100)

@@ -13,8 +13,9 @@ from typing import Literal
 
 from ...core.errors import ToolcribError
 from ...core.registry import ToolRegistry
+from ...core.text import clip
 from ...core.tool import Tool
-from ...policy.plain import one_line
+from ...policy.plain import plain_line
 from ..registering import register_all
 from ..running import Around
 from .channel import Channel, Inbound
@@ -25,7 +26,7 @@ from .program import Program
 log = logging.getLogger("toolcrib.plugins")
 
 LOOK_SECONDS = 2.0  # between two looks for changes
-_MOST_REASON = 1_000  # characters
+_MAX_REASON = 1_000  # characters
 State = Literal["loaded", "blocked", "not allowed", "error"]
 _Stamp = tuple[int, ...]
 
@@ -57,7 +58,7 @@ class Plugin:
     @property
     def name(self) -> str:
         """Its name, or its folder's where the manifest cannot be read."""
-        return self.manifest.name if self.manifest is not None else one_line(self.folder.name)
+        return self.manifest.name if self.manifest is not None else plain_line(self.folder.name)
 
 
 class Plugins:
@@ -216,7 +217,7 @@ class Plugins:
 
 def _said(text: str) -> str:
     """What is said of a plugin, on one line: paths and keys may hold whatever a file's name can."""
-    return one_line(text if len(text) <= _MOST_REASON else f"{text[: _MOST_REASON - 1]}…")
+    return plain_line(clip(text, _MAX_REASON))
 
 
 def _status(path: Path | None) -> _Stamp:
