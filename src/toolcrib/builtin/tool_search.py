@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,6 @@ from ..core.output import ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import FunctionTool, Tool, ToolCategory
-from .hidden_words import search_description
 
 if TYPE_CHECKING:
     from ..core.exposure import Exposure
@@ -23,6 +23,8 @@ MAX_DESCRIPTION = 400
 """Characters of a found tool's description; its first sentences say what it does."""
 MAX_SCHEMA = 3_000
 """Characters of a found tool's parameters; of longer ones only the names are told."""
+MAX_SOURCES = 20
+"""Servers and sources that the description of `search_tools` names."""
 
 
 def search_tools(exposure: Exposure) -> list[Tool]:
@@ -45,7 +47,7 @@ class _SearchTools(Tool):
     @property
     def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Names what is behind it; changes with the registry."""
-        return search_description(self._exposure)
+        return _search_description(self._exposure)
 
     async def execute(
         self,
@@ -99,3 +101,25 @@ def _told(tool: Tool) -> str:
         names = ", ".join(map(str, tool.schema.get("properties", {})))[:MAX_SCHEMA]
         parameters = f"too long to show; their names: {names}; required: {tool.schema.get('required', [])}"
     return f"{tool.name}: {text}\nparameters: {parameters}"
+
+
+def _search_description(exposure: Exposure) -> str:
+    """The description of `search_tools`: it changes with the registry."""
+    return (
+        f"Find a tool by what it should do. {_behind(exposure)} Answers with the names, descriptions and parameters "
+        "of the best matches; call one by its name, or through call_tool if your list of tools does not show it."
+    )
+
+
+def _behind(exposure: Exposure) -> str:
+    hidden = exposure.hidden()
+    if not hidden:
+        return "All tools are listed."
+    counts = Counter(_source_of(tool) for tool in hidden)
+    told = [f"{source} ({count})" for source, count in counts.most_common(MAX_SOURCES)]
+    more = f" and {len(counts) - MAX_SOURCES} more sources" if len(counts) > MAX_SOURCES else ""
+    return f"{len(hidden):,} more tools are not listed: {', '.join(told)}{more}."
+
+
+def _source_of(tool: Tool) -> str:
+    return tool.origin.server if tool.origin is not None else "own tools" if tool.source == "own" else tool.source

@@ -30,7 +30,7 @@ def list_tools(
 ) -> int | None:
     """List the tools: name, category, what its mode says by default, description."""
     gc.disable()  # the process ends before there is garbage; looking for it is a twentieth of the time
-    with options.look() as box:
+    with options.open() as box:
         tools = list(box.registry)
         if names:
             tools = [box.registry.require(name) for name in names]
@@ -51,7 +51,7 @@ def list_tools(
             show.columns(rows, ("bold", "dim", "verdict", None))
         for name, why in box.missing:
             show.say(f"not there: {name} ({why})", "dim")
-        for server in box.mcp.servers.values() if box.settings.mcp_servers and box.mcp else ():
+        for server in box.mcp.servers.values() if box.settings.mcp_servers else ():
             if server.error:
                 show.say(f"not there: the tools of MCP server {server.name} ({server.error})", "dim")
 

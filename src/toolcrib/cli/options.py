@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from ..config import Settings
     from ..record.state import StateFolder
-    from ..toolbox.glance import Glance
     from ..toolbox.opening import Opening
 
 OK, FAILED, USAGE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -56,13 +55,6 @@ class Options:
         from ..toolbox import Toolbox
 
         return Toolbox.open(settings=settings or self.settings(), yes=self.yes, **more)
-
-    def look(self) -> Opening | Glance:
-        """What a listing needs of a toolbox with these options: a look at it where that is enough, else it, open."""
-        from ..toolbox.glance import glance
-
-        settings = self.settings()
-        return glance(settings, yes=self.yes) or self.open(settings)
 
     def then(self, **later: Any) -> Options:
         """These, where those that were given after the command's name say nothing else."""

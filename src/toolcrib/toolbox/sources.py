@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from .toolbox import Toolbox
 
 
+COMPOSED = "composed_tools.json"
+"""The file in the state folder that holds the tools that a model has composed."""
+
+
 def add_sources(box: Toolbox, *, builtin: bool = True) -> None:
     """Register what the configuration adds. Raises ConfigError for an entry of it that is wrong.
 
@@ -142,7 +146,6 @@ def _composed_tools(box: Toolbox) -> None:
         return
     from ..sources.composed_store import ComposedStore
     from ..sources.create_tool import ComposedTools
-    from .glance import COMPOSED
 
     store = ComposedStore(box.state.path / COMPOSED)
     tools = ComposedTools(store, box.registry, lambda: {name for name, _ in box.missing})
