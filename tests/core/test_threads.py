@@ -31,12 +31,12 @@ async def test_many_jobs_share_a_few_threads() -> None:
         time.sleep(0.002)
         return n
 
-    assert await asyncio.gather(*(threads.run(work, {"n": n}) for n in range(30))) == list(range(30))
+    assert await asyncio.gather(*(threads.run(work, n) for n in range(30))) == list(range(30))
     assert len(names) <= 3
 
 
 async def test_threads_are_daemons() -> None:
-    assert await ToolThreads().run(lambda: threading.current_thread().daemon, {})
+    assert await ToolThreads().run(lambda: threading.current_thread().daemon)
 
 
 async def test_stuck_threads_are_replaced_up_to_a_limit_and_come_back() -> None:
@@ -44,37 +44,37 @@ async def test_stuck_threads_are_replaced_up_to_a_limit_and_come_back() -> None:
     release = threading.Event()
     for n in range(4):
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(threads.run(release.wait, {"timeout": 20}), 0.03)
+            await asyncio.wait_for(threads.run(release.wait, 20), 0.03)
         assert threads.stuck == n + 1
         if n < 3:
-            assert await asyncio.wait_for(threads.run(lambda: "ok", {}), 20) == "ok"
+            assert await asyncio.wait_for(threads.run(lambda: "ok"), 20) == "ok"
     with pytest.raises(ThreadsExhausted, match="4 earlier"):
-        await threads.run(lambda: "ok", {})
+        await threads.run(lambda: "ok")
     release.set()
     await wait_until(lambda: threads.stuck == 0)
-    assert await threads.run(lambda: "ok", {}) == "ok"
+    assert await threads.run(lambda: "ok") == "ok"
 
 
 async def test_a_job_that_never_began_is_not_stuck() -> None:
     threads = ToolThreads(limit=1)
     release = threading.Event()
     ran: list[int] = []
-    first = asyncio.create_task(threads.run(release.wait, {"timeout": 20}))
+    first = asyncio.create_task(threads.run(release.wait, 20))
     await asyncio.sleep(0.02)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(threads.run(lambda: ran.append(1), {}), 0.02)
+        await asyncio.wait_for(threads.run(lambda: ran.append(1)), 0.02)
     assert threads.stuck == 0
     release.set()
     assert await first
-    assert await threads.run(lambda: "ok", {}) == "ok" and not ran
+    assert await threads.run(lambda: "ok") == "ok" and not ran
 
 
 async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolcrib.core.threads._IDLE_SECONDS", 0.02)
     threads = ToolThreads()
-    await threads.run(lambda: None, {})
+    await threads.run(lambda: None)
     await wait_until(lambda: threads._alive == 0)
-    assert await threads.run(lambda: "again", {}) == "again"
+    assert await threads.run(lambda: "again") == "again"
 
 
 def test_a_loop_that_is_gone_harms_no_thread() -> None:
@@ -82,13 +82,13 @@ def test_a_loop_that_is_gone_harms_no_thread() -> None:
     release = threading.Event()
 
     async def main() -> None:
-        task = asyncio.create_task(threads.run(release.wait, {"timeout": 20}))
+        task = asyncio.create_task(threads.run(release.wait, 20))
         await asyncio.sleep(0.02)
         task.cancel()
 
     asyncio.run(main())
     release.set()
-    assert asyncio.run(threads.run(lambda: "ok", {})) == "ok"
+    assert asyncio.run(threads.run(lambda: "ok")) == "ok"
 
 
 @pytest.mark.parametrize("end", ["return", "raise SystemExit(3)"])

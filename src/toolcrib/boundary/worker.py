@@ -94,9 +94,8 @@ class Workers:
     async def run(self, job: Mapping[str, Any], data: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
         """Have a job done. Raises WorkerFailed, WorkerTimeout. Cancelling ends its process."""
         gone = threading.Event()
-        given = {"job": job, "data": data, "seconds": seconds, "cancelled": gone.is_set}
         try:
-            return await self._threads.run(self.run_here, given)
+            return await self._threads.run(self.run_here, job, data, seconds, gone.is_set)
         except BaseException:
             gone.set()
             raise

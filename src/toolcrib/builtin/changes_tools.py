@@ -43,10 +43,9 @@ class ChangesTools:
         Args:
             changes: The id that exec returned, like ch-19a5c0e7b21-3fa9c1.
         """
-        held = await shared_threads.run(self._held, {"name": changes, "ctx": ctx})
-        work = {"held": held, "call_id": held.call_id, "session_id": held.session_id}
+        held = await shared_threads.run(self._held, changes, ctx)
         try:
-            await shared_threads.run(self._journal.apply_layer, work)
+            await shared_threads.run(self._journal.apply_layer, held, call_id=held.call_id, session_id=held.session_id)
         except ApplyConflict as error:
             raise ToolError(
                 f"nothing was applied, for the workspace changed since the command ran: {error}. Run the command again "
@@ -62,8 +61,8 @@ class ChangesTools:
         Args:
             changes: The id that exec returned.
         """
-        held = await shared_threads.run(self._held, {"name": changes, "ctx": ctx})
-        await shared_threads.run(self._journal.layers.discard, {"name": held.id})
+        held = await shared_threads.run(self._held, changes, ctx)
+        await shared_threads.run(self._journal.layers.discard, held.id)
         return f"Discarded the changes {changes}; the workspace is as it was."
 
     def _held(self, name: str, ctx: ToolContext) -> Held:

@@ -240,11 +240,11 @@ class Effects:
             settled.undo = f"(`toolcrib undo {held.call_id}` takes this back)"
             return settled
         approval = answer.meta.get("approval_id")
-        await shared_threads.run(self.journal.layers.note_approval, {"held": held, "approval_id": approval})
+        await shared_threads.run(self.journal.layers.note_approval, held, approval)
         settled.kind = answer.error_kind
         settled.meta.update(answer.meta)
         if answer.error_kind == "denied" and self._answer_of is not None and self._said_no(approval):
-            await shared_threads.run(self.journal.layers.discard, {"name": held.id})
+            await shared_threads.run(self.journal.layers.discard, held.id)
             self._asked.pop(held.key, None)
             settled.notes += ["[it would have changed:]", held.told, "[these changes were refused and are discarded]"]
             settled.notes.append(answer.for_llm)

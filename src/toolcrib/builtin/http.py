@@ -153,7 +153,7 @@ class HttpRequest:
         if self._resolve is None:
             raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
         # a program may be asked for it
-        return await shared_threads.run(self._resolve, {"text": value, "asker": "http_request"})
+        return await shared_threads.run(self._resolve, value, "http_request")
 
 
 class DomainJudge(UrlJudge):

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import ParamSpec, Protocol, TypeVar, cast
 
 from ..boundary.capture import SpillWriter
 from ..boundary.environment import command_environment
@@ -24,6 +24,7 @@ from .transcript import MOST_CHARACTERS, appeared
 
 MOST_INPUT = 16 << 20  # bytes of stdin that a program is given
 
+P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ class CommandRunner:
         except BaseException:  # ended before its time, or never begun: what it left is looked at all the same
             self.settle(spawn, sandbox, ctx, command)
             raise
-        settled = await _beside_the_loop(sandbox, lambda: self.settle(spawn, sandbox, ctx, command))
+        settled = await in_thread(sandbox, self.settle, spawn, sandbox, ctx, command)
         return result, await self.concluded(settled, ctx)
 
     async def concluded(self, settled: Settled, ctx: ToolContext) -> Settled:
@@ -147,7 +148,7 @@ class CommandRunner:
         """The secrets for a command, read in a thread: they may come from a program."""
         if self._secrets is None or not self._secrets.names_for(asker):
             return {}, []
-        return await shared_threads.run(self._secrets.environment, {"asker": asker})
+        return await shared_threads.run(self._secrets.environment, asker)
 
     async def prepare(
         self, argv: Sequence[str], working_dir: str | None, timeout: float | None, env: Mapping[str, str]
@@ -155,9 +156,8 @@ class CommandRunner:
         """The sandbox, and what to start in it. `env` is set beside the usual variables."""
         sandbox = self._known
         if sandbox is None:  # the first time a probe runs commands
-            sandbox = self._known = cast("Sandbox", await shared_threads.run(self._choose, {}))
-        found = sandbox
-        return found, await _beside_the_loop(found, lambda: self._wrap(found, argv, working_dir, timeout, env))
+            sandbox = self._known = await shared_threads.run(self._choose)
+        return sandbox, await in_thread(sandbox, self._wrap, sandbox, argv, working_dir, timeout, env)
 
     def _wrap(
         self,
@@ -230,6 +230,6 @@ class CommandRunner:
         return appeared(moved, failed)
 
 
-async def _beside_the_loop(sandbox: Sandbox, fn: Callable[[], T]) -> T:
-    """Run what looks through the workspace in a thread; without a sandbox there is nothing to look for."""
-    return await shared_threads.run(fn, {}) if sandbox.active else fn()
+async def in_thread(sandbox: Sandbox, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `fn`, which looks through the workspace, in a thread. Without a sandbox it has nothing to look for."""
+    return await shared_threads.run(fn, *args, **kwargs) if sandbox.active else fn(*args, **kwargs)

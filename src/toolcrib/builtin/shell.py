@@ -246,7 +246,7 @@ class ShellTools:
                 f"[session {session.id} is running, {session.age:.0f} s]",
             ]
             return ToolOutput("\n".join(text), meta=meta)
-        await shared_threads.run(session.settled.wait, {"timeout": 30.0})
+        await shared_threads.run(session.settled.wait, 30.0)
         self.sessions.forget(session)
         result, error = session.process.result, session.process.error
         if isinstance(error, OSError):

@@ -59,7 +59,7 @@ class _SearchTools(Tool):
         """Search, and show this session what was found."""
         registry = self._exposure.registry
         # in a thread: after a change, all tools are read first
-        found = await shared_threads.run(registry.search, {"query": query, "limit": limit})
+        found = await shared_threads.run(registry.search, query, limit)
         if not found:
             close = [name for name in registry.closest(query) if name not in (self.name, "call_tool")]
             names = f" Names that look like it: {', '.join(close)}." if close else ""

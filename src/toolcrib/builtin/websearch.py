@@ -142,10 +142,10 @@ class WebSearch:
         try:
             if provider.direct is not None:
                 async with asyncio.timeout(self._settings.seconds):
-                    return await shared_threads.run(provider.direct, {"query": query, "count": count})
+                    return await shared_threads.run(provider.direct, query, count)
             answer = await self._send(provider, asked)
             assert provider.read is not None
-            return await shared_threads.run(provider.read, {"answer": answer})
+            return await shared_threads.run(provider.read, answer)
         except Blocked:
             turn.rest(REST_SECONDS)
             raise
@@ -180,7 +180,7 @@ class WebSearch:
             return text
         if self._resolve is None:
             raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
-        return await shared_threads.run(self._resolve, {"text": text, "asker": "web_search"})
+        return await shared_threads.run(self._resolve, text, "web_search")
 
     async def _send(self, provider: Provider, asked: Asked) -> Answer:
         from .search_providers import Blocked

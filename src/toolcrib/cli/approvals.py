@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -16,7 +16,7 @@ from ..core.errors import ConfigError
 from ..policy.answers import Answered, Remember, answer
 from ..policy.plain import plain_line
 from ..policy.preview import visible
-from ..policy.requests import Decision, Scope, about_rule
+from ..policy.requests import Decision, Scope, about_rule, scopes_of
 from . import show
 from .options import FAILED, HELP, OK, USAGE, Options, Usage, command, group
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from ..record.approvals import Approvals
+    from ..record.rows import ApprovalRow
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The request, like ap_1a2b3c4d5e.")]
 Reason = Annotated[str, typer.Option("--reason", help="A word for the model.")]
@@ -34,11 +35,14 @@ def listed(
     everywhere: Annotated[bool, typer.Option("--all", help="Those of all workspaces, answered ones too.")] = False,
 ) -> int:
     """List the calls that wait for an answer."""
-    rows: list[dict[str, Any]] = []
+    rows: list[ApprovalRow] = []
     if everywhere:
         for path in _databases():
             with _opened(path) as approvals:
-                rows += [{**row, "workspace": path.parent.name} for row in approvals.recent()]
+                found = approvals.recent()
+            for row in found:
+                row["workspace"] = path.parent.name
+            rows += found
     else:
         try:
             state = options.state()
@@ -79,7 +83,7 @@ def shown(options: Options, request_id: Id) -> int:
             "answered by": row["approver"],
             "answer": row["answer"],
             "run with": row["edited"],
-            "used by": row["run"] and f"{row['run']}, {show.clock(row['run_time'])}",
+            "used by": row["run"] and f"{row['run']}, {show.clock(row['run_time'] or 0)}",
         }
         show.columns([[f"  {key}", str(value)] for key, value in facts.items() if value], ("dim", None))
         show.out("arguments:")
@@ -138,7 +142,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value)
 
 
-def _remember(row: Mapping[str, Any]) -> Remember | None:
+def _remember(row: ApprovalRow) -> Remember | None:
     """Writes a rule for the workspace that the request came from; None where that is not known."""
     workspace = row["workspace"]
     if not workspace:
@@ -148,8 +152,8 @@ def _remember(row: Mapping[str, Any]) -> Remember | None:
     return lambda rule: remember(workspace, "allow", rule)
 
 
-def _about(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], row["scopes"].split())
+def _about(row: ApprovalRow) -> tuple[str, ...]:
+    return about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes_of(row))
 
 
 def _who() -> str:
@@ -160,7 +164,7 @@ def _who() -> str:
 
 
 @contextmanager
-def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, dict[str, Any]]]:
+def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, ApprovalRow]]:
     """A request, looked for in this workspace first and then in all others: ids are random, and one is enough.
 
     The folder it is answered from need not be fit for a workspace: a new terminal stands in the home directory.

@@ -20,6 +20,7 @@ from .verify import verify
 
 if TYPE_CHECKING:
     from ..record.audit import Audit
+    from ..record.rows import CallRow
 
 _COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
 
@@ -126,7 +127,7 @@ def _file(name: str | None) -> Generator[Any]:
         yield file
 
 
-def _rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+def _rows(rows: Sequence[CallRow], as_json: bool) -> None:
     if as_json:
         for row in rows:
             show.out_json(logged.plain(row), lines=True)
@@ -140,7 +141,7 @@ def _rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     show.columns(cells, ("dim", "dim", None, "dim", "bold", None))
 
 
-def _brief(row: dict[str, Any]) -> str:
+def _brief(row: CallRow) -> str:
     """Arguments and, for a refusal or failure, why; on one line."""
     arguments = row["arguments"] or ""
     return f"{clip(arguments, 160)}{'  — ' + row['error'] if row['error'] else ''}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from . import show
@@ -11,9 +10,10 @@ from .options import FAILED, OK
 
 if TYPE_CHECKING:
     from ..record.audit import Audit
+    from ..record.rows import ApprovalRow, CallRow
 
 
-def plain(row: Mapping[str, Any]) -> dict[str, Any]:
+def plain(row: CallRow) -> dict[str, Any]:
     """A row with its arguments and labels as data where they are whole."""
     return {**row, "arguments": _data(row["arguments"] or "{}"), "labels": _data(row["labels"])}
 
@@ -41,7 +41,7 @@ def one(audit: Audit, call_id: str, as_json: bool) -> int:
     intents = {row["seq"]: row for row in rows if row["kind"] == "intent"}
     for row in rows:
         if row["kind"] != "intent":
-            _show(row, intents.pop(row["intent"], None), approvals[row["seq"]])
+            _show(row, intents.pop(row["intent"] or 0, None), approvals[row["seq"]])
     for seq, intent in intents.items():
         if any(row["seq"] > seq and row["kind"] != "intent" for row in rows):  # a retry, or arguments that changed
             show.out(f"about to run at {show.clock(intent['time'])}, committed as row {seq}", "dim")
@@ -50,7 +50,7 @@ def one(audit: Audit, call_id: str, as_json: bool) -> int:
     return OK
 
 
-def _show(row: Mapping[str, Any], intent: Mapping[str, Any] | None, approval: Mapping[str, Any] | None) -> None:
+def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) -> None:
     ended = row is not intent
     labels: Any = _data(row["labels"])
     axes = cast("dict[str, Any]", labels) if isinstance(labels, dict) else {}
@@ -75,8 +75,8 @@ def _show(row: Mapping[str, Any], intent: Mapping[str, Any] | None, approval: Ma
     if approval is not None:
         asked = f"approval {approval['id']}: {approval['state']}"
         show.out(f"{asked} by {approval['approver']}" if approval["approver"] else asked, "bold")
-        for name in ("reason", "answer", "preview"):
-            if approval[name]:
-                show.out(approval[name])
+        for text in (approval["reason"], approval["answer"], approval["preview"]):
+            if text:
+                show.out(text)
     if row["error"]:
         show.out(row["error"], "red")

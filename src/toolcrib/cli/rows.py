@@ -18,7 +18,7 @@ async def chunks_of_lines(most: int) -> AsyncIterator[list[bytes]]:
 
     splitter = Splitter(most)
     fd = sys.stdin.fileno()
-    while chunk := await shared_threads.run(lambda: os.read(fd, _CHUNK), {}):
+    while chunk := await shared_threads.run(os.read, fd, _CHUNK):
         yield splitter.feed(chunk)
     yield splitter.end()
 

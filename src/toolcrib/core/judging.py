@@ -107,7 +107,7 @@ async def _described(pipe: Pipeline, call: Call) -> ToolOutput:
     shown = call.canonical
     if preview is not None:
         try:
-            shown = await pipe.threads.run(lambda: preview(call.arguments, call.ctx), {})
+            shown = await pipe.threads.run(preview, call.arguments, call.ctx)
         except Exception as error:
             shown = f"{shown}\n(no preview: {error})"
     asks = f"\n({grant.reason})" if grant is not None and grant.rule == "dry_run" else ""

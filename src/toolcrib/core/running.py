@@ -117,14 +117,10 @@ async def _in_thread(pipe: Pipeline, tool: Tool, kwargs: dict[str, Any], own: To
     outer = own.is_cancelled
     own.__dict__["is_cancelled"] = lambda: ended or (outer is not None and outer())
     try:
-        result = await pipe.threads.run(_call_sync, {"tool": tool, "kwargs": kwargs, "ctx": own})
+        result = await pipe.threads.run(tool.invoke, kwargs, own)
     finally:
         ended = True
     return await result if _awaitable(result) else result
-
-
-def _call_sync(tool: Tool, kwargs: dict[str, Any], ctx: ToolContext) -> Any:
-    return tool.invoke(kwargs, ctx)
 
 
 def _awaitable(value: Any) -> bool:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 _IDLE_SECONDS = 30.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class ThreadsExhausted(RuntimeError):
@@ -32,10 +36,13 @@ class ToolThreads:
         self._alive = 0
         self.stuck = 0
 
-    async def run(self, fn: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
-        """Run `fn(**kwargs)` in a thread with this task's context variables. Cancelling abandons the thread."""
+    async def run(self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `fn(*args, **kwargs)` in a thread with this task's context variables, and return its result.
+
+        Cancelling abandons the thread. Raises what `fn` raises, and ThreadsExhausted if too many threads are stuck.
+        """
         loop = asyncio.get_running_loop()
-        job = _Job(fn, kwargs, contextvars.copy_context(), loop, loop.create_future())
+        job = _Job(functools.partial(fn, *args, **kwargs), contextvars.copy_context(), loop, loop.create_future())
         with self._lock:
             if self.stuck >= self._max_stuck:
                 raise ThreadsExhausted(
@@ -48,7 +55,7 @@ class ToolThreads:
                 self._alive += 1
                 threading.Thread(target=self._work, name="toolcrib-tool", daemon=True).start()
         try:
-            return await job.future
+            return cast("T", await job.future)
         except asyncio.CancelledError:
             with self._lock:
                 if job in self._jobs:
@@ -83,22 +90,21 @@ class ToolThreads:
 
 
 class _Job:
-    __slots__ = ("abandoned", "context", "finished", "fn", "future", "kwargs", "loop")
+    __slots__ = ("abandoned", "context", "finished", "fn", "future", "loop")
 
     def __init__(
         self,
-        fn: Callable[..., Any],
-        kwargs: dict[str, Any],
+        fn: Callable[[], Any],
         context: contextvars.Context,
         loop: asyncio.AbstractEventLoop,
         future: asyncio.Future[Any],
     ) -> None:
-        self.fn, self.kwargs, self.context, self.loop, self.future = fn, kwargs, context, loop, future
+        self.fn, self.context, self.loop, self.future = fn, context, loop, future
         self.finished = self.abandoned = False
 
     def run(self) -> None:
         try:
-            result, error = self.context.run(self.fn, **self.kwargs), None
+            result, error = self.context.run(self.fn), None
         except BaseException as caught:
             result, error = None, caught
             if isinstance(error, StopIteration | KeyboardInterrupt | GeneratorExit | asyncio.CancelledError):

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
-from .requests import Decision
+from .requests import Decision, Scope, scopes_of
+
+if TYPE_CHECKING:
+    from ..record.approvals import Approvals
+    from ..record.rows import ApprovalRow
 
 log = logging.getLogger("toolcrib.policy")
 
 Remember = Callable[[str], object]
 """`remember(rule)` writes an allow rule into the person's own settings and returns where, for the person to read."""
-
-
-class Store(Protocol):
-    """Where requests are kept: `record.approvals.Approvals`."""
-
-    def add(self, row: Mapping[str, Any]) -> None: ...
-    def get(self, request_id: str) -> dict[str, Any] | None: ...
-    def pending(self) -> list[dict[str, Any]]: ...
-    def of_call(self, digest: str) -> list[dict[str, Any]]: ...
-    def cut_off(self, digest: str) -> dict[str, Any] | None: ...
-    def resolve(
-        self,
-        request_id: str,
-        approve: bool,
-        *,
-        approver: str | None,
-        reason: str = "",
-        arguments: Mapping[str, Any] | None = None,
-        scope: str = "once",
-    ) -> bool: ...
-    def consume(self, request_id: str, run: str) -> dict[str, Any] | None: ...
-    def refusal(self, request_id: str) -> dict[str, Any] | None: ...
-    def expire(self, request_id: str) -> None: ...
-    def release(self, process: str, session_id: str | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +25,12 @@ class Answered:
 
     kept: bool
     text: str
-    row: Mapping[str, Any] | None = None
+    row: ApprovalRow | None = None
     note: str = ""
     """Where a rule was written, or why it was not."""
 
 
-def answer(store: Store, request_id: str, decision: Decision, remember: Remember | None = None) -> Answered:
+def answer(store: Approvals, request_id: str, decision: Decision, remember: Remember | None = None) -> Answered:
     """Answer a pending request, and write its rule where the answer is "always". Blocks: it writes to disk.
 
     An answer that asks for more than the request offers changes nothing: the person is told, and may answer again.
@@ -75,12 +55,12 @@ def answer(store: Store, request_id: str, decision: Decision, remember: Remember
         return Answered(False, f"{request_id} is {row['state']}{_by(row)}; nothing was changed", row)
     if not decision.approve:
         return Answered(True, f"Denied {row['tool']} ({request_id}).", row)
-    note = _written(remember, row["rule"]) if decision.scope == "rule" and remember is not None else ""
+    note = _written(remember, row["rule"] or "") if decision.scope == "rule" and remember is not None else ""
     text = f"Approved {row['tool']} ({request_id}): it runs once, when exactly this call is repeated."
     return Answered(True, f"{text} {note}".rstrip(), row, note)
 
 
-def within(decision: Decision, scopes: tuple[str, ...]) -> Decision:
+def within(decision: Decision, scopes: tuple[Scope, ...]) -> Decision:
     """The decision, reaching no further than what was offered: see `Decision.scope`."""
     reaches = decision.scope == "once" or (
         decision.scope in scopes and not (decision.scope == "rule" and decision.arguments is not None)
@@ -88,10 +68,10 @@ def within(decision: Decision, scopes: tuple[str, ...]) -> Decision:
     return decision if reaches else replace(decision, scope="once")
 
 
-def _overreaches(decision: Decision, row: Mapping[str, Any], remember: Remember | None) -> str:
+def _overreaches(decision: Decision, row: ApprovalRow, remember: Remember | None) -> str:
     if not decision.approve or decision.scope == "once":
         return ""
-    if decision.scope not in row["scopes"].split():
+    if decision.scope not in scopes_of(row):
         if row["asked_by"] is not None:
             return f"{row['asked_by']} asks whatever rules allow, so a yes holds once"
         return f"this request takes no answer for {'always' if decision.scope == 'rule' else 'the session'}"
@@ -111,5 +91,5 @@ def _written(remember: Remember, rule: str) -> str:
     return f"Wrote the rule `{rule}` to {where}." if where is not None else f"Kept the rule `{rule}`."
 
 
-def _by(row: Mapping[str, Any]) -> str:
-    return f" by {row['approver']}" if row.get("approver") else ""
+def _by(row: ApprovalRow) -> str:
+    return f" by {row['approver']}" if row["approver"] else ""

@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.authorize import CallRequest, Grant
 from ..core.bound import Redact, map_texts
@@ -24,14 +24,18 @@ from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
-from .answers import Answered, Remember, Store, answer, within
+from .answers import Remember, answer, within
 from .callers import caller_of, serves, this_process
 from .preview import MAX_LINE, MAX_PREVIEW, cut_line, preview_of
-from .requests import ApprovalRequest, Decision, Door, Scope, covers, current_door, use_door
+from .requests import ApprovalRequest, Decision, Door, Scope, covers, current_door, scopes_of, use_door
+
+if TYPE_CHECKING:
+    from ..record.approvals import Approvals
+    from ..record.rows import ApprovalRow, NewApproval
 
 __all__ = [
     "KEPT_SECONDS", "LIVE_SECONDS", "MAX_LINE", "MAX_PREVIEW", "ApprovalRequest", "Approver", "Decision", "Door",
-    "Remember", "Scope", "Store", "Suggest", "cut_line", "rule_for", "use_door",
+    "Remember", "Scope", "Suggest", "cut_line", "rule_for", "use_door",
 ]  # fmt: skip
 
 log = logging.getLogger("toolcrib.policy")
@@ -68,7 +72,7 @@ class Approver:
 
     def __init__(
         self,
-        store: Store | None = None,
+        store: Approvals | None = None,
         door: Door | None = None,
         events: EventStream | None = None,
         timeout: float = LIVE_SECONDS,
@@ -123,17 +127,9 @@ class Approver:
         asked_by = _asked_by(rule, fixed)
         if self.has_granted(request, rule, fixed=fixed):
             return Grant(self._clean(line), "approved for this session", "session")
-        waiting: dict[str, Any] | None = None
-        for row in await self._of_call(request):
-            if row["state"] == "approved":
-                grant = await self._use(row, request)
-                if grant is not None:
-                    return grant
-            elif row["state"] == "denied":  # while nobody waited: this repetition is told, once
-                await self._stored("refusal", request_id=row["id"])
-                return self._denied(request, row["id"], row["answer"] or "", rule)
-            elif row["state"] == "pending":
-                waiting = waiting or row
+        waiting = None if self.store is None else await self._stored(self.store, request, rule)
+        if isinstance(waiting, Grant | ToolOutput):
+            return waiting
         reason = self._clean(await self._with_notice(request, reason))
         door = current_door() or self.door
         if door is None and waiting is not None:  # a model that repeats its call gets the request that waits already
@@ -143,7 +139,9 @@ class Approver:
             return self._pending(request, asked, reason, rule)
         return await self._at(door, request, asked, rule)
 
-    async def _at(self, door: Door, request: CallRequest, asked: ApprovalRequest, rule: str | None) -> Any:
+    async def _at(
+        self, door: Door, request: CallRequest, asked: ApprovalRequest, rule: str | None
+    ) -> Grant | ToolOutput:
         """Ask at a live door, and wait there."""
         if request.waiting is not None:
             request.waiting()
@@ -151,7 +149,7 @@ class Approver:
         try:
             decision = await self._wait(door, asked)
         except asyncio.CancelledError:
-            await asyncio.shield(self._stored("expire", request_id=asked.id))
+            await asyncio.shield(self._expire(asked.id))
             raise
         if decision == "cannot":
             return self._pending(request, asked, asked.reason, rule)
@@ -162,38 +160,51 @@ class Approver:
         said = "approved" if decision.approve else "denied"
         self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, said, decision.approver))
         if not decision.approve:
-            await self._stored("refusal", request_id=asked.id)
+            if self.store is not None:
+                await shared_threads.run(self.store.refusal, asked.id)
             return self._denied(request, asked.id, decision.reason, rule)
         self._grant_session(decision, request, asked.asked_by, asked.scopes)
         if self.store is None:
             return _grant(asked.id, decision.approver, decision.arguments, stored=False)
         if self._at_intent and self._fits(request, decision.arguments):
             return _grant(asked.id, decision.approver, decision.arguments)
-        if await self._stored("consume", request_id=asked.id, run=request.call_id) is None:
+        if await shared_threads.run(self.store.consume, asked.id, request.call_id) is None:
             text = f"the approval {asked.id} of {request.tool.name} was used up or expired; ask again"
             return ToolOutput.error(text, "denied", meta={"approval_id": asked.id})
         return _grant(asked.id, decision.approver, decision.arguments, stored=False)
 
     async def void(self, grant: Grant, call_id: str) -> None:
         """What a person made of the call may not run: their yes is used up, and the next call is asked about anew."""
-        if grant.approval_id is not None:
-            await self._stored("consume", request_id=grant.approval_id, run=call_id)
+        if grant.approval_id is not None and self.store is not None:
+            await shared_threads.run(self.store.consume, grant.approval_id, call_id)
 
     # --- what is stored already
 
-    async def _of_call(self, request: CallRequest) -> list[dict[str, Any]]:
-        """Answers to exactly this call, and questions, that are for its session: yes before no before waiting."""
-        rows: list[dict[str, Any]] = await self._stored("of_call", digest=request.digest) or []
-        order = ("approved", "denied", "pending")
-        return sorted((row for row in rows if serves(row, request.ctx)), key=lambda row: order.index(row["state"]))
+    async def _stored(
+        self, store: Approvals, request: CallRequest, rule: str | None
+    ) -> Grant | ToolOutput | ApprovalRow | None:
+        """The stored answer to exactly this call, or a request that waits for one: yes before no before waiting."""
+        waiting: ApprovalRow | None = None
+        rows = [row for row in await shared_threads.run(store.of_call, request.digest) if serves(row, request.ctx)]
+        for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
+            if row["state"] == "approved":
+                grant = await self._use(store, row, request)
+                if grant is not None:
+                    return grant
+            elif row["state"] == "denied":  # while nobody waited: this repetition is told, once
+                await shared_threads.run(store.refusal, row["id"])
+                return self._denied(request, row["id"], row["answer"] or "", rule)
+            else:
+                waiting = waiting or row
+        return waiting
 
-    async def _use(self, row: Mapping[str, Any], request: CallRequest) -> Grant | None:
+    async def _use(self, store: Approvals, row: ApprovalRow, request: CallRequest) -> Grant | None:
         decision = _decision_of(row)
         later = self._at_intent and self._fits(request, decision.arguments)
-        if not later and await self._stored("consume", request_id=row["id"], run=request.call_id) is None:
+        if not later and await shared_threads.run(store.consume, row["id"], request.call_id) is None:
             return None
         if row["session_id"] == request.ctx.session_id:  # a yes for the session that asked is none for another one
-            self._grant_session(decision, request, row["asked_by"], row["scopes"].split())
+            self._grant_session(decision, request, row["asked_by"], scopes_of(row))
         return _grant(row["id"], decision.approver, decision.arguments, stored=later)
 
     def _fits(self, request: CallRequest, arguments: Mapping[str, Any] | None) -> bool:
@@ -211,8 +222,8 @@ class Approver:
         if self.store is None:
             return reason
         if self._settle is not None:
-            await shared_threads.run(self._settle, {})
-        row = await self._stored("cut_off", digest=request.digest)
+            await shared_threads.run(self._settle)
+        row = await shared_threads.run(self.store.cut_off, request.digest)
         if row is None:
             return reason
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row["run_time"]))
@@ -227,30 +238,30 @@ class Approver:
         self, request: CallRequest, reason: str, line: str, asked_by: str | None, now: float, *, live: bool
     ) -> ApprovalRequest:
         ident, ctx = f"ap_{secrets.token_hex(5)}", request.ctx
-        work = {
-            "tool": request.tool, "arguments": request.arguments, "ctx": ctx, "request_id": ident,
-            "redact": self._redact,
-        }  # fmt: skip
+        preview = await shared_threads.run(preview_of, request.tool, request.arguments, ctx, ident, self._redact)
         shown = cut_line(self._clean(line))
         scopes = self._scopes(request.tool, line, asked_by, readable=shown == line)
         if shown != line and request.tool.category != ToolCategory.SHELL:
             shown = ""  # nobody could read such a rule; of a command, the start says which one it is
         asked = ApprovalRequest(
             ident, request.call_id, request.tool.name, str(request.tool.category), request.arguments,
-            await shared_threads.run(preview_of, work), cut_line(reason), shown, request.digest,
+            preview, cut_line(reason), shown, request.digest,
             ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes,
         )  # fmt: skip
-        row = {name: getattr(asked, name) for name in ApprovalRequest.__dataclass_fields__}
-        row |= {
-            "arguments": self._clean_arguments(request),
-            "expires": now + KEPT_SECONDS,  # the live wait is ours; the stored one is kept for other processes
-            "scopes": " ".join(asked.scopes),
-            "workspace": self._workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
-            "caller": caller_of(ctx),
-            "process": self._process(),
-        }
-        await self._stored("add", row=row)
+        if self.store is not None:
+            await shared_threads.run(self.store.add, self._row(self._clean_arguments(request), asked, ctx))
         return asked
+
+    def _row(self, arguments: str, asked: ApprovalRequest, ctx: ToolContext) -> NewApproval:
+        return {
+            "id": asked.id, "call_id": asked.call_id, "tool": asked.tool, "category": asked.category,
+            "arguments": arguments, "preview": asked.preview, "reason": asked.reason, "rule": asked.rule,
+            "digest": asked.digest, "session_id": asked.session_id, "created": asked.created,
+            "expires": asked.created + KEPT_SECONDS,  # the live wait is ours; other processes may answer this long
+            "asked_by": asked.asked_by, "scopes": " ".join(asked.scopes),
+            "workspace": self._workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
+            "caller": caller_of(ctx), "process": self._process(),
+        }  # fmt: skip
 
     def _clean(self, text: str) -> str:
         return text if self._redact is None else self._redact(text)
@@ -278,7 +289,7 @@ class Approver:
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    await self._stored("expire", request_id=asked.id)
+                    await self._expire(asked.id)
                     elsewhere = await self._elsewhere(asked)  # a yes at the last moment counts
                     return elsewhere if elsewhere is not None and elsewhere.approve else None
                 await asyncio.wait({at_door}, timeout=min(POLL_SECONDS, left))
@@ -299,8 +310,7 @@ class Approver:
         decision = within(decision, asked.scopes)
         if self.store is None:
             return decision
-        work = {"store": self.store, "request_id": asked.id, "decision": decision, "remember": self.remember}
-        answered: Answered = await shared_threads.run(answer, work)
+        answered = await shared_threads.run(answer, self.store, asked.id, decision, self.remember)
         if not answered.kept:
             return await self._elsewhere(asked)
         if answered.note:
@@ -308,17 +318,16 @@ class Approver:
         return decision
 
     async def _elsewhere(self, asked: ApprovalRequest) -> Decision | None:
-        row = await self._stored("get", request_id=asked.id)
+        row = None if self.store is None else await shared_threads.run(self.store.get, asked.id)
         if row is None or row["state"] == "pending":
             return None
         if row["state"] != "approved":
             return Decision(False, row["answer"] or f"the request is {row['state']}", approver=row["approver"])
         return _decision_of(row)
 
-    async def _stored(self, method: str, **arguments: Any) -> Any:
-        if self.store is None:
-            return None
-        return await shared_threads.run(getattr(self.store, method), arguments)
+    async def _expire(self, request_id: str) -> None:
+        if self.store is not None:
+            await shared_threads.run(self.store.expire, request_id)
 
     def _now(self) -> float:
         """The time, a little later for each question: they are shown in the order in which their calls came."""
@@ -423,12 +432,14 @@ def _grant(request_id: str, approver: str | None, edited: Mapping[str, Any] | No
     return Grant(rule, "approved", approver or "unknown", edited, request_id if stored else None)
 
 
-def _decision_of(row: Mapping[str, Any]) -> Decision:
+def _decision_of(row: ApprovalRow) -> Decision:
     edited = json.loads(row["edited"]) if row["edited"] else None
     return Decision(True, row["answer"] or "", edited, row["scope"], row["approver"])
 
 
-def _from_row(row: Mapping[str, Any], request: CallRequest) -> ApprovalRequest:
-    kept = ApprovalRequest.__dataclass_fields__.keys() - {"arguments", "scopes"}
-    scopes: Any = tuple(row["scopes"].split())
-    return ApprovalRequest(arguments=request.arguments, scopes=scopes, **{name: row[name] for name in kept})
+def _from_row(row: ApprovalRow, request: CallRequest) -> ApprovalRequest:
+    return ApprovalRequest(
+        row["id"], row["call_id"], row["tool"], row["category"], request.arguments, row["preview"], row["reason"],
+        row["rule"] or "", row["digest"], row["session_id"], row["created"], row["expires"], row["asked_by"],
+        scopes_of(row),
+    )  # fmt: skip

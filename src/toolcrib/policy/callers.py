@@ -12,10 +12,12 @@ import functools
 import json
 import os
 import platform
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..core.context import ToolContext
+
+if TYPE_CHECKING:
+    from ..record.rows import ApprovalRow
 
 
 def caller_of(ctx: ToolContext) -> str:
@@ -23,7 +25,7 @@ def caller_of(ctx: ToolContext) -> str:
     return json.dumps([ctx.channel, ctx.chat_id, ctx.sender_id, ctx.agent_id])
 
 
-def serves(row: Mapping[str, Any], ctx: ToolContext) -> bool:
+def serves(row: ApprovalRow, ctx: ToolContext) -> bool:
     """Whether a stored request, or the answer to it, is for this call's session."""
     if ctx.session_id is not None and row["session_id"] == ctx.session_id:
         return True

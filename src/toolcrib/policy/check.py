@@ -51,7 +51,7 @@ class Checker:
         if isinstance(found, Check):
             return found
         ctx = found.ctx if found.look_up is None else await found.look_up(found.arguments, found.ctx)
-        return _short(await shared_threads.run(found.judge, {"ctx": ctx}))
+        return _short(await shared_threads.run(found.judge, ctx))
 
     def check_now(self, name: str, arguments: Arguments = None, ctx: ToolContext | None = None) -> Check | None:
         """The same on this thread; None where a name has to be looked up, which only `check` does."""

@@ -214,7 +214,7 @@ class Policy:
 
         try:
             async with asyncio.timeout(JUDGE_SECONDS):
-                return await shared_threads.run(self._check, {"request": request})
+                return await shared_threads.run(self._check, request)
         except (TimeoutError, ThreadsExhausted):
             reason = f"the check of this call took longer than {JUDGE_SECONDS:g} s; is a disk out of reach?"
             return Check("deny", str(request.tool.category), None, reason, 1)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..core.bound import safe
-from .answers import Remember, Store, answer
-from .requests import Decision
+from .answers import Remember, answer
+from .requests import Decision, Scope
+
+if TYPE_CHECKING:
+    from ..record.approvals import Approvals
 
 MAX_REPLY = 20_000
 MAX_REASON = 1_000
@@ -25,7 +28,7 @@ _WITH = re.compile(rf"\s*yes\s+{_ID}\s+with\s+(?P<json>\{{.*\}}){_END}", re.IGNO
 _NO = re.compile(rf"\s*no\s+{_ID}(?:\s*$|[\s,:;–-]+(?:because\b[\s,:]*)?(?P<reason>.*))", re.IGNORECASE | re.DOTALL)
 _NEAR = re.compile(rf"\s*(?:yes|no|always|session)\b.*?\b{_ID}\b", re.IGNORECASE | re.DOTALL)
 
-_SCOPES = {"yes": "once", "session": "session", "always": "rule"}
+_SCOPES: dict[str, Scope] = {"yes": "once", "session": "session", "always": "rule"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,7 @@ def parse_reply(text: str) -> Reply | None:
     if len(text) > MAX_REPLY:
         return None
     if found := _YES.fullmatch(text):
-        scope: Any = _SCOPES[found["word"].casefold()]
-        return Reply(found["id"].lower(), Decision(True, scope=scope))
+        return Reply(found["id"].lower(), Decision(True, scope=_SCOPES[found["word"].casefold()]))
     if found := _WITH.fullmatch(text):
         return _edited(found["id"].lower(), found["json"])
     if found := _NO.fullmatch(text):
@@ -56,7 +58,7 @@ def parse_reply(text: str) -> Reply | None:
     return None
 
 
-def answer_reply(approvals: Store, text: str, approver: str, remember: Remember | None = None) -> str | None:
+def answer_reply(approvals: Approvals, text: str, approver: str, remember: Remember | None = None) -> str | None:
     """Take a message as an answer: what to tell its writer, or None where it is no answer to a request.
 
     `approver` names who wrote it, for the record. Blocks: it reads and writes the record.

@@ -6,12 +6,18 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ..core.tool import ToolCategory
+from ..record.rows import SCOPES, Scope
 
-Scope = Literal["once", "session", "rule"]
-SCOPES: tuple[Scope, ...] = ("once", "session", "rule")
+if TYPE_CHECKING:
+    from ..record.rows import ApprovalRow
+
+__all__ = [
+    "SCOPES", "ApprovalRequest", "Decision", "Door", "Scope", "about_rule", "covers", "current_door", "scopes_of",
+    "use_door",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,12 @@ def use_door(door: Door | None) -> Generator[None]:
 def current_door() -> Door | None:
     """The door of this task, if it has one of its own."""
     return _door.get()
+
+
+def scopes_of(row: ApprovalRow) -> tuple[Scope, ...]:
+    """How far a yes to a stored request may reach."""
+    offered = row["scopes"].split()
+    return tuple(scope for scope in SCOPES if scope in offered)
 
 
 def covers(tool: str, category: str, rule: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import threading
 import time
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .database import connect
-
-SCOPES = ("once", "session", "rule")
+from .rows import SCOPES, ApprovalRow, NewApproval, Scope
 
 KEPT_SECONDS = 90 * 86400.0
 """How long answered requests are kept to be looked at."""
@@ -29,35 +29,31 @@ class Approvals:
         self._lock = threading.Lock()
         self._tidied = False
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Keep a request. `row` has the columns of the table but those of the answer; times are Unix seconds."""
-        columns = (
-            "id", "call_id", "tool", "category", "arguments", "preview", "reason", "rule", "digest", "session_id",
-            "created", "expires", "asked_by", "scopes", "workspace", "caller", "process",
-        )  # fmt: skip
+    def add(self, row: NewApproval) -> None:
+        """Store a request."""
         self._forget_old()
-        given = [column for column in columns if row.get(column) is not None]
+        given = {column: row.get(column) for column in NewApproval.__annotations__ if row.get(column) is not None}
         sql = f"INSERT INTO approval ({','.join(given)}, state) VALUES ({','.join('?' * len(given))}, 'pending')"  # noqa: S608
         with self._lock:
-            self._connection.execute(sql, [row[column] for column in given])
+            self._connection.execute(sql, list(given.values()))
 
-    def get(self, request_id: str) -> dict[str, Any] | None:
+    def get(self, request_id: str) -> ApprovalRow | None:
         """One request, or None."""
         if not request_id.isascii():  # typed by somebody; half a character would be an error of SQLite's
             return None
         self._expire()
         with self._lock:
             row = self._connection.execute("SELECT * FROM approval WHERE id = ?", [request_id]).fetchone()
-        return dict(row) if row else None
+        return _row(row) if row else None
 
-    def pending(self) -> list[dict[str, Any]]:
+    def pending(self) -> list[ApprovalRow]:
         """Requests that wait for an answer, oldest first."""
         self._expire()
         sql = "SELECT * FROM approval WHERE state = 'pending' ORDER BY created, rowid"
         with self._lock:
-            return [dict(row) for row in self._connection.execute(sql)]
+            return [_row(row) for row in self._connection.execute(sql)]
 
-    def of_call(self, digest: str) -> list[dict[str, Any]]:
+    def of_call(self, digest: str) -> list[ApprovalRow]:
         """What is asked and answered about exactly one call, oldest first: requests that wait, a yes that nobody used
         yet, and a no that nobody was told yet."""
         self._expire()
@@ -66,9 +62,9 @@ class Approvals:
             " (state='denied' AND expires > ?2)) ORDER BY created, rowid"
         )
         with self._lock:
-            return [dict(row) for row in self._connection.execute(sql, [digest, time.time()])]
+            return [_row(row) for row in self._connection.execute(sql, [digest, time.time()])]
 
-    def cut_off(self, digest: str) -> dict[str, Any] | None:
+    def cut_off(self, digest: str) -> ApprovalRow | None:
         """The yes that the latest run of exactly this call used, where no outcome of that run is on record.
 
         It was cut off, or still runs. Runs from before the record's oldest row are not known, and not reported.
@@ -81,14 +77,14 @@ class Approvals:
         )
         with self._lock:
             row = self._connection.execute(sql, [digest]).fetchone()
-        return dict(row) if row else None
+        return _row(row) if row else None
 
-    def recent(self, limit: int = 50) -> list[dict[str, Any]]:
+    def recent(self, limit: int = 50) -> list[ApprovalRow]:
         """The latest requests in any state, newest first."""
         self._expire()
         with self._lock:
             rows = self._connection.execute("SELECT * FROM approval ORDER BY created DESC LIMIT ?", [limit])
-            return [dict(row) for row in rows]
+            return [_row(row) for row in rows]
 
     def resolve(
         self,
@@ -98,7 +94,7 @@ class Approvals:
         approver: str | None,
         reason: str = "",
         arguments: Mapping[str, Any] | None = None,
-        scope: str = "once",
+        scope: Scope = "once",
     ) -> bool:
         """Answer a pending request, or take back a yes that was not used; False where it is neither any more.
 
@@ -117,7 +113,7 @@ class Approvals:
             cursor = self._connection.execute(sql, [state, approver, reason, edited, scope, request_id])
             return cursor.rowcount == 1
 
-    def consume(self, request_id: str, run: str) -> dict[str, Any] | None:
+    def consume(self, request_id: str, run: str) -> ApprovalRow | None:
         """Use up a yes for one run, the call id `run`: the row it was given in, or None. Only one caller gets it."""
         self._expire()
         sql = (
@@ -126,14 +122,14 @@ class Approvals:
         )
         with self._lock:
             rows = self._connection.execute(sql, [request_id, run, time.time()]).fetchall()
-        return dict(rows[0]) if rows else None
+        return _row(rows[0]) if rows else None
 
-    def refusal(self, request_id: str) -> dict[str, Any] | None:
+    def refusal(self, request_id: str) -> ApprovalRow | None:
         """A person's no that its caller was not told yet; from now on it counts as told."""
         sql = "UPDATE approval SET expires=?2 WHERE id=?1 AND state='denied' AND expires > ?2 RETURNING *"
         with self._lock:
             rows = self._connection.execute(sql, [request_id, time.time()]).fetchall()
-        return dict(rows[0]) if rows else None
+        return _row(rows[0]) if rows else None
 
     def release(self, process: str, session_id: str | None = None) -> None:
         """What a process asked, in one session or in all of them, is free for its caller's next session."""
@@ -167,3 +163,7 @@ class Approvals:
         """Close the file."""
         with self._lock:
             self._connection.close()
+
+
+def _row(row: sqlite3.Row) -> ApprovalRow:
+    return cast("ApprovalRow", dict(row))

@@ -15,9 +15,9 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..core.authorize import CallRequest, Grant
 from ..core.errors import ToolExecutionDenied
@@ -29,6 +29,7 @@ from . import chain, retention
 from .database import connect, is_busy, transaction, unusable
 from .migrate import note
 from .query import NEWEST, Select, select
+from .rows import ApprovalRow, CallRow
 
 log = logging.getLogger("toolcrib.record")
 
@@ -103,16 +104,16 @@ class Audit:
             grant.approval_id,
         )  # fmt: skip
         if grant.approval_id is not None:
-            return shared_threads.run(self._use_up, {"row": _writable(row), "approval_id": grant.approval_id})
+            return shared_threads.run(self._use_up, _writable(row), grant.approval_id)
         try:
             self._append_intent(row)
         except UnicodeEncodeError:  # text that is no Unicode comes in by a host's own strings only
             row = _writable(row)
-            return shared_threads.run(self._insist, {"row": row})
+            return shared_threads.run(self._insist, row)
         except sqlite3.Error as error:
             if not is_busy(error):
                 raise unusable(self.path, error) from error
-            return shared_threads.run(self._insist, {"row": _writable(row)})
+            return shared_threads.run(self._insist, _writable(row))
         return None
 
     def _append_intent(self, row: chain.Row) -> None:
@@ -278,48 +279,48 @@ class Audit:
 
     # --- reading
 
-    def query(self, *, limit: int = 100, after: int | None = None, **filters: Any) -> list[dict[str, Any]]:
+    def query(self, *, limit: int = 100, after: int | None = None, **filters: Any) -> list[CallRow]:
         """Rows, newest first (oldest first with `after`, a `seq` to go on from); `filters` are those of
         `query.select`. `kind=None` gives intents too."""
         self.flush()
-        return self._read(select(after=after, order="seq" if after is not None else NEWEST, limit=limit, **filters))
+        return self._calls(select(after=after, order="seq" if after is not None else NEWEST, limit=limit, **filters))
 
     def count(self, by: str, **filters: Any) -> list[dict[str, Any]]:
         """How often, and for how long: one row for each value of the column `by`, the most frequent first."""
         self.flush()
         return self._read(select(by=by, **filters))
 
-    def call(self, call_id: str) -> list[dict[str, Any]]:
+    def call(self, call_id: str) -> list[CallRow]:
         """All rows of one call, oldest first. Its outcome is found at once; an intent without one is searched for."""
         rows = self.query(call_id=call_id, limit=1000)
         if not rows:
             return self.query(call_id=call_id, kind=None, after=0, limit=1000)
-        for seq in {row["intent"] for row in rows} - {None}:
+        for seq in {row["intent"] for row in rows if row["intent"] is not None}:
             rows += self.query(kind="intent", after=seq - 1, upto=seq)
         return sorted(rows, key=lambda row: row["seq"])
 
-    def unfinished(self, older_than: float = 0.0) -> list[dict[str, Any]]:
+    def unfinished(self, older_than: float = 0.0) -> list[CallRow]:
         """Intents without an outcome: calls cut off by the end of a process, or running now."""
         return self.query(until=time.time() - older_than, kind="intent", unfinished=True, limit=1000)
 
-    def rows(self, **filters: Any) -> Iterator[dict[str, Any]]:
+    def rows(self, **filters: Any) -> Iterator[CallRow]:
         """All rows that fit, oldest first, in constant memory, as they were when the first one was asked for."""
         self.flush()
         connection = connect(self.path)
         try:
             for row in connection.execute(*select(order="seq", **filters)):
-                yield dict(row)
+                yield cast("CallRow", dict(row))
         except sqlite3.Error as error:
             raise unusable(self.path, error) from error
         finally:
             connection.close()
 
-    def approval(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    def approval(self, row: CallRow) -> ApprovalRow | None:
         """The stored approval request that a row's call made or rests on, if there is one."""
         rule = row["rule"] or ""
         named = row["approval"] or rule.removeprefix("approval:")
         wanted = ("SELECT * FROM approval WHERE id = ?1 OR call_id = ?2 ORDER BY id = ?1 DESC", [named, row["call_id"]])
-        return next(iter(self._read(wanted)), None)
+        return next(iter(cast("list[ApprovalRow]", self._read(wanted))), None)
 
     def head(self) -> chain.Head:
         """The end of the chain."""
@@ -327,7 +328,7 @@ class Audit:
         with self._lock:
             return chain.head(self._connection)
 
-    def follow(self, poll: float = 0.2, after: int | None = None, **filters: Any) -> Iterator[dict[str, Any]]:
+    def follow(self, poll: float = 0.2, after: int | None = None, **filters: Any) -> Iterator[CallRow]:
         """Rows behind `after` (default: the last one) as they are written, by this process or others, for ever.
 
         Rows are numbered in the order of their commits, so that none can turn up behind the last one that was seen.
@@ -340,6 +341,9 @@ class Audit:
                 yield from rows
                 seen = rows[-1]["seq"] if len(rows) == 500 else end
             time.sleep(poll)
+
+    def _calls(self, wanted: Select) -> list[CallRow]:
+        return cast("list[CallRow]", self._read(wanted))
 
     def _read(self, wanted: Select) -> list[dict[str, Any]]:
         try:

@@ -16,10 +16,11 @@ from ..config.load import config_home
 from ..core.bound import safe
 from ..core.errors import ToolError
 from ..policy.plain import plain, plain_line
-from ..policy.requests import ApprovalRequest, Decision, Door, Scope, about_rule
+from ..policy.requests import ApprovalRequest, Decision, Door, Scope, about_rule, scopes_of
 from .peer import FormAnswer, form_request
 
 if TYPE_CHECKING:
+    from ..record.rows import ApprovalRow
     from .peer import Peer
 
 KEY = "approval"
@@ -79,9 +80,9 @@ def question(tool: str, category: str, reason: str, rules: Sequence[str], reques
     ])  # fmt: skip
 
 
-def form_of_row(row: Mapping[str, Any]) -> ElicitRequest:
+def form_of_row(row: ApprovalRow) -> ElicitRequest:
     """The form for a stored request."""
-    scopes = row["scopes"].split()
+    scopes = scopes_of(row)
     about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes)
     text = question(row["tool"], row["category"], row["reason"], about, row["id"], row["preview"])
     return form_request(text, schema(scopes))

@@ -21,9 +21,9 @@ from ..core.events import ApprovalResolved, CallFinished
 from ..core.output import ToolOutput
 from ..core.seams import Hook
 from ..core.threads import shared_threads
-from ..policy.answers import Answered, within
 from ..policy.answers import answer as give_answer
-from ..policy.requests import use_door
+from ..policy.answers import within
+from ..policy.requests import scopes_of, use_door
 from . import approval
 from .foreign import cleaned, cleaned_error
 from .peer import METADATA_KEY, Peer, fits
@@ -33,6 +33,7 @@ from .seals import Seals, StateRefused
 from .served import Served, approvals_of, context_of, state_path
 
 if TYPE_CHECKING:
+    from ..record.rows import ApprovalRow
     from .run import Request
 
 QUESTION_SECONDS = 600.0
@@ -223,10 +224,9 @@ class Calls:
             if again is None:
                 raise StateRefused(_ANSWERED)
             return again
-        decision = within(approval.decision_of(answer, peer.name), tuple(row["scopes"].split()))
+        decision = within(approval.decision_of(answer, peer.name), scopes_of(row))
         remember = getattr(getattr(self.box, "approver", None), "remember", None)
-        work = {"store": store, "request_id": ident, "decision": decision, "remember": remember}
-        answered: Answered = await shared_threads.run(give_answer, work)
+        answered = await shared_threads.run(give_answer, store, ident, decision, remember)
         if not answered.kept:
             row = answered.row
             if row is None or row["state"] != "approved" or not decision.approve:
@@ -240,11 +240,11 @@ class Calls:
             return await self._start(run, peer, wanted, session)
         text = f"Tool {row['tool']!r} was denied by user approval. {decision.reason}".rstrip()
         denied = ToolOutput.error(text, "denied", meta={"approval_id": ident, "rule": row["rule"]})
-        await shared_threads.run(store.refusal, {"request_id": ident})
+        await shared_threads.run(store.refusal, ident)
         self._finished(row, denied, session, decision.approver)
         return wanted.finish(denied, peer)
 
-    def _finished(self, row: Mapping[str, Any], output: ToolOutput, session: str, approver: str | None) -> None:
+    def _finished(self, row: ApprovalRow, output: ToolOutput, session: str, approver: str | None) -> None:
         """A retry that ended at the form: the record has it like any other, beside the call that asked."""
         events = self.registry.events
         if events.listeners:
@@ -255,10 +255,10 @@ class Calls:
                 )
             )  # fmt: skip
 
-    async def _row(self, ident: str) -> dict[str, Any] | None:
+    async def _row(self, ident: str) -> ApprovalRow | None:
         if self.approvals is None:
             return None
-        return await shared_threads.run(self.approvals.get, {"request_id": ident})
+        return await shared_threads.run(self.approvals.get, ident)
 
     # --- the loop guard
 

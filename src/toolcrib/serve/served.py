@@ -12,6 +12,7 @@ from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from ..record.approvals import Approvals
     from ..sources.mcp import McpServers
 
 
@@ -28,24 +29,6 @@ class Served(Protocol):
         self, name: str, arguments: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
     ) -> Awaitable[ToolOutput]:
         """Run one call through the pipeline."""
-        ...
-
-
-class Approvals(Protocol):
-    """The store of approval requests, as far as a door needs it."""
-
-    def get(self, request_id: str) -> dict[str, Any] | None:
-        """One request, or None."""
-        ...
-
-    def resolve(
-        self, request_id: str, approve: bool, *, approver: str | None, reason: str = "", scope: str = "once"
-    ) -> bool:
-        """Answer a pending request; False where it is not pending any more."""
-        ...
-
-    def refusal(self, digest: str, request_id: str | None = None) -> dict[str, Any] | None:
-        """Count a no as told to its caller."""
         ...
 
 

@@ -160,7 +160,7 @@ class ComposedTools:
         return await self._registry.execute(name, args, ctx)
 
     async def _change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
-        await shared_threads.run(self._store.change, {"alter": alter})  # it waits for other processes, and for the disk
+        await shared_threads.run(self._store.change, alter)  # it waits for other processes, and for the disk
 
     # --- what is there
 

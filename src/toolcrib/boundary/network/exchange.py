@@ -84,7 +84,7 @@ async def _client(guard: Guard) -> httpx2.AsyncClient:
     """A client for this exchange alone; what takes long in making one is done in a thread, once a process."""
     from ...core.threads import shared_threads
 
-    await shared_threads.run(_load, {"guard": guard})
+    await shared_threads.run(_load, guard)
     from .dial import guarded_client
 
     return guarded_client(guard, follow_redirects=False)

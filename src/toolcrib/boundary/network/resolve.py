@@ -26,7 +26,7 @@ async def look_up(name: str, seconds: float = DIAL_SECONDS) -> tuple[Address, ..
     """The addresses that the system's resolver (DNS, /etc/hosts) gives for a name, IPv4 and IPv6."""
     try:
         async with asyncio.timeout(seconds):
-            found = await _threads.run(_getaddrinfo, {"name": name})
+            found = await _threads.run(_getaddrinfo, name)
     except TimeoutError:
         raise AddressRefused(f"{name} did not resolve within {seconds:g} s", RULE_UNRESOLVED) from None
     except ThreadsExhausted:

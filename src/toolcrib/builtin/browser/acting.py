@@ -150,7 +150,7 @@ class ActingTools:
         if found.element.framed or not session.visits.trusts(found.tab.page.url):
             where = "a frame of another page" if found.element.framed else "no allowed domain"
             raise ToolError(f"secrets are typed in allowed domains only ({SETTING}); this is {where}")
-        return await shared_threads.run(self._resolve, {"text": text, "asker": "browser_type"})
+        return await shared_threads.run(self._resolve, text, "browser_type")
 
     # --- before they run
 

@@ -78,7 +78,7 @@ class OperationWork:
                 if self.api.resolve is None:
                     raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
                 asker = f"openapi:{self.api.name}"
-                value = await shared_threads.run(self.api.resolve, {"text": value, "asker": asker})
+                value = await shared_threads.run(self.api.resolve, value, asker)
             found[name] = _header(name, value)
         return found
 
