@@ -18,7 +18,6 @@ from toolcrib.cli.check import (
     MAX_LINE,
     _row,  # pyright: ignore[reportPrivateUsage]
 )
-from toolcrib.cli.rows import Splitter
 from toolcrib.toolbox import Toolbox
 
 from .conftest import COMMAND, Cli
@@ -267,17 +266,6 @@ def test_rows_of_the_largest_size(cli: Cli) -> None:
     assert [(row["id"], row["verdict"]) for row in found] == [(1, "allow"), (2, "allow")]
     command = json.dumps({"id": 3, "tool": "exec", "arguments": {"command": "echo " + "x" * (MAX_LINE - 200)}})
     assert [row["id"] for row in _rows(cli, [command, small], "--bare")] == [3, 2]
-
-
-@given(st.lists(st.binary(max_size=30)), st.integers(1, 12), st.integers(1, 20))
-def test_lines_are_cut_whatever_the_pieces(lines: list[bytes], step: int, most: int) -> None:
-    whole = [line.replace(b"\n", b"") for line in lines]
-    text = b"\n".join(whole)
-    splitter = Splitter(most)
-    found = [line for start in range(0, len(text), step) for line in splitter.feed(text[start : start + step])]
-    found += splitter.end()
-    expected = whole if not whole or whole[-1] else whole[:-1]
-    assert found == [line[: most + 1] for line in expected]
 
 
 def test_a_person_sees_the_parts_of_a_command(cli: Cli) -> None:

@@ -33,11 +33,12 @@ from .. import __version__
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 from ..core.telemetry import traced
+from ..sources.mcp.sdk_private import connection_of, without_spans
 from .calls import Answer, Calls, Json, Wanted
 from .content import offers_structure, result_of
 from .outbox import Outbox
 from .peer import Peer
-from .run import Run, Session, connection_of, session_id
+from .run import Run, Session, session_id
 from .served import Served, as_served, exposure_of, servers_of
 
 if TYPE_CHECKING:
@@ -50,8 +51,6 @@ log = logging.getLogger("toolcrib.serve")
 
 LIST_TTL_MS = 5_000
 """How long a client may keep a list without asking again."""
-_SPANS = "OpenTelemetryMiddleware"
-"""The SDK's own, which it puts around every message; its module is private."""
 _LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
@@ -92,7 +91,7 @@ class McpServer:
             **(self.relay.handlers() if self.relay is not None else {}),
         )
         if not traced():  # spans that nobody reads cost no less
-            self.sdk.middleware[:] = [each for each in self.sdk.middleware if type(each).__name__ != _SPANS]
+            without_spans(self.sdk)
         self.sdk.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
         if self.relay is not None:
             self.sdk.add_request_handler("logging/setLevel", SetLevelRequestParams, self.relay.set_level)

@@ -8,10 +8,10 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..sources.mcp.sdk_private import connection_of
 from .outbox import Outbox
 
 if TYPE_CHECKING:
-    from mcp.server.connection import Connection
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
@@ -76,12 +76,6 @@ class Run:
         task = self.loop.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
-
-
-def connection_of(ctx: Request) -> Connection:
-    """The connection of a request: the only thing that lives as long as the client does. The SDK shows handlers none
-    of its own."""
-    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
 def session_id(ctx: Request, run: Run) -> str:

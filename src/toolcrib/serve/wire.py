@@ -17,7 +17,9 @@ from collections.abc import Callable
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+
+from ..boundary.lines import Lines, LineTooLong
+from ..sources.mcp.streams import ReadStream, from_line, to_line
 
 CHUNK = 64 * 1024
 MAX_LINE = 64 * 2**20
@@ -28,10 +30,8 @@ AT_ONCE = 4096
 """A pipe that says it is writable takes this much without blocking (PIPE_BUF on Linux)."""
 
 
-class MessageReader:
+class MessageReader(ReadStream):
     """Messages of a descriptor, in time linear in their length; what is none is an exception among them."""
-
-    last_context = None  # the SDK asks for the context of whoever sent a message: there is none
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -54,20 +54,13 @@ class MessageReader:
     # --- the thread
 
     def _read(self) -> None:
-        parts: list[bytes] = []
-        held = 0
+        lines = Lines(MAX_LINE)
         with contextlib.suppress(OSError, RuntimeError):  # the descriptor or the loop is gone: so are we
-            while chunk := os.read(self._fd, CHUNK):
-                first, *others = chunk.split(b"\n")
-                parts.append(first)
-                held += len(first)
-                if held > MAX_LINE:
-                    break
-                if others:
-                    self._room.acquire()
-                    lines = [b"".join(parts), *others[:-1]]
-                    parts, held = [others[-1]], len(others[-1])
-                    self._loop.call_soon_threadsafe(self._put, lines)
+            with contextlib.suppress(LineTooLong):
+                while chunk := os.read(self._fd, CHUNK):
+                    if found := lines.feed(chunk):
+                        self._room.acquire()
+                        self._loop.call_soon_threadsafe(self._put, found)
             self._loop.call_soon_threadsafe(self.close)
 
     def _put(self, lines: list[bytes]) -> None:
@@ -93,35 +86,16 @@ class MessageReader:
                 await self._waiter
         return _message(self._lines.popleft())
 
-    async def aclose(self) -> None:
-        """`close`."""
-        self.close()
-
-    def __aiter__(self) -> MessageReader:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> MessageReader:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
-
 
 def _message(line: bytes) -> SessionMessage | Exception:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        return from_line(line)
     except ValueError as error:
         text = line.decode("utf-8", "replace")
         if "\ufffd" not in text:
             return error
     try:  # bytes that are no UTF-8 are no reason to leave a request without an answer
-        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
+        return from_line(text)
     except ValueError as error:
         return error
 
@@ -144,8 +118,7 @@ class MessageWriter:
         """Write a message. Raises ClosedResourceError, or BrokenResourceError where nobody reads any more."""
         if self._closed:
             raise anyio.ClosedResourceError
-        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-        data = text.encode("utf-8", "replace") + b"\n"
+        data = to_line(item)
         try:
             if self._writing is None and len(data) <= AT_ONCE and self._has_room():
                 _write_all(self._fd, data)

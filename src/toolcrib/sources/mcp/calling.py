@@ -18,7 +18,7 @@ from .behind import behind
 from .inflight import Calls, InFlight, caller_of, current, current_call
 from .listing import read_tools
 from .questions import signed
-from .raw import send_raw
+from .sdk_private import says_lost, send_raw
 
 if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
@@ -66,7 +66,7 @@ async def call(
         await mine.told()
         return result
     except MCPError as error:
-        if link.lost or _is_over(error):
+        if link.lost or says_lost(error):
             raise LinkLost(error.code == CONNECTION_CLOSED) from error
         client = behind(ctx)
         if client is not None and client.failure is None:  # what the client lacks says more
@@ -97,12 +97,6 @@ def _signed(server: str, error: MCPError) -> MCPError:
         if isinstance(page, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
     ]
     return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
-
-
-def _is_over(error: MCPError) -> bool:
-    """Whether the SDK itself says that no answer will come. Servers use the same code for errors of their own."""
-    said = error.message
-    return error.code == CONNECTION_CLOSED and (said == "Connection closed" or said.startswith("SSE stream "))
 
 
 async def call_tool(link: Link, progress: ProgressFnT, name: str, arguments: dict[str, Any]) -> dict[str, Any]:

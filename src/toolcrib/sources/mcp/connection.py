@@ -28,6 +28,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ... import __version__
 from ...core.errors import ToolError
 from .listening import Listening
+from .sdk_private import stamp_also
+from .streams import ReadStream
 
 if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
@@ -148,7 +150,7 @@ class Link:
                 message_handler=self._heard,
             ) as client:
                 if client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                    _speak_for(client, callbacks)
+                    stamp_also(client.session, callbacks.stamp)
                 self._client = client
                 if not self._ready.done():
                     self._ready.set_result(None)
@@ -181,21 +183,6 @@ class Link:
             self.callbacks.completed(message)
 
 
-def _speak_for(client: Client, callbacks: Callbacks) -> None:
-    """In 2026-07-28 each request says what its client can do: let it say that of the client behind the call.
-
-    The SDK knows only one client, itself, and stamps that on every request; there is no seam for another.
-    """
-    session = client.session
-    ours = session._stamp  # pyright: ignore[reportPrivateUsage]
-
-    def stamp(data: dict[str, Any], opts: Any) -> None:
-        ours(data, opts)
-        callbacks.stamp(data["params"])
-
-    session._stamp = stamp  # pyright: ignore[reportPrivateUsage]
-
-
 def _plain(error: BaseException | None) -> BaseException:
     """The first error of a group that is no group; a word for a cancellation, which a future cannot hold."""
     while isinstance(error, BaseExceptionGroup):
@@ -220,8 +207,8 @@ class _Watched:
         return await self._inner.__aexit__(kind, error, trace)
 
 
-class _Incoming:
-    """The SDK's stream of incoming messages; `last_context` and all else are the inner one's."""
+class _Incoming(ReadStream):
+    """The transport's stream of messages; what else it has is reached through this, too (`last_context`)."""
 
     def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
         self._inner, self._told = inner, ended
@@ -236,18 +223,8 @@ class _Incoming:
             self._told()
             raise
 
-    def __aiter__(self) -> _Incoming:
-        return self
+    def close(self) -> None:
+        self._inner.close()
 
-    async def __anext__(self) -> Any:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> _Incoming:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> Any:
-        return await self._inner.__aexit__(kind, error, trace)
+    async def aclose(self) -> None:
+        await self._inner.aclose()

@@ -15,7 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ...core.errors import ToolDefinitionError, ToolError
 from .described import MAX_EXTRA, described
 from .listed import Json, ListedTool, Listing
-from .raw import send_raw
+from .sdk_private import know_tools, send_raw
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -101,8 +101,7 @@ async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:
         mcp_types.Tool.model_construct(name=tool.name, input_schema=schema, output_schema=tool.output_schema)
         for tool, schema in zip(tools, schemas, strict=True)
     ]
-    page = mcp_types.ListToolsResult.model_construct(tools=known)
-    client.session._absorb_tool_listing(page, complete=True)  # pyright: ignore[reportPrivateUsage]
+    know_tools(client.session, known)
     return tools
 
 

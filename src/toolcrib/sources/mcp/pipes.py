@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import anyio
-import mcp_types
 from mcp.shared.message import SessionMessage
 
-from .lines import Lines, LineTooLong
+from ...boundary.lines import Lines, LineTooLong
+from .streams import ReadStream, from_line, to_line
 
 MAX_LINE = 64 * 2**20
 """A longer message ends the connection, in bytes."""
@@ -24,13 +24,11 @@ TURNS = 16
 """After so many messages without a pause others on the loop get their turn."""
 
 
-class Incoming(asyncio.Protocol):
+class Incoming(ReadStream, asyncio.Protocol):
     """Messages of a pipe, as the SDK's `ReadStream`. `answered` once there was one.
 
     `rubbish` gets lines that are none, `too_long` the beginning of a message that is longer than MAX_LINE.
     """
-
-    last_context = None  # the SDK asks for the context of whoever sent a message: there is none
 
     def __init__(self, rubbish: Callable[[bytes], None], too_long: Callable[[bytes], None]) -> None:
         self._rubbish, self._too_long = rubbish, too_long
@@ -105,12 +103,12 @@ class Incoming(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         try:
-            message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            message = from_line(line)
         except ValueError:
             self._rubbish(line)
             return None
         self.answered = True
-        return SessionMessage(message)
+        return message
 
     def close(self) -> None:
         """Whoever read has gone: what still comes is thrown away."""
@@ -121,25 +119,6 @@ class Incoming(asyncio.Protocol):
             self._paused = False
             self._transport.resume_reading()
         self._wake()
-
-    async def aclose(self) -> None:
-        """`close`."""
-        self.close()
-
-    def __aiter__(self) -> Incoming:
-        return self
-
-    async def __anext__(self) -> SessionMessage:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Incoming:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.close()
 
 
 class Outgoing(asyncio.Protocol):
@@ -173,9 +152,8 @@ class Outgoing(asyncio.Protocol):
         """Write a message. Raises ClosedResourceError, or BrokenResourceError where nobody reads any more."""
         if self._closed:
             raise anyio.ClosedResourceError
-        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         if not self.lost and self._transport is not None:
-            self._transport.write(text.encode("utf-8", "replace") + b"\n")
+            self._transport.write(to_line(item))
             if not self._free.is_set():
                 await self._free.wait()
         if self.lost:

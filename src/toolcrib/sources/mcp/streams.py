@@ -1,0 +1,53 @@
+"""What the streams between the SDK's sessions and a wire have in common: one message is one line of JSON."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+import anyio
+import mcp_types
+from mcp.shared.message import SessionMessage
+
+Self = TypeVar("Self", bound="ReadStream")
+
+
+class ReadStream(ABC):
+    """A stream that a session of the SDK reads from. A subclass gives `receive` and `close`."""
+
+    @abstractmethod
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message. Raises EndOfStream after the last, ClosedResourceError once this is closed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop reading."""
+
+    async def aclose(self) -> None:
+        """Stop reading."""
+        self.close()
+
+    def __aiter__(self: Self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self: Self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def from_line(line: bytes | str) -> SessionMessage:
+    """The message in a line. Raises ValueError if the line is not a message."""
+    return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+
+
+def to_line(item: SessionMessage) -> bytes:
+    """A message as a line, with its end."""
+    return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace") + b"\n"

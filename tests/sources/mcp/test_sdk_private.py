@@ -1,0 +1,92 @@
+"""Has the SDK changed a private part that we use? Does anything else in the tree touch one?"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+from mcp.client import ClientSession
+from mcp.server.connection import Connection
+from mcp.server.lowlevel.server import Server
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types import CONNECTION_CLOSED
+
+from toolcrib.sources.mcp import sdk_private
+
+SRC = Path(sdk_private.__file__).parents[2]
+
+
+def _parameters(function: object) -> list[str]:
+    assert callable(function)
+    return list(inspect.signature(function).parameters)
+
+
+def test_the_client_session_has_its_stamp() -> None:
+    source = inspect.getsource(ClientSession)
+    assert "self._stamp: Callable[[dict[str, Any], CallOptions], None]" in source, "ClientSession._stamp has changed"
+    assert "self._stamp(data, opts)" in source, "ClientSession.send_request does not use _stamp as before"
+
+
+def test_the_client_session_has_its_dispatcher() -> None:
+    source = inspect.getsource(ClientSession.send_request)
+    assert "self._dispatcher.send_raw_request(method, data.get(" in source, "ClientSession._dispatcher has changed"
+    assert _parameters(JSONRPCDispatcher.send_raw_request)[1:4] == ["method", "params", "opts"]
+
+
+def test_the_client_session_takes_a_listing_in() -> None:
+    taken = getattr(ClientSession, "_absorb_tool_listing", None)
+    assert taken is not None, "ClientSession._absorb_tool_listing is gone"
+    assert _parameters(taken) == ["self", "result", "complete"]
+
+
+def test_the_server_session_has_its_connection() -> None:
+    source = inspect.getsource(ServerSession.__init__)
+    assert "self._connection = connection" in source, "ServerSession._connection has changed"
+    assert {"session_id", "exit_stack"} <= set(Connection.__annotations__) | set(dir(Connection)) | set(
+        re.findall(r"self\.(\w+)", inspect.getsource(Connection))
+    )
+
+
+def test_the_server_has_its_middleware_for_spans() -> None:
+    server = Server("test")
+    before = len(server.middleware)
+    sdk_private.without_spans(server)
+    assert len(server.middleware) == before - 1, "OpenTelemetryMiddleware has another name, or is not put in any more"
+
+
+def test_the_sdk_says_that_a_connection_ended_as_before() -> None:
+    for module in ("mcp.shared.jsonrpc_dispatcher", "mcp.client.streamable_http"):
+        source = inspect.getsource(__import__(module, fromlist=["_"]))
+        said = re.findall(r'"(Connection closed|SSE stream [^"]*)"', source)
+        assert said, f"{module} has other words for a connection that ended"
+        assert all(sdk_private.says_lost(MCPError(CONNECTION_CLOSED, text)) for text in said)
+    assert not sdk_private.says_lost(MCPError(CONNECTION_CLOSED, "Connection closed by the database"))
+
+
+def test_the_version_that_was_checked_is_the_one_that_is_tested() -> None:
+    assert version("mcp") == sdk_private.SEEN_IN, "check each part in sdk_private.py, then change SEEN_IN"
+
+
+def test_nothing_else_touches_a_private_part() -> None:
+    """Private attributes of objects other than `self` and `cls`, in the two rooms that use the SDK."""
+    found: list[str] = []
+    for path in sorted([*(SRC / "sources" / "mcp").rglob("*.py"), *(SRC / "serve").rglob("*.py")]):
+        if path.name == "sdk_private.py":
+            continue
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr):
+                ours = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls", "parts")
+                name = "" if ours else node.attr
+            elif isinstance(node, ast.ImportFrom):
+                name = node.module if node.module and re.match(r"mcp\b.*\._", node.module) else ""
+            else:
+                continue
+            if name:
+                found.append(f"{path.relative_to(SRC)}:{node.lineno} {name}")
+    assert found == []
