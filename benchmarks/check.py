@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.address_guard import AddressGuard
 
 CORPUS = Path(__file__).parent.parent / "tests/policy/shell/corpus/given.jsonl"
 URLS = (
@@ -42,7 +42,7 @@ def main() -> None:
         _measure(folder, "read_file, --bare", files, "--bare")
         _measure(folder, "read_file", files)
         _measure(folder, "web_fetch with resolve, --bare", pinned, "--bare")
-    guard = Guard()
+    guard = AddressGuard()
     for url in URLS:
         print(f"  {_per_call(guard, url):6.1f} µs CPU  {url}")
 
@@ -70,7 +70,7 @@ def _measure(folder: str, name: str, rows: list[str], *options: str) -> None:
     print(f"{name:<34} {len(rows):6,} rows  {min(walls):6.2f} s  {min(cpus):6.2f} s CPU  {speed}")
 
 
-def _per_call(guard: Guard, url: str, calls: int = 3000) -> float:
+def _per_call(guard: AddressGuard, url: str, calls: int = 3000) -> float:
     least = float("inf")
     for _ in range(9):
         started = time.process_time()

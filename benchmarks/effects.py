@@ -25,7 +25,7 @@ from pathlib import Path
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.record.layers import Layers
 from toolcrib.record.state import StateFolder
 
@@ -44,7 +44,7 @@ class Place:
         self.path.mkdir()
         self.layers = Layers(StateFolder.for_workspace(self.path, base / f"{name}-state"))
         sandbox = select_sandbox(SandboxSettings(), self.path)
-        assert isinstance(sandbox, Bubblewrap)
+        assert isinstance(sandbox, BubblewrapSandbox)
         sandbox.layer_roots()
         if version != "system":  # both sides run the bubblewrap that can do overlays
             sandbox.program = sandbox._overlay.program()  # pyright: ignore[reportPrivateUsage]

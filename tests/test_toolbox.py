@@ -189,7 +189,7 @@ async def test_no_sandbox_means_no_command_and_a_remedy(folder, monkeypatch):
     def absent():
         raise SandboxUnavailable("bubblewrap is not there; apt-get install bubblewrap")
 
-    monkeypatch.setattr(importlib.import_module("toolcrib.boundary.sandbox.detect"), "find", absent)
+    monkeypatch.setattr(importlib.import_module("toolcrib.boundary.sandbox.detect_bubblewrap"), "find", absent)
     async with Toolbox.open(workspace=folder, mode="autonomous", yes=True) as box:
         output = await box.call("exec", {"command": "touch x"})
         assert output.is_error

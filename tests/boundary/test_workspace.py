@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.boundary.openat2 import has_openat2
-from toolcrib.boundary.places import ChangedMeanwhile, LinkRefused, NotRegularFile, ReadOnlyRoot
 from toolcrib.boundary.workspace import Workspace
+from toolcrib.boundary.workspace_paths import ChangedMeanwhile, LinkRefused, NotRegularFile, ReadOnlyRoot
 from toolcrib.core.errors import ConfigError, OutsideWorkspace, ToolError
 
 METHODS = ["walk", *(["openat2"] if has_openat2() else [])]

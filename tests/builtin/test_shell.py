@@ -247,9 +247,9 @@ async def test_reading_stdin_ends_at_once(bench: Bench) -> None:
 
 
 async def test_limits_are_explained(tmp_path: Path) -> None:
-    from toolcrib.boundary.sandbox import Limits
+    from toolcrib.boundary.sandbox import CommandLimits
 
-    bench = Bench(tmp_path, settings=SandboxSettings(limits=Limits(file_size=1 << 20)))
+    bench = Bench(tmp_path, settings=SandboxSettings(limits=CommandLimits(file_size=1 << 20)))
     output = await bench("exec", command="bash -c 'trap - XFSZ; exec head -c 5000000 /dev/zero > big'")
     assert "Exit code: 153\n[it wrote a file larger" in output.for_llm
 

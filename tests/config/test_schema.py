@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from toolcrib.boundary.sandbox import Limits
+from toolcrib.boundary.sandbox import CommandLimits
 from toolcrib.config import Settings, config_schema
 from toolcrib.config.schema import schema_text
 
@@ -45,4 +45,4 @@ def test_every_setting_is_described_or_plain() -> None:
 
 def test_the_limits_of_the_settings_are_those_of_the_sandbox() -> None:
     limits = Settings().sandbox.limits.model_dump()
-    assert limits == dataclasses.asdict(Limits())
+    assert limits == dataclasses.asdict(CommandLimits())

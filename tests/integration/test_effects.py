@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp_types import ElicitResult
 
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import SandboxUnavailable
 from toolcrib.core.output import ToolOutput
@@ -37,7 +37,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     try:
         sandbox = select_sandbox(SandboxSettings(), folder)
-        assert isinstance(sandbox, Bubblewrap)
+        assert isinstance(sandbox, BubblewrapSandbox)
         sandbox.layer_roots()
     except SandboxUnavailable as error:
         pytest.skip(str(error))

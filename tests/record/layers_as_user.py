@@ -13,8 +13,8 @@ from pathlib import Path
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
-from toolcrib.boundary.sandbox import SandboxSettings, detect, select_sandbox
-from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
+from toolcrib.boundary.sandbox import SandboxSettings, detect_bubblewrap, select_sandbox
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.record.layers import Layers
 from toolcrib.record.state import StateFolder
 
@@ -46,7 +46,7 @@ def picture(folder: Path, *, pry: bool = True) -> dict[str, object]:
 def main() -> None:
     base = Path(sys.argv[1])
     os.umask(0o022)
-    detect.candidates()  # loaded while we may still read our own installation
+    detect_bubblewrap.candidates()  # loaded while we may still read our own installation
     if len(sys.argv) > 2:
         uid = int(sys.argv[2])
         os.chown(base, uid, uid)
@@ -61,7 +61,7 @@ def main() -> None:
     layers = Layers(StateFolder.for_workspace(work, base / "state"))
     for folder in (direct, work):
         sandbox = select_sandbox(SandboxSettings(), folder)
-        assert isinstance(sandbox, Bubblewrap)
+        assert isinstance(sandbox, BubblewrapSandbox)
         layer = layers.begin(sandbox.layer_roots()) if folder is work else None
         argv, env = ["/bin/bash", "-c", COMMAND], command_environment()
         spawn = sandbox.wrap(argv, cwd=folder, env=env, timeout=60, layer=layer)

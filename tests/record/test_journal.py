@@ -193,7 +193,7 @@ def test_across_file_systems_it_is_copied(room, monkeypatch):
 
 CRASH = """
 import os, sys
-from toolcrib.boundary.staging import Staged
+from toolcrib.boundary.staged_file import Staged
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.record.journal import Journal
 from toolcrib.record.state import StateFolder

@@ -19,11 +19,11 @@ from toolcrib.boundary.layers.apply import ApplyConflict
 from toolcrib.boundary.layers.changes import ChangeList
 from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import SandboxUnavailable, ToolError
 from toolcrib.record.journal import Journal, UndoConflict
-from toolcrib.record.layers import Held, Layers, LayerUnknown
+from toolcrib.record.layers import HeldChanges, Layers, LayerUnknown
 from toolcrib.record.state import StateFolder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
@@ -35,7 +35,7 @@ class Commands:
     def __init__(self, workspace: Path, state: Path, settings: SandboxSettings | None = None) -> None:
         self.path = workspace
         sandbox = select_sandbox(settings or SandboxSettings(), workspace)
-        assert isinstance(sandbox, Bubblewrap)
+        assert isinstance(sandbox, BubblewrapSandbox)
         self.sandbox = sandbox
         self.ws = Workspace(workspace, write_roots=settings.write if settings else ())
         self.journal = Journal(StateFolder.for_workspace(workspace, state), self.ws)
@@ -44,7 +44,7 @@ class Commands:
     def layers(self) -> Layers:
         return self.journal.layers
 
-    def run(self, command: str, meanwhile: object = None) -> tuple[Held, ChangeList]:
+    def run(self, command: str, meanwhile: object = None) -> tuple[HeldChanges, ChangeList]:
         layer = self.layers.begin(self.sandbox.layer_roots())
         argv, env = ["/bin/bash", "-c", command], command_environment()
         spawn = self.sandbox.wrap(argv, cwd=self.path, env=env, timeout=60, layer=layer)

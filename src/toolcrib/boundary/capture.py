@@ -10,7 +10,7 @@ from typing import Any, Protocol
 _BYTES_A_CHARACTER = 4  # the most that UTF-8 needs; what is kept can always fill the limit
 
 
-class SpillWriter(Protocol):
+class SpillTarget(Protocol):
     """Takes what does not fit. `path` is what the output names. One that is full drops more and is `truncated`."""
 
     @property
@@ -21,7 +21,7 @@ class SpillWriter(Protocol):
     def close(self) -> None: ...
 
 
-OpenSpill = Callable[[str], SpillWriter]
+OpenSpill = Callable[[str], SpillTarget]
 """Opens a spill for the stream of that name ("stdout", "stderr"). Called only once something does not fit."""
 
 
@@ -63,7 +63,7 @@ class Capture:
         self._head = bytearray()
         self._tail = bytearray()
         self._open_spill = open_spill
-        self._writer: SpillWriter | None = None
+        self._writer: SpillTarget | None = None
         self._spill: str | None = None
         self._truncated = False
 

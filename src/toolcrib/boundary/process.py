@@ -19,10 +19,10 @@ from typing import Literal
 from ..core.errors import SandboxUnavailable
 from .capture import Capture, OpenSpill
 from .orphans import MARKER, new_marker
+from .process_tree import ProcessTree
 from .spawn import Spawn
 from .spawner import spawner
 from .streams import Streams, Wire
-from .tree import Tree
 
 REAP_SECONDS = 5.0  # how long a killed command may take to vanish before we answer without it
 
@@ -66,7 +66,7 @@ class Process:
         self._spawn = spawn
         self._timeout = timeout
         self._streams = Streams(limit, open_spill, interactive, wire, input)
-        self._tree: Tree | None = None
+        self._tree: ProcessTree | None = None
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
@@ -120,7 +120,7 @@ class Process:
         self.kill()
         self._done.wait(timeout)
 
-    async def settled(self, timeout: float) -> bool:
+    async def ended_within(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for the end, without touching the command. Whether it came."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
@@ -133,7 +133,7 @@ class Process:
             await self._ended()
         except asyncio.CancelledError:
             self.kill("cancelled")
-            await self.settled(REAP_SECONDS + 1)
+            await self.ended_within(REAP_SECONDS + 1)
             raise
         if self.error is not None:
             raise self.error
@@ -219,10 +219,10 @@ class Process:
         finally:
             ends.close()
             spawn.close_child_fds()
-        self._tree = Tree(popen, marker, spawn.stop)
+        self._tree = ProcessTree(popen, marker, spawn.stop)
         self.started = time.monotonic()
 
-    def _attend(self, tree: Tree) -> None:
+    def _attend(self, tree: ProcessTree) -> None:
         spawn = self._spawn
         if self._timeout is not None:
             self._deadline = self.started + self._timeout

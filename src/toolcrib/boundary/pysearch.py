@@ -16,11 +16,11 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import IO, Any
 
-from .globs import BadPattern, GlobMatcher, normalize
-from .ripgrep import LONGEST_LINE, Query
+from .filename_globs import BadPattern, GlobMatcher, normalize
+from .ripgrep import MAX_LINE, Query
 
 _DEEPEST = 200  # directories below each other, each an open descriptor
-_LONGEST_READ = 1 << 20  # bytes of one line that are searched
+_MAX_READ = 1 << 20  # bytes of one line that are searched
 _SNIFFED = 8192  # bytes looked at for a NUL, the mark of a binary file
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -58,7 +58,7 @@ def _read_rules(directory: int) -> list[_Rule]:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return rules
-        for raw in file.read(_LONGEST_READ).decode("utf-8", "surrogateescape").splitlines():
+        for raw in file.read(_MAX_READ).decode("utf-8", "surrogateescape").splitlines():
             line = raw.rstrip()
             if line and not line.startswith("#"):
                 try:
@@ -113,17 +113,17 @@ def walk(query: Query, top: int) -> Generator[tuple[str, int, str]]:
 
 
 def _lines(file: IO[bytes]) -> Iterator[str]:
-    while line := file.readline(_LONGEST_READ):
+    while line := file.readline(_MAX_READ):
         yield line.rstrip(b"\r\n").decode("utf-8", "replace")
-        while not line.endswith(b"\n") and (line := file.readline(_LONGEST_READ)):
+        while not line.endswith(b"\n") and (line := file.readline(_MAX_READ)):
             pass  # the rest of a line that is too long to search
 
 
 def _cut(text: str) -> str:
     raw = text.encode("utf-8", "replace")
-    if len(raw) <= LONGEST_LINE:
+    if len(raw) <= MAX_LINE:
         return text
-    return raw[:LONGEST_LINE].decode("utf-8", "ignore") + " [... omitted end of long line]"
+    return raw[:MAX_LINE].decode("utf-8", "ignore") + " [... omitted end of long line]"
 
 
 def _matches(file: IO[bytes], search: Callable[[str], re.Match[str] | None], context: int) -> Iterator[str]:

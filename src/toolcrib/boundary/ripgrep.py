@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Literal
 
 from ..core.errors import ConfigError
-from .globs import GlobMatcher
+from .filename_globs import GlobMatcher
 
 OLDEST = (13, 0)  # Debian 12's, the oldest this was tried with
-LONGEST_LINE = 500  # bytes of a line that are shown
+MAX_LINE = 500  # bytes of a line that are shown
 _NAME = "rg.exe" if sys.platform == "win32" else "rg"
 
 Origin = Literal["configured", "PATH", "packaged"]
@@ -88,7 +88,7 @@ def arguments(query: Query, filter_file: str | None = None) -> list[str]:
         found += ["--count", "--with-filename"]
     else:
         found += ["--line-number", "--column", "--no-heading", "--with-filename"]
-        found += [f"--max-columns={LONGEST_LINE}", "--max-columns-preview", f"--context={query.context}"]
+        found += [f"--max-columns={MAX_LINE}", "--max-columns-preview", f"--context={query.context}"]
         found.append("--no-context-separator")
     if query.fixed_strings:
         found.append("--fixed-strings")

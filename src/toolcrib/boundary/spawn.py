@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from .layers.changes import ChangeList
-    from .layers.layer import Layer
+    from .layers.layer import CommandLayer
 
 
 class Handshake(Protocol):
@@ -45,7 +45,7 @@ class Spawn:
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
-    layer: Layer | None = None
+    layer: CommandLayer | None = None
     changes: Callable[[], ChangeList] | None = None
     """After the end, once: what a command that ran over a layer would change. None where it wrote straight through."""
     notes: list[str] = field(default_factory=list[str])  # what `appeared` has to say beside

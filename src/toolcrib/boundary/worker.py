@@ -193,7 +193,7 @@ class _Process:
         self, job: Mapping[str, Any], data: bytes | FileBytes, seconds: float, cancelled: Callable[[], bool]
     ) -> tuple[dict[str, Any], bytes]:
         """Send a job and wait for the answer. Raises BrokenPipeError if the process had ended before."""
-        clock = _Clock(self._child, seconds, cancelled)
+        clock = _JobClock(self._child, seconds, cancelled)
         try:
             assert self._child.stdin is not None
             assert self._child.stdout is not None
@@ -229,7 +229,7 @@ class _Process:
                     pass
 
 
-class _Clock:
+class _JobClock:
     """Kills a process that is over its time, or whose answer nobody wants any more, from a thread of its own."""
 
     def __init__(self, child: subprocess.Popen[bytes], seconds: float, cancelled: Callable[[], bool]) -> None:

@@ -15,20 +15,20 @@ import stat
 
 from ..core.errors import ToolError
 from ..core.verdict import Judgement
-from . import judging
+from . import path_judgement
 from .openat2 import kernel_filesystem, rename_new
-from .places import ChangedMeanwhile, Identity, NotRegularFile, Place, ReadOnlyRoot, identity, kind_of
-from .protected import ProtectedName
-from .roots import LOOK, PathLike, Roots
-from .sensitive import SensitiveName
-from .staging import Staged, entry, write_new
+from .protected_names import ProtectedName
+from .sensitive_names import SensitiveName
+from .staged_file import Staged, entry, write_new
 from .walk import LinkMet
+from .workspace_paths import ChangedMeanwhile, Identity, NotRegularFile, ReadOnlyRoot, WorkspacePath, identity, kind_of
+from .workspace_roots import LOOK, PathLike, WorkspaceRoots
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-class Workspace(Roots):
+class Workspace(WorkspaceRoots):
     """The files below the granted roots: reading, changing, and what is to be said of either beforehand."""
 
     def open_read(self, path: PathLike, *, follow: bool = True) -> int:
@@ -50,7 +50,7 @@ class Workspace(Roots):
             raise
         return fd
 
-    def _must_be_regular(self, fd: int, place: Place) -> None:
+    def _must_be_regular(self, fd: int, place: WorkspacePath) -> None:
         mode = os.fstat(fd).st_mode
         if not stat.S_ISREG(mode):
             raise NotRegularFile(f"{place.shown} is {kind_of(mode)}, not a regular file")
@@ -75,7 +75,7 @@ class Workspace(Roots):
         place = self.locate(path)
         if not place.parts:
             return self.stat(path)
-        parent = self._open(Place(place.root, place.parts[:-1], place.shown), LOOK | os.O_DIRECTORY)
+        parent = self._open(WorkspacePath(place.root, place.parts[:-1], place.shown), LOOK | os.O_DIRECTORY)
         try:
             return os.lstat(place.parts[-1], dir_fd=parent)
         finally:
@@ -104,14 +104,14 @@ class Workspace(Roots):
 
     # Changing: never through a link
 
-    def open_parent(self, path: PathLike) -> tuple[int, str, Place]:
+    def open_parent(self, path: PathLike) -> tuple[int, str, WorkspacePath]:
         """The directory that holds a path to be changed, opened without following any link, and the last name."""
         place = self.locate(path)
         if not place.root.writable:
             raise ReadOnlyRoot(f"{place.shown} is in {place.root.path}, which is granted for reading only")
         if not place.parts:
             raise ToolError(f"{place.shown} is the root of a granted directory; it cannot be changed as a file")
-        above = Place(place.root, place.parts[:-1], place.shown)
+        above = WorkspacePath(place.root, place.parts[:-1], place.shown)
         return self._open(above, LOOK | os.O_DIRECTORY, follow=False), place.parts[-1], place
 
     def missing_parents(self, path: PathLike) -> list[str]:
@@ -119,7 +119,7 @@ class Workspace(Roots):
         place = self.locate(path)
         missing: list[str] = []
         for n in range(len(place.parts) - 1, 0, -1):
-            above = Place(place.root, place.parts[:n], self._shown(place.root.path, place.parts[:n]))
+            above = WorkspacePath(place.root, place.parts[:n], self._shown(place.root.path, place.parts[:n]))
             try:
                 fd = self._open(above, LOOK | os.O_DIRECTORY, follow=False)
             except FileNotFoundError:
@@ -191,7 +191,7 @@ class Workspace(Roots):
         return staged
 
     def _must_be_replaceable(
-        self, st: os.stat_result | None, parent: int, name: str, place: Place, override: bool
+        self, st: os.stat_result | None, parent: int, name: str, place: WorkspacePath, override: bool
     ) -> None:
         if st is None:
             return
@@ -267,16 +267,16 @@ class Workspace(Roots):
 
     def sensitive(self, path: PathLike) -> bool:
         """Whether the path, or the file it leads to, probably holds secrets."""
-        return judging.why_sensitive(self, path) is not None
+        return path_judgement.why_sensitive(self, path) is not None
 
     def why_sensitive(self, path: PathLike) -> SensitiveName | None:
         """The table's entry for the path or for the file it leads to."""
-        return judging.why_sensitive(self, path)
+        return path_judgement.why_sensitive(self, path)
 
     def why_protected(self, path: PathLike) -> ProtectedName | None:
         """The entry of the protected names that a change of this path would touch."""
-        return judging.why_protected(self, path)
+        return path_judgement.why_protected(self, path)
 
     def judge_path(self, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
         """What is to be said of reading or changing a path; None if nothing. Never changes or opens content."""
-        return judging.judge_path(self, path, read=read, write=write)
+        return path_judgement.judge_path(self, path, read=read, write=write)

@@ -9,7 +9,7 @@ from .browser.settings import BrowserSettings
 from .browser.settings import missing as why_missing
 
 if TYPE_CHECKING:
-    from ..boundary.network.guard import Guard
+    from ..boundary.network.address_guard import AddressGuard
     from ..boundary.workspace import Workspace
     from ..core.tool import Tool
     from ..policy.secrets.grants import Secrets
@@ -27,7 +27,7 @@ __all__ = ["NAMES", "browser_tools", "why_missing"]
 def browser_tools(
     workspace: Workspace,
     journal: Journal,
-    guard: Callable[[], Guard],
+    guard: Callable[[], AddressGuard],
     settings: BrowserSettings | None = None,
     *,
     gate: Gate | None = None,

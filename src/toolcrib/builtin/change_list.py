@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..boundary.layers.apply import open_beneath
-from ..boundary.layers.changes import Change, ChangeList, readable
+from ..boundary.layers.changes import ChangeList, PathChange, readable
 from ..boundary.layers.content import read_start
 from ..boundary.layers.entry import Entry
-from ..boundary.sensitive import sensitive_by
+from ..boundary.sensitive_names import sensitive_by
 from .diffs import bounded_diff
 
 MOST_PATHS = 60
@@ -42,7 +42,7 @@ def paths(found: ChangeList, most: int = MOST_PATHS) -> list[str]:
         changes = [change for change in changes if not change.below or change.refused]
     below = _below(found) if len(changes) < len(found.changes) else {}
 
-    def rank(change: Change) -> tuple[bool, bool, int]:
+    def rank(change: PathChange) -> tuple[bool, bool, int]:
         counted = below.get((change.root, change.path), 0)
         return (not (change.refused or change.conflict), change.action == "created", -counted)
 
@@ -68,7 +68,7 @@ def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = Non
     return texts
 
 
-def _line(found: ChangeList, change: Change, below: int) -> str:
+def _line(found: ChangeList, change: PathChange, below: int) -> str:
     entry = change.after or change.before
     name = found.shown_path(change)
     if entry is not None and entry.kind == "dir":
@@ -109,7 +109,7 @@ def _below(found: ChangeList) -> dict[tuple[int, str], int]:
     return counts
 
 
-def _diff(found: ChangeList, change: Change, upper: Path) -> str:
+def _diff(found: ChangeList, change: PathChange, upper: Path) -> str:
     before, after = change.before, change.after
     if after is None or after.kind != "file" or (before is not None and before.kind != "file"):
         return ""

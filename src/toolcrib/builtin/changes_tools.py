@@ -13,7 +13,7 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
-from ..record.layers import Held
+from ..record.layers import HeldChanges
 from .change_list import headline
 from .effects import APPLY, DISCARD
 
@@ -65,7 +65,7 @@ class ChangesTools:
         await shared_threads.run(self._journal.layers.discard, held.id)
         return f"Discarded the changes {changes}; the workspace is as it was."
 
-    def _held(self, name: str, ctx: ToolContext) -> Held:
+    def _held(self, name: str, ctx: ToolContext) -> HeldChanges:
         held = self._journal.layers.get(name)
         if held.session_id != ctx.session_id and ctx.channel != "cli":  # there it is the person who calls
             raise ToolError(f"changes {name} belong to another session; a person can apply them: toolcrib changes")

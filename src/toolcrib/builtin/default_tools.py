@@ -22,8 +22,8 @@ from .web_tools import web_tools
 from .workspace_tools import file_tools
 
 if TYPE_CHECKING:
-    from ..boundary.capture import SpillWriter
-    from ..boundary.network.guard import Guard
+    from ..boundary.capture import SpillTarget
+    from ..boundary.network.address_guard import AddressGuard
     from ..boundary.sandbox import Sandbox
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
@@ -49,7 +49,7 @@ def default_tools(
     closers: list[Callable[[], object]] | None = None,
     rules: CommandRules | None = None,
     hider: Hider | None = None,
-    network: Callable[[], Guard] | None = None,
+    network: Callable[[], AddressGuard] | None = None,
     web: WebSettings | None = None,
     browser: BrowserSettings | None = None,
     gate: Gate | None = None,
@@ -114,10 +114,10 @@ def _prepared() -> None:
     """Nothing: tests have built what could fail."""
 
 
-def _public_only() -> Guard:
-    from ..boundary.network.guard import Guard
+def _public_only() -> AddressGuard:
+    from ..boundary.network.address_guard import AddressGuard
 
-    return Guard()
+    return AddressGuard()
 
 
 def _lost_by(redactor: Redactor, current: str, new: str) -> str | None:
@@ -126,7 +126,7 @@ def _lost_by(redactor: Redactor, current: str, new: str) -> str | None:
     return lost_by(redactor, current, new)
 
 
-def open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillWriter] | None:
+def open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillTarget] | None:
     """How commands' long outputs are kept: without the secrets in them."""
     if spill is None or redactor is None:
         return spill.open if spill is not None else None

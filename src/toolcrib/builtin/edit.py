@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..boundary.places import Identity, identity
 from ..boundary.workspace import Workspace
+from ..boundary.workspace_paths import Identity, identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Tool, tool

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ..boundary.capture import SpillWriter
+from ..boundary.capture import SpillTarget
 from ..boundary.layers.apply import ApplyConflict
 from ..boundary.layers.changes import ChangeList
-from ..boundary.layers.layer import Layer
+from ..boundary.layers.layer import CommandLayer
 from ..boundary.process import start
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import Layering
@@ -29,7 +29,7 @@ from ..core.output import ErrorKind, ToolOutput
 from ..core.threads import shared_threads
 from ..core.verdict import Judgement
 from ..record.journal import Journal
-from ..record.layers import Held
+from ..record.layers import HeldChanges
 from .change_list import MOST_PATHS, diffs, headline, paths
 from .transcript import MOST_CHARACTERS, NO_UNDO
 
@@ -41,7 +41,7 @@ _RULE = "sandbox.effects"
 _PROBE_SECONDS = 20.0
 _FEW_PATHS = 10
 
-OpenSpill = Callable[[str, str], SpillWriter]
+OpenSpill = Callable[[str, str], SpillTarget]
 """`open_spill(call_id, name)` opens a file for what an output has no room for."""
 
 CallTool = Callable[[str, Mapping[str, Any], ToolContext], Awaitable[ToolOutput]]
@@ -58,7 +58,7 @@ class Settled:
 
     notes: list[str] = field(default_factory=list[str])
     undo: str = NO_UNDO
-    held: Held | None = None
+    held: HeldChanges | None = None
     kind: ErrorKind | None = None
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
     applied: ChangeList | None = None
@@ -118,7 +118,7 @@ class Effects:
             return Judgement("deny", f'{text}. To let commands write directly: sandbox.effects = "direct"', _RULE)
         return Judgement("ask", f"{text}; it would write directly", _RULE)
 
-    def begin(self, sandbox: Sandbox) -> Layer | None:
+    def begin(self, sandbox: Sandbox) -> CommandLayer | None:
         """A layer for a command; None where it writes directly."""
         if self.mode == "direct" or sandbox.profile == "read-only" or self.why_direct(sandbox):
             return None
@@ -171,7 +171,9 @@ class Effects:
             layer.remove()
             return Settled([f"[what the command changed was discarded: {error.strerror or error}]"], undo="")
 
-    def _keep(self, layer: Layer, found: ChangeList, call_id: str, session_id: str | None, command: str) -> Settled:
+    def _keep(
+        self, layer: CommandLayer, found: ChangeList, call_id: str, session_id: str | None, command: str
+    ) -> Settled:
         told = self.told(found, layer, call_id) if self.mode == "review" else "\n".join(paths(found, _FEW_PATHS))
         key = key_of(session_id, command)
         shown = self._redact(command) if self._redact is not None else command
@@ -185,7 +187,7 @@ class Effects:
             return Settled(held=held, undo="")
         return self._apply(held, found, told)
 
-    def _apply(self, held: Held, found: ChangeList, told: str) -> Settled:
+    def _apply(self, held: HeldChanges, found: ChangeList, told: str) -> Settled:
         try:
             self.journal.apply_layer(held, call_id=held.call_id, session_id=held.session_id)
         except ApplyConflict as error:
@@ -195,7 +197,7 @@ class Effects:
         undo = f"(`toolcrib undo {held.call_id}` takes this back)"
         return Settled([f"[changed: {headline(found)}]", told], undo=undo, applied=found)
 
-    def told(self, found: ChangeList, layer: Layer, call_id: str) -> str:
+    def told(self, found: ChangeList, layer: CommandLayer, call_id: str) -> str:
         """The list as a person and the model read it: paths, then content; what has no room is in a file."""
         lines = paths(found)
         if len(found.changes) > MOST_PATHS and self._open_spill is not None:
@@ -210,7 +212,7 @@ class Effects:
 
     # --- asking
 
-    def earlier(self, session_id: str | None, command: str) -> Held | None:
+    def earlier(self, session_id: str | None, command: str) -> HeldChanges | None:
         """Changes of exactly this command that wait for an answer, or have one: it need not run again."""
         name = self._asked.get(key_of(session_id, command))
         if name is None or self.mode != "review":
@@ -270,7 +272,7 @@ def _went_direct(mode: str, why: str) -> str:
     return f'[this command wrote directly, though sandbox.effects is "{mode}": {why}]'
 
 
-def _not_applied(held: Held, why: str) -> str:
+def _not_applied(held: HeldChanges, why: str) -> str:
     return (
         f"[nothing that it changed was applied: {why}. The changes are kept as {held.id}: {DISCARD} drops them, "
         f"`toolcrib changes show {held.id}` shows them]"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from ..boundary.sensitive import sensitive_by
+from ..boundary.sensitive_names import sensitive_by
 from ..boundary.worker import FileBytes
 from ..boundary.workspace import Workspace, identity
 from ..core.context import ToolContext

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..boundary.network.exchange import Answer, Limits, Request, exchange
+from ..boundary.network.exchange import ExchangeLimits, WebRequest, WebResponse, exchange
 from ..core.bound import safe
 from ..core.context import ToolContext
 from ..core.errors import AddressRefused, ToolError
@@ -22,7 +22,7 @@ from .needs import WEB, missing
 from .outgoing import Outgoing
 
 if TYPE_CHECKING:
-    from ..boundary.network.hosts import Host
+    from ..boundary.network.host_names import Host
     from ..boundary.network.url import Target
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -122,8 +122,8 @@ class HttpRequest:
 
         answer = await exchange(
             self._outgoing.guard(),
-            Request(method, url, plain, private, data),
-            Limits(self._settings.most_bytes, self._settings.seconds),
+            WebRequest(method, url, plain, private, data),
+            ExchangeLimits(self._settings.most_bytes, self._settings.seconds),
             hop,
         )
         return response(answer, method, left_out)
@@ -175,7 +175,7 @@ class DomainJudge(UrlJudge):
             refuse_domain(self._outgoing, self._domains, host)
         except AddressRefused as error:
             return Judgement("deny", str(error), error.rule)
-        from ..boundary.network.hosts import matches
+        from ..boundary.network.host_names import matches
 
         named = tuple(domain for domain in self._domains if domain != "*")
         if found is None and any(matches(domain, str(host)) for domain in named):
@@ -185,7 +185,7 @@ class DomainJudge(UrlJudge):
 
 def refuse_domain(outgoing: Outgoing, domains: tuple[str, ...], host: Host) -> None:
     """Raise AddressRefused unless a host is in an allowed domain."""
-    from ..boundary.network.hosts import matches
+    from ..boundary.network.host_names import matches
 
     if any(matches(domain, str(host)) for domain in domains) or outgoing.guard().allowed_domain(host):
         return
@@ -193,7 +193,7 @@ def refuse_domain(outgoing: Outgoing, domains: tuple[str, ...], host: Host) -> N
     raise AddressRefused(f"{host} is no allowed domain ({listed}); the setting {RULE} allows one", RULE)
 
 
-def response(answer: Answer, method: str, left_out: Sequence[str] = ()) -> ToolOutput:
+def response(answer: WebResponse, method: str, left_out: Sequence[str] = ()) -> ToolOutput:
     """What a model reads of an answer: its status, where it led, and the body."""
     body = describe(answer.headers.get("content-type"), answer.body)
     lines = [f"Status: {answer.status}"]

@@ -14,7 +14,7 @@ from ..core.errors import ToolError
 from ..core.verdict import Judgement
 
 if TYPE_CHECKING:
-    from ..boundary.network.guard import Guard
+    from ..boundary.network.address_guard import AddressGuard
     from ..boundary.network.url import Target
 
 USER_AGENT = "Mozilla/5.0 (compatible; Toolcrib/0.1; +https://github.com/toolcrib/toolcrib)"
@@ -30,7 +30,7 @@ _SIGNS = "◆◇●○■□▲△"  # no letters: whoever counts or looks for w
 class Outgoing:
     """How requests go out. `gate` None: only the guard judges redirects."""
 
-    guard: Callable[[], Guard]
+    guard: Callable[[], AddressGuard]
     gate: Gate | None = None
     user_agent: str = USER_AGENT
 

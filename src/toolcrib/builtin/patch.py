@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..boundary.places import Identity, identity
 from ..boundary.workspace import Workspace
+from ..boundary.workspace_paths import Identity, identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from ..boundary.network.exchange import Limits, Request, exchange
+from ..boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ..core.errors import AddressRefused, ToolError
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ class Robots:
             )
 
     async def _rules(self, site: str) -> list[Rule]:
-        request = Request("GET", f"{site}/robots.txt", {"User-Agent": self._outgoing.user_agent})
+        request = WebRequest("GET", f"{site}/robots.txt", {"User-Agent": self._outgoing.user_agent})
         try:
-            answer = await exchange(self._outgoing.guard(), request, Limits(MOST_BYTES, SECONDS, tries=1))
+            answer = await exchange(self._outgoing.guard(), request, ExchangeLimits(MOST_BYTES, SECONDS, tries=1))
         except AddressRefused:
             raise
         except ToolError as error:

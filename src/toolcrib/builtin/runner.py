@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar, cast
 
-from ..boundary.capture import SpillWriter
+from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
 from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
@@ -198,7 +198,7 @@ class CommandRunner:
             raise OutsideWorkspace(f"working_dir {working_dir!r} must be inside the workspace {self.workspace.root}")
         return place.shown
 
-    def spill_of(self, call_id: str | None) -> Callable[[str], SpillWriter] | None:
+    def spill_of(self, call_id: str | None) -> Callable[[str], SpillTarget] | None:
         """Opens a file for what one call prints and the model does not read."""
         open_spill = self._open_spill
         return None if open_spill is None else lambda name: open_spill(call_id or "call", f"{name}.txt")

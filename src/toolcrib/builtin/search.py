@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..boundary.globs import BadPattern, expand_braces, normalize, split_prefix
-from ..boundary.readonly import Stop
+from ..boundary.file_search import Haystack, SearchResults, search
+from ..boundary.filename_globs import BadPattern, expand_braces, normalize, split_prefix
+from ..boundary.read_only_run import Stop
 from ..boundary.ripgrep import Mode, Query, Ripgrep, find_ripgrep, is_meant
-from ..boundary.search import Answer, Haystack, search
-from ..boundary.sensitive import sensitive_by
+from ..boundary.sensitive_names import sensitive_by
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import OutsideWorkspace, ToolError
@@ -272,7 +272,9 @@ class SearchTools:
 
     # Searching
 
-    def _search(self, query: Query, haystack: Haystack, ctx: ToolContext) -> contextlib.AbstractContextManager[Answer]:
+    def _search(
+        self, query: Query, haystack: Haystack, ctx: ToolContext
+    ) -> contextlib.AbstractContextManager[SearchResults]:
         return search(query, haystack, ripgrep=self.ripgrep, seconds=self.seconds, cancelled=lambda: ctx.cancelled)
 
     def _hidden(self, name: str, path: str) -> Callable[[str], bool] | None:

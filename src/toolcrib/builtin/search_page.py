@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ..boundary.readonly import Stop
-from ..boundary.ripgrep import LONGEST_LINE, Mode, Query
-from ..boundary.search import Answer
+from ..boundary.file_search import SearchResults
+from ..boundary.read_only_run import Stop
+from ..boundary.ripgrep import MAX_LINE, Mode, Query
 from .listing import printable_path
 
 MOST_CHARACTERS = 40_000  # of a page: below the pipeline's bound, so that no page is cut in its middle
@@ -40,7 +40,7 @@ class Found:
     binary: bool = False
 
 
-def entries(query: Query, answer: Answer) -> Iterator[tuple[str, Line | None, int]]:
+def entries(query: Query, answer: SearchResults) -> Iterator[tuple[str, Line | None, int]]:
     """(path, line, count) of what a search says: a line, or how many lines match."""
     if query.mode == "files":
         for names in answer.names():
@@ -53,7 +53,7 @@ def entries(query: Query, answer: Answer) -> Iterator[tuple[str, Line | None, in
         elif head := _RECORD.match(record):
             text = record[head.end() :].decode("utf-8", "replace").rstrip("\r")
             column = int(head[2] or 0)
-            if column > LONGEST_LINE:
+            if column > MAX_LINE:
                 text = f"{_CUT_SHORT.sub('', text)} [... a long line; the match is at byte {column}]"
             yield _name(name), Line(int(head[1]), column, text), 0
 

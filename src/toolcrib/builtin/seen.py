@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-from ..boundary.places import Identity
+from ..boundary.workspace_paths import Identity
 
 _LIMIT = 4096  # files over all sessions; the least recently used are forgotten
 

@@ -187,7 +187,7 @@ class ShellTools:
         return self.sessions.add(ctx.session_id, command, process, settle, layered=spawn.layer is not None)
 
     async def _in_background(self, session: Session, sandbox: Sandbox, ctx: ToolContext) -> ToolOutput:
-        if await session.process.settled(_EARLY_SECONDS):
+        if await session.process.ended_within(_EARLY_SECONDS):
             return await self._report(session, ctx)
         text = (
             f"Started session {session.id} in the background.\n"
@@ -428,7 +428,7 @@ async def _output_or_end(process: Process, wait: float, *, until_end: bool) -> N
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
     while not process.done and (until_end or process.idle_output) and loop.time() < until:
-        await process.settled(min(_POLL_SECONDS, max(0.0, until - loop.time())))
+        await process.ended_within(min(_POLL_SECONDS, max(0.0, until - loop.time())))
 
 
 def _listing(sessions: list[Session]) -> str:

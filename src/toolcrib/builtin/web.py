@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from ..boundary.network.exchange import Answer, Hop, Limits, Request, exchange
+from ..boundary.network.exchange import ExchangeLimits, Hop, WebRequest, WebResponse, exchange
 from ..boundary.worker import WorkerFailed, Workers, WorkerTimeout
 from ..core.bound import safe
 from ..core.context import ToolContext
@@ -138,7 +138,7 @@ class WebFetch:
             return ToolOutput.error(shown, for_user=f"The server refused: {said}", content=images)
         return ToolOutput(shown, for_user=f"Fetched {said}", content=images)
 
-    async def _get(self, url: str, judge: Hop) -> Answer:
+    async def _get(self, url: str, judge: Hop) -> WebResponse:
         settings = self._settings
         headers = {"User-Agent": self._outgoing.user_agent, "Accept": _ACCEPT, "Accept-Language": "en,*;q=0.5"}
 
@@ -148,10 +148,13 @@ class WebFetch:
                 await self._robots.ask(target)
 
         return await exchange(
-            self._outgoing.guard(), Request("GET", url, headers), Limits(settings.max_bytes, settings.seconds), hop
+            self._outgoing.guard(),
+            WebRequest("GET", url, headers),
+            ExchangeLimits(settings.max_bytes, settings.seconds),
+            hop,
         )
 
-    async def _read(self, answer: Answer, body: Body, mode: ExtractMode) -> tuple[dict[str, Any], str]:
+    async def _read(self, answer: WebResponse, body: Body, mode: ExtractMode) -> tuple[dict[str, Any], str]:
         """What the extraction process makes of a body: (extractor, title, links, length) and the text."""
         if self._workers is None:
             self._workers = Workers(_WORKER)
@@ -170,7 +173,7 @@ class WebFetch:
             raise ToolError(f"{answer.final_url} could not be read: {error}") from None
         return found, text.decode("utf-8")
 
-    async def _article(self, job: dict[str, Any], answer: Answer) -> tuple[dict[str, Any], str]:
+    async def _article(self, job: dict[str, Any], answer: WebResponse) -> tuple[dict[str, Any], str]:
         """The main text of a page; all of it where that takes too long or fails."""
         assert self._workers is not None
         try:
@@ -185,7 +188,7 @@ class WebFetch:
                 ) from None
         return found, text.decode("utf-8")
 
-    async def _document(self, answer: Answer, kind: str) -> tuple[dict[str, Any], str, tuple[ImageBlock, ...]]:
+    async def _document(self, answer: WebResponse, kind: str) -> tuple[dict[str, Any], str, tuple[ImageBlock, ...]]:
         """What the document process makes of a body, as `_read` says it, and its images."""
         if answer.cut:
             raise ToolError(
@@ -197,7 +200,7 @@ class WebFetch:
         found["document"] = _about(read)
         return found, read.text, read.images
 
-    def _shown(self, answer: Answer, found: dict[str, Any], text: str, most: int, ctx: ToolContext) -> str:
+    def _shown(self, answer: WebResponse, found: dict[str, Any], text: str, most: int, ctx: ToolContext) -> str:
         cut = len(text) > most or found["length"] > len(text) or answer.cut or "goes_on" in found.get("document", {})
         shown: dict[str, Any] = {
             "url": answer.url,
@@ -227,7 +230,7 @@ class WebFetch:
         return json.dumps(shown, ensure_ascii=False, indent=1)
 
 
-def _binary(answer: Answer, body: Body) -> str:
+def _binary(answer: WebResponse, body: Body) -> str:
     size = f"{len(answer.body):,} bytes{' and more' if answer.cut else ''}"
     name = described(answer.body[:4096]) or body.name if body.name == "binary data" else body.name
     text = f"{answer.final_url} is {name} ({body.mime or 'no content type'}, {size})"

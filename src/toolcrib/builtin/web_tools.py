@@ -13,7 +13,7 @@ from .web import FetchSettings, Keep, WebFetch
 from .websearch import SearchSettings, WebSearch
 
 if TYPE_CHECKING:
-    from ..boundary.network.guard import Guard
+    from ..boundary.network.address_guard import AddressGuard
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
     from .documents.reader import Documents
@@ -30,7 +30,7 @@ class WebSettings:
 
 
 def web_tools(
-    guard: Callable[[], Guard],
+    guard: Callable[[], AddressGuard],
     settings: WebSettings | None = None,
     *,
     gate: Gate | None = None,

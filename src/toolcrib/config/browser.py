@@ -21,7 +21,7 @@ def browser_settings(settings: Settings) -> BrowserSettings:
 
         agent = user_agent(settings)
     if given.allowed_domains:
-        from ..boundary.network.grants import domain_pattern
+        from ..boundary.network.host_grants import domain_pattern
 
         domains = tuple(domain_pattern(each, "tools.browser.allowed_domains") for each in given.allowed_domains)
     said: dict[str, Any] = {

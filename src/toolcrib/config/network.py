@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from ..core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ..boundary.network.guard import GuardSettings
+    from ..boundary.network.address_guard import GuardSettings
     from .settings import Settings
 
 _HIGHEST_PORT = 65_535
@@ -17,15 +17,15 @@ _PROXY_SCHEMES = ("http", "https")
 
 def guard_settings(settings: Settings) -> GuardSettings:
     """What the guard lets through beside the public internet. ConfigError for an entry that is no host or range."""
-    from ..boundary.network.grants import Grants, domain_pattern
-    from ..boundary.network.guard import GuardSettings
+    from ..boundary.network.address_guard import GuardSettings
+    from ..boundary.network.host_grants import HostGrants, domain_pattern
 
     web = settings.web
     for port in web.ports:
         if port > _HIGHEST_PORT:
             raise ConfigError(f"web.ports: there is no port {port}")
     return GuardSettings(
-        grants=Grants.parse(web.allow_private),
+        grants=HostGrants.parse(web.allow_private),
         ports=frozenset(web.ports),
         domains=tuple(domain_pattern(each, "web.allowed_domains") for each in web.allowed_domains),
         proxy=_proxy(web.proxy),

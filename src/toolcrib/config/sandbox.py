@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..boundary.sandbox.spec import DockerSettings, Limits, SandboxSettings
+from ..boundary.sandbox.spec import CommandLimits, DockerSettings, SandboxSettings
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from ..boundary.network.guard import Guard
+    from ..boundary.network.address_guard import AddressGuard
 
 
 def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
@@ -29,7 +29,7 @@ def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
         loopback=box.loopback,
         outer_walls=box.outer_walls,
         docker=DockerSettings(**box.docker.model_dump()),
-        limits=Limits(**box.limits.model_dump()),
+        limits=CommandLimits(**box.limits.model_dump()),
     )
 
 
@@ -38,14 +38,14 @@ def _domains(settings: Settings) -> tuple[str, ...]:
     box = settings.sandbox
     if box.network == "off" or not box.allowed_domains:
         return ()
-    from ..boundary.network.grants import domain_pattern
+    from ..boundary.network.host_grants import domain_pattern
 
     return tuple(domain_pattern(each, "sandbox.allowed_domains") for each in box.allowed_domains)
 
 
-def _guard(settings: Settings) -> Guard:
+def _guard(settings: Settings) -> AddressGuard:
     """The guard of every other request, too: section `web`."""
-    from ..boundary.network.guard import Guard
+    from ..boundary.network.address_guard import AddressGuard
     from .network import guard_settings
 
-    return Guard(guard_settings(settings))
+    return AddressGuard(guard_settings(settings))

@@ -57,7 +57,7 @@ def http_settings(settings: Settings) -> HttpSettings:
     http = settings.tools.http_request
     domains: tuple[str, ...] = ()
     if http.allowed_domains:
-        from ..boundary.network.grants import domain_pattern
+        from ..boundary.network.host_grants import domain_pattern
 
         domains = tuple(domain_pattern(each, RULE) for each in http.allowed_domains)
     return HttpSettings(domains, **_said({"seconds": http.timeout, "most_bytes": http.max_response_bytes}))

@@ -10,7 +10,7 @@ from ..core.errors import AddressRefused
 from ..core.verdict import Judgement
 
 if TYPE_CHECKING:
-    from ..boundary.network.guard import Guard
+    from ..boundary.network.address_guard import AddressGuard
     from ..core.context import ToolContext
 
 RULE_ALLOWED_DOMAIN = "web.allowed_domains"
@@ -30,12 +30,14 @@ class UrlJudge:
     Of the context's `metadata` it reads `resolve` (names to lists of addresses) and `bare` (judge without any grant).
     """
 
-    def __init__(self, guard: Guard | Callable[[], Guard] | None = None, arguments: Sequence[str] = ("url",)) -> None:
+    def __init__(
+        self, guard: AddressGuard | Callable[[], AddressGuard] | None = None, arguments: Sequence[str] = ("url",)
+    ) -> None:
         self._guard = guard
         self._names = tuple(arguments)
 
     def __call__(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        from ..boundary.network.guard import pinned
+        from ..boundary.network.address_guard import pinned
 
         guard = self._guard_for(ctx)
         try:
@@ -53,7 +55,7 @@ class UrlJudge:
 
     def wants_lookup(self, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
         """Whether the judgement leaves something open that `look_up` would find out."""
-        from ..boundary.network.guard import pinned
+        from ..boundary.network.address_guard import pinned
 
         guard = self._guard_for(ctx)
         try:
@@ -71,11 +73,11 @@ class UrlJudge:
         plain = {name: [str(address) for address in addresses] for name, addresses in found.items()}
         return replace(ctx, metadata={**ctx.metadata, "resolve": plain})
 
-    def _guard_for(self, ctx: ToolContext) -> Guard:
-        from ..boundary.network.guard import Guard
+    def _guard_for(self, ctx: ToolContext) -> AddressGuard:
+        from ..boundary.network.address_guard import AddressGuard
 
         if self._guard is None or ctx.metadata.get("bare"):
-            return Guard()
+            return AddressGuard()
         return self._guard() if callable(self._guard) else self._guard
 
     def _urls(self, arguments: Mapping[str, Any]) -> list[str]:

@@ -10,8 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..boundary.judging import RULE_OUTSIDE, RULE_SECRET
-from ..boundary.sensitive import SensitiveName, sensitive_by
+from ..boundary.path_judgement import RULE_OUTSIDE, RULE_SECRET
+from ..boundary.sensitive_names import SensitiveName, sensitive_by
 from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement

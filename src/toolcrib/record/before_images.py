@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..boundary.places import ChangedMeanwhile, Place, identity
-from ..boundary.staging import Staged
+from ..boundary.staged_file import Staged
 from ..boundary.workspace import Workspace
+from ..boundary.workspace_paths import ChangedMeanwhile, WorkspacePath, identity
 from ..core.errors import ToolError
 from .change import HASH_LIMIT, Row, sha_of
 from .moving import copy_content
@@ -26,7 +26,7 @@ class BeforeImages:
         self._folder = folder
         self._ws = ws
 
-    def keep(self, staged: Staged, place: Place) -> tuple[str, str | None]:
+    def keep(self, staged: Staged, place: WorkspacePath) -> tuple[str, str | None]:
         """Keep the content that is about to be replaced: (name below the state folder, hash of a small one)."""
         before = staged.before
         assert before is not None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..boundary.places import Identity, Place, identity
+from ..boundary.workspace_paths import Identity, WorkspacePath, identity
 
 Kind = Literal["absent", "file", "dir", "link"]
 Status = Literal["pending", "done", "undone"]
@@ -49,7 +49,7 @@ class Change:
 
 
 def new_row(
-    place: Place, call_id: str, tool: str, session_id: str | None, reason: str | None, undoes: int | None
+    place: WorkspacePath, call_id: str, tool: str, session_id: str | None, reason: str | None, undoes: int | None
 ) -> Row:
     """A row for a path that does not exist before."""
     return {

@@ -15,14 +15,14 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..boundary.places import Identity
 from ..boundary.workspace import Workspace
+from ..boundary.workspace_paths import Identity
 from ..core.errors import ToolError
 from . import layer_undo
 from .before_images import BeforeImages, fresh_name
 from .change import Change, before, identity_of, new_row, sha_of, text
 from .change_table import ChangeTable
-from .layers import Held, Layers
+from .layers import HeldChanges, Layers
 from .moving import move
 from .pruning import prune_journal
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
@@ -172,7 +172,9 @@ class Journal:
         """What commands changed that ran over a layer."""
         return Layers(self.folder)
 
-    def apply_layer(self, held: Held, *, call_id: str, tool: str = "exec", session_id: str | None = None) -> Held:
+    def apply_layer(
+        self, held: HeldChanges, *, call_id: str, tool: str = "exec", session_id: str | None = None
+    ) -> HeldChanges:
         """Apply what a command would change, as one change of this call. Raises ApplyConflict: nothing happened."""
         row = new_row(self.ws.locate("."), call_id, tool, session_id, held.command[:300], None)
         row |= layer_undo.row_of(held)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..boundary.layers.apply import ApplyConflict
 from ..core.errors import ToolError
-from .layers import Held, Layers
+from .layers import HeldChanges, Layers
 
 _KEPT = "layers/"
 
@@ -16,12 +16,12 @@ def is_layer(row: dict[str, Any]) -> bool:
     return str(row["kept"]).startswith(_KEPT)
 
 
-def row_of(held: Held) -> dict[str, Any]:
+def row_of(held: HeldChanges) -> dict[str, Any]:
     """What the journal keeps of a layer. The path of such a row is the root: what is below stands in its plan."""
     return {"before_kind": "dir", "after_kind": "dir", "kept": f"{_KEPT}{held.id}", "kept_size": 0}
 
 
-def held_of(layers: Layers, row: dict[str, Any]) -> Held:
+def held_of(layers: Layers, row: dict[str, Any]) -> HeldChanges:
     """The layer of a row. ToolError where it was cleaned away."""
     return layers.get(str(row["kept"])[len(_KEPT) :])
 
@@ -34,7 +34,7 @@ def conflict(layers: Layers, row: dict[str, Any]) -> str | None:
     return "; ".join(layers.conflicts(held.id)) or None
 
 
-def turn(layers: Layers, held: Held) -> str:
+def turn(layers: Layers, held: HeldChanges) -> str:
     """Take back what was applied, or bring back what was taken back: whole, or not at all, whatever forces it."""
     back = held.state == "applied"
     try:

@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from ..boundary.layers.apply import Applier, ApplyConflict, Widened, steps
 from ..boundary.layers.changes import ChangeList, Op
-from ..boundary.layers.layer import Layer, LayerRoot, lock_folder
+from ..boundary.layers.layer import CommandLayer, LayerRoot, lock_folder
 from ..boundary.layers.plan import changes_from_data, changes_to_data, ops_from_data, ops_to_data
 from ..boundary.layers.removing import remove_all
 from ..boundary.layers.staging import bring, copy_home, needs_staging, staging_folder
@@ -50,7 +50,7 @@ class LayerBusy(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldChanges:
     """A layer whose command has ended, as its state file has it. `key` tells exactly which call it came from."""
 
     id: str
@@ -105,17 +105,24 @@ class Layers:
 
     # --- before and after a command
 
-    def begin(self, roots: Sequence[Path]) -> Layer:
+    def begin(self, roots: Sequence[Path]) -> CommandLayer:
         """A new layer for a command; its lock is held."""
         private_folder(self.path)
-        return Layer.create(self.path, roots)
+        return CommandLayer.create(self.path, roots)
 
     def hold(
-        self, layer: Layer, found: ChangeList, *, call_id: str, session_id: str | None, command: str, key: str = "",
+        self,
+        layer: CommandLayer,
+        found: ChangeList,
+        *,
+        call_id: str,
+        session_id: str | None,
+        command: str,
+        key: str = "",
         told: str = "",
-    ) -> Held:  # fmt: skip
+    ) -> HeldChanges:
         """Keep what a command would change, until it is applied or discarded. Lets go of the lock."""
-        held = Held(
+        held = HeldChanges(
             layer.id, layer.folder, "held", time.time(), call_id, session_id, command, key,
             tuple(str(root.path) for root in layer.roots), bool(found.conflicts), told,
         )  # fmt: skip
@@ -127,7 +134,7 @@ class Layers:
 
     # --- looking
 
-    def get(self, name: str) -> Held:
+    def get(self, name: str) -> HeldChanges:
         """A layer by its id. Raises LayerUnknown."""
         if not _ID.fullmatch(name):
             raise LayerUnknown(f"{name!r} is no id of changes; they look like ch-19a5c0e7b21-3fa9c1")
@@ -137,30 +144,30 @@ class Layers:
             raise LayerUnknown(f"there are no changes {name!r} (waiting: {waiting})")
         return held
 
-    def all(self, *states: State) -> list[Held]:
+    def all(self, *states: State) -> list[HeldChanges]:
         """Layers in these states, oldest first."""
-        found: list[Held] = []
+        found: list[HeldChanges] = []
         for name in sorted(_names(self.path)):
             held = self._load(self.path / name)
             if held is not None and (not states or held.state in states):
                 found.append(held)
         return found
 
-    def note_approval(self, held: Held, approval_id: str | None) -> None:
+    def note_approval(self, held: HeldChanges, approval_id: str | None) -> None:
         """Remember which question was asked about it."""
         self._save(replace(held, approval_id=approval_id))
 
     # --- changing
 
-    def apply(self, name: str) -> Held:
+    def apply(self, name: str) -> HeldChanges:
         """Move what it holds into the workspace, all or nothing. Raises ApplyConflict, LayerUnknown, LayerBusy."""
         return self._turn(name, "held", "applying", "applied")
 
-    def undo(self, name: str) -> Held:
+    def undo(self, name: str) -> HeldChanges:
         """Move back what was there before."""
         return self._turn(name, "applied", "undoing", "undone")
 
-    def redo(self, name: str) -> Held:
+    def redo(self, name: str) -> HeldChanges:
         """Apply it once more."""
         return self._turn(name, "undone", "applying", "applied")
 
@@ -176,7 +183,7 @@ class Layers:
         finally:
             applier.close()
 
-    def discard(self, name: str) -> Held:
+    def discard(self, name: str) -> HeldChanges:
         """Drop what was not applied."""
         with self._locked(name) as held:
             if held.state not in ("held", "undone"):
@@ -185,7 +192,7 @@ class Layers:
             remove_all(held.folder)
         return held
 
-    def _turn(self, name: str, state: State, during: State, then: State) -> Held:
+    def _turn(self, name: str, state: State, during: State, then: State) -> HeldChanges:
         with self._locked(name) as held:
             if held.state != state:
                 raise LayerUnknown(f"changes {name} are {held.state}, not {state}")
@@ -217,7 +224,7 @@ class Layers:
                 raise
             return self._finish(held, ops, then)
 
-    def _move(self, held: Held, ops: list[Op], back: bool) -> None:
+    def _move(self, held: HeldChanges, ops: list[Op], back: bool) -> None:
         applier = Applier(held.layer_roots, _places(held))
         try:
             applier.widen(held.widened)
@@ -227,7 +234,7 @@ class Layers:
         finally:
             applier.close()
 
-    def _roll_back(self, held: Held, ops: list[Op], back: bool) -> None:
+    def _roll_back(self, held: HeldChanges, ops: list[Op], back: bool) -> None:
         """Take back the steps that were taken. If even that fails, the state says what was begun, for `recover`."""
         applier = Applier(held.layer_roots, _places(held))
         try:
@@ -242,14 +249,14 @@ class Layers:
         _write(held.folder / "plan.json", ops_to_data(ops))
         self._unstage(replace(held, state=held.origin))
 
-    def _finish(self, held: Held, ops: list[Op], then: State) -> Held:
+    def _finish(self, held: HeldChanges, ops: list[Op], then: State) -> HeldChanges:
         done = replace(held, state=then, widened=())
         if held.staged:
             copy_home(held.layer_roots, held.id, ops, back=then == "undone")
         self._save(done)
         return self._unstage(done)
 
-    def _unstage(self, held: Held) -> Held:
+    def _unstage(self, held: HeldChanges) -> HeldChanges:
         if held.staged:
             for root in held.layer_roots:
                 remove_all(staging_folder(root, held.id))
@@ -312,14 +319,14 @@ class Layers:
 
     # --- small things
 
-    def _followed(self, held: Held, ops: list[Op], back: bool) -> list[Op]:
+    def _followed(self, held: HeldChanges, ops: list[Op], back: bool) -> list[Op]:
         """The ops with files in place of those that an undo of an edit has written anew."""
         if not self.aliases:
             return ops
         return [self.aliases.follow(held.roots[op.root], op, back=back) for op in ops]
 
     @contextlib.contextmanager
-    def _locked(self, name: str) -> Generator[Held]:
+    def _locked(self, name: str) -> Generator[HeldChanges]:
         self.get(name)
         lock = lock_folder(self.path / name)
         if lock is None:
@@ -329,15 +336,15 @@ class Layers:
         finally:
             os.close(lock)
 
-    def _load(self, folder: Path) -> Held | None:
+    def _load(self, folder: Path) -> HeldChanges | None:
         try:
             data = json.loads((folder / "state.json").read_text())
         except (OSError, ValueError):
             return None
         widened = tuple((root, path, mode) for root, path, mode in data.pop("widened"))
-        return Held(folder.name, folder, roots=tuple(data.pop("roots")), widened=widened, **data)
+        return HeldChanges(folder.name, folder, roots=tuple(data.pop("roots")), widened=widened, **data)
 
-    def _save(self, held: Held) -> None:
+    def _save(self, held: HeldChanges) -> None:
         names = (
             "state", "at", "call_id", "session_id", "command", "key", "conflicts", "told", "approval_id", "origin",
             "staged", "roots", "widened",
@@ -349,7 +356,7 @@ def _modes(ops: list[Op]) -> list[Op]:
     return [op for op in ops if op.kind == "mode"]
 
 
-def _places(held: Held) -> list[Path]:
+def _places(held: HeldChanges) -> list[Path]:
     """What stands for each root while it is worked on: the layer, or its staging folder on the root's file system."""
     if held.staged:
         return [staging_folder(root, held.id) for root in held.layer_roots]

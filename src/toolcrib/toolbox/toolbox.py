@@ -15,7 +15,7 @@ from .opening import Given, Opening
 if TYPE_CHECKING:
     import os
 
-    from ..boundary.network.guard import Guard
+    from ..boundary.network.address_guard import AddressGuard
     from ..boundary.sandbox import Sandbox
     from ..boundary.workspace import Workspace
     from ..builtin.effects import Effects
@@ -196,12 +196,12 @@ class Toolbox:
         return Checker(self.registry, None if bare else self.policy, self.context)
 
     @functools.cached_property
-    def network(self) -> Guard:
+    def network(self) -> AddressGuard:
         """The guard of every request of ours. Raises ConfigError for a wrong `web` setting."""
-        from ..boundary.network.guard import Guard
+        from ..boundary.network.address_guard import AddressGuard
         from ..config.network import guard_settings
 
-        return Guard(guard_settings(self.settings))
+        return AddressGuard(guard_settings(self.settings))
 
     @functools.cached_property
     def mcp(self) -> McpServers:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.core.errors import SandboxUnavailable
 from toolcrib.record.layers import Layers
 from toolcrib.record.state import StateFolder
@@ -89,10 +89,10 @@ def picture(folder: Path, *, exact: bool = False) -> dict[str, Any]:
     return found
 
 
-def bubblewrap(workspace: Path) -> Bubblewrap:
+def bubblewrap(workspace: Path) -> BubblewrapSandbox:
     try:
         sandbox = select_sandbox(SandboxSettings(), workspace)
-        assert isinstance(sandbox, Bubblewrap)
+        assert isinstance(sandbox, BubblewrapSandbox)
         sandbox.layer_roots()
     except SandboxUnavailable as error:
         pytest.skip(str(error))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.url import parse_url
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "corpus/ssrf_corpus.jsonl").read_text().splitlines()]
@@ -21,7 +21,7 @@ async def test_row(row: dict[str, Any]) -> None:
 
 async def verdict(row: dict[str, Any]) -> str:
     """What the guard says of a row, and of where it redirects to."""
-    guard = Guard()
+    guard = AddressGuard()
     found = (await guard.judge(row["url"], row.get("dns"))).verdict
     if found == "allow" and "redirect_to" in row:
         try:

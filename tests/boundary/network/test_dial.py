@@ -15,10 +15,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from toolcrib.boundary.network.addresses import Address
+from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
 from toolcrib.boundary.network.dial import GuardedBackend, guarded_client
-from toolcrib.boundary.network.grants import Grants
-from toolcrib.boundary.network.guard import Guard, GuardSettings
+from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.core.errors import AddressRefused
 
 PUBLIC, INTERNAL = "127.0.0.1", "127.0.0.9"
@@ -106,7 +106,7 @@ class Names:
         return tuple(map(ip_address, found.pop(0) if len(found) > 1 else found[0]))
 
 
-def guard(public: Server, delay: float = 0.0, **settings: Any) -> Guard:
+def guard(public: Server, delay: float = 0.0, **settings: Any) -> AddressGuard:
     names = {
         "pub.example": [[PUBLIC]],
         "evil.example": [[INTERNAL]],
@@ -114,8 +114,8 @@ def guard(public: Server, delay: float = 0.0, **settings: Any) -> Guard:
         "rebind.example": [[PUBLIC], [INTERNAL]],
         "two.example": [["127.0.0.77", PUBLIC]],  # nobody listens at the first
     }
-    grants = Grants.parse([PUBLIC, "127.0.0.77"])
-    return Guard(GuardSettings(grants, frozenset({public.port}), **settings), Names(names, delay))
+    grants = HostGrants.parse([PUBLIC, "127.0.0.77"])
+    return AddressGuard(GuardSettings(grants, frozenset({public.port}), **settings), Names(names, delay))
 
 
 async def test_the_name_stays_and_the_judged_address_is_dialled(public: Server) -> None:
@@ -157,7 +157,7 @@ async def test_rebinding(public: Server, internal: Server) -> None:
 
 async def test_a_connection_looks_its_name_up_once(public: Server, internal: Server) -> None:
     names = Names({"rebind.example": [[PUBLIC], [INTERNAL]]})
-    who = Guard(guard(public).settings, names)
+    who = AddressGuard(guard(public).settings, names)
     async with guarded_client(who) as client:
         assert (await client.get(f"http://rebind.example:{public.port}/")).status_code == 200
     assert names.asked == ["rebind.example"]
@@ -238,13 +238,13 @@ async def test_tls_checks_the_name_and_not_the_address(public: Server, tmp_path:
     stop = server.start()
     try:
         names = Names({"pub.example": [[PUBLIC]], "other.example": [[PUBLIC]]})
-        grants = Grants.parse([f"{PUBLIC}:{server.port}"])
-        who = Guard(GuardSettings(grants, frozenset({server.port}), proxy_ca=cert), names)
+        grants = HostGrants.parse([f"{PUBLIC}:{server.port}"])
+        who = AddressGuard(GuardSettings(grants, frozenset({server.port}), proxy_ca=cert), names)
         async with guarded_client(who) as client:
             assert (await client.get(f"https://pub.example:{server.port}/")).status_code == 200
             with pytest.raises(httpx2.ConnectError, match="ertificate"):
                 await client.get(f"https://other.example:{server.port}/")
-        async with guarded_client(Guard(GuardSettings(grants, frozenset({server.port})), names)) as client:
+        async with guarded_client(AddressGuard(GuardSettings(grants, frozenset({server.port})), names)) as client:
             with pytest.raises(httpx2.ConnectError, match="ertificate"):
                 await client.get(f"https://pub.example:{server.port}/")
     finally:
@@ -259,7 +259,7 @@ async def test_sockets_of_this_machine_are_refused(public: Server) -> None:
 
 
 async def test_errors_are_the_clients_own(public: Server) -> None:
-    async with guarded_client(Guard(GuardSettings(Grants.parse(["127.0.0.1:1"]), frozenset({1})))) as client:
+    async with guarded_client(AddressGuard(GuardSettings(HostGrants.parse(["127.0.0.1:1"]), frozenset({1})))) as client:
         with pytest.raises(httpx2.ConnectError):
             await client.get("http://127.0.0.1:1/")
 

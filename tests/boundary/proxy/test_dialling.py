@@ -11,10 +11,10 @@ from ipaddress import ip_address
 
 import pytest
 
-from toolcrib.boundary.network.addresses import Address
-from toolcrib.boundary.network.guard import GuardSettings
+from toolcrib.boundary.network.address_guard import GuardSettings
+from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.proxy.dialling import dial_directly, dialling
-from toolcrib.boundary.proxy.server import FilteringProxy, loopback_listener
+from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
 
 HOME = ip_address("127.0.0.1")
 

@@ -2,8 +2,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from toolcrib.boundary.network.addresses import Address
-from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.proxy.domains import RULE_DOMAIN, only
 from toolcrib.core.errors import AddressRefused
 
@@ -32,7 +32,7 @@ async def lookup(name: str, seconds: float) -> tuple[Address, ...]:
     ],
 )
 async def test_patterns(patterns: tuple[str, ...], host: str, goes: bool) -> None:
-    admit = only(patterns, Guard(lookup=lookup))
+    admit = only(patterns, AddressGuard(lookup=lookup))
     if goes:
         assert await admit(host, 443) == PUBLIC
     else:
@@ -44,5 +44,5 @@ async def test_patterns(patterns: tuple[str, ...], host: str, goes: bool) -> Non
 @pytest.mark.parametrize(("host", "port"), [("10.0.0.1", 80), ("::1", 80), ("localhost", 80), ("example.org", 22)])
 async def test_the_guard_has_the_last_word(host: str, port: int) -> None:
     with pytest.raises(AddressRefused) as caught:
-        await only(("*",), Guard(lookup=lookup))(host, port)
+        await only(("*",), AddressGuard(lookup=lookup))(host, port)
     assert caught.value.rule != RULE_DOMAIN

@@ -26,18 +26,10 @@ from pathlib import Path
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import (
-    NoSandbox,
-    Sandbox,
-    SandboxSettings,
-    cgroup,
-    landlock,
-    listeners,
-    seccomp,
-    uncovered,
-)
-from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
-from toolcrib.boundary.sandbox.landlock import Landlock
+from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, cgroup, listeners, seccomp
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
+from toolcrib.boundary.sandbox.landlock import landlock_sandbox, landlock_syscalls
+from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
 
 SCRIPT = Path(__file__).with_name("attacks.py")
 
@@ -72,10 +64,10 @@ def make(backend: str, workspace: Path) -> Sandbox:
         return NoSandbox()
     if backend.startswith("landlock"):
         version = backend.partition("-")[2]
-        return Landlock(SandboxSettings(), workspace, int(version) if version else None)
+        return LandlockSandbox(SandboxSettings(), workspace, int(version) if version else None)
     program = backend.removeprefix("proxied:")
     domains = ("allowed.test",) if program != backend else ()
-    return Bubblewrap(program, SandboxSettings(domains=domains), workspace)
+    return BubblewrapSandbox(program, SandboxSettings(domains=domains), workspace)
 
 
 def shared_memory() -> int:
@@ -106,8 +98,8 @@ async def fight(base: Path, backend: str) -> dict[str, object]:
     machine = seccomp.this_machine()
     assert machine is not None
     numbers = {key: pair[machine.column] for key, pair in seccomp.DENIED.items()}
-    numbers |= {key: pair[machine.column] for key, pair in uncovered.IPC.items()}
-    numbers["prlimit64"] = uncovered.PRLIMIT[machine.column]
+    numbers |= {key: pair[machine.column] for key, pair in landlock_syscalls.IPC.items()}
+    numbers["prlimit64"] = landlock_syscalls.PRLIMIT[machine.column]
     numbers |= {"clone": machine.clone, "clone3": machine.clone3, "socket": machine.socket}
     targets = {
         "workspace": str(workspace), "outside": str(outside), "pid": bystander.pid,
@@ -189,7 +181,9 @@ def main() -> None:
         raise SystemExit("without walls, root would do all of this to this machine")
     build(base, uid)
     if uid is not None:
-        landlock.own_python = listeners.own_python = lambda _: "/usr/bin/python3"  # which another user reaches, too
+        landlock_sandbox.own_python = listeners.own_python = lambda _: (
+            "/usr/bin/python3"
+        )  # which another user reaches, too
         cgroup.places = cgroup.Places  # the other user could not remove what root has made
     # Everything that is imported late is imported now: another user may not reach this interpreter's files.
     environment = command_environment()

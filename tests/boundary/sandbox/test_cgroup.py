@@ -15,8 +15,8 @@ import asyncio, sys
 from pathlib import Path
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import Limits, SandboxSettings, select_sandbox
-settings = SandboxSettings(limits=Limits(memory=128 << 20, processes=40))
+from toolcrib.boundary.sandbox import CommandLimits, SandboxSettings, select_sandbox
+settings = SandboxSettings(limits=CommandLimits(memory=128 << 20, processes=40))
 sandbox = select_sandbox(settings, Path(sys.argv[1]))
 spawn = sandbox.wrap(["/bin/bash", "-c", sys.argv[2]], cwd=sandbox.workspace, env=command_environment(), timeout=20)
 result = asyncio.run(run(spawn, timeout=20))

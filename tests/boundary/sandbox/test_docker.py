@@ -13,16 +13,9 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run, start
-from toolcrib.boundary.sandbox import (
-    DockerSettings,
-    Limits,
-    SandboxSettings,
-    detect_docker,
-    engine,
-    probe,
-    select_sandbox,
-)
-from toolcrib.boundary.sandbox.docker import Docker
+from toolcrib.boundary.sandbox import CommandLimits, DockerSettings, SandboxSettings, probe, select_sandbox
+from toolcrib.boundary.sandbox.docker import container_engine, detect_docker
+from toolcrib.boundary.sandbox.docker.docker_sandbox import DockerSandbox
 from toolcrib.core.errors import SandboxUnavailable
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="commands need a POSIX system")
@@ -53,7 +46,7 @@ class Fake:
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
-    engine._ask.cache_clear()
+    container_engine._ask.cache_clear()
     detect_docker._run.cache_clear()
     made = Fake(tmp_path / "bin")
     monkeypatch.setenv("PATH", f"{made.folder}:{os.environ['PATH']}")
@@ -71,9 +64,9 @@ def settings(**more: Any) -> SandboxSettings:
     return SandboxSettings(backend="docker", docker=DockerSettings(image="tools:1"), **more)
 
 
-def made(workspace: Path, asked: SandboxSettings | None = None) -> Docker:
+def made(workspace: Path, asked: SandboxSettings | None = None) -> DockerSandbox:
     found = select_sandbox(asked or settings(), workspace)
-    assert isinstance(found, Docker)
+    assert isinstance(found, DockerSandbox)
     return found
 
 
@@ -89,7 +82,7 @@ def bash(command: str) -> list[str]:
     return ["/bin/bash", "-c", command]
 
 
-async def out(sandbox: Docker, workspace: Path, command: str, timeout: float = 20) -> str:
+async def out(sandbox: DockerSandbox, workspace: Path, command: str, timeout: float = 20) -> str:
     spawn = sandbox.wrap(bash(command), cwd=workspace, env=command_environment(), timeout=timeout)
     result = await run(spawn, timeout=timeout)
     assert result.exit_code == 0, result.stderr.excerpt().text
@@ -109,7 +102,7 @@ def test_it_is_probed_once_and_chosen(fake: Fake, workspace: Path) -> None:
 
 
 async def test_what_a_container_is_told(fake: Fake, workspace: Path) -> None:
-    limits = Limits(memory=1 << 28, processes=99, cores=2, open_files=64, file_size=1 << 20, tmp=1 << 21)
+    limits = CommandLimits(memory=1 << 28, processes=99, cores=2, open_files=64, file_size=1 << 20, tmp=1 << 21)
     asked = settings(limits=limits)
     sandbox = made(workspace, asked)
     assert await out(sandbox, workspace, "pwd", timeout=10) == f"{workspace}\n"
@@ -295,7 +288,7 @@ async def test_an_engine_that_stops_working_refuses_the_command(fake: Fake, work
 async def test_podman(
     rootless: str, expected: list[str], tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine._ask.cache_clear()
+    container_engine._ask.cache_clear()
     podman = Fake(tmp_path / "bin", "podman")
     podman.answer(__version=(0, "podman version 4.9.3\n", ""), info=(0, f"{rootless}\n", ""))
     (podman.folder / "answers").write_text((podman.folder / "answers").read_text().replace("  version", "--version"))
@@ -312,8 +305,8 @@ async def test_rootless_docker_is_root_inside(fake: Fake, workspace: Path) -> No
 
 
 def test_containers_of_processes_that_are_gone_are_removed(fake: Fake, workspace: Path) -> None:
-    boot = engine.owner().rsplit("-", 2)[0]
-    lines = [f"aaa {boot}-{os.getpid()}-1", f"bbb {engine.owner()}", "ccc anotherboot-1-1", "ddd nonsense"]
+    boot = container_engine.owner().rsplit("-", 2)[0]
+    lines = [f"aaa {boot}-{os.getpid()}-1", f"bbb {container_engine.owner()}", "ccc anotherboot-1-1", "ddd nonsense"]
     fake.answer(ps=(0, "aaa\nbbb\nccc\nddd\n", ""), inspect=(0, "\n".join(lines), ""))
     made(workspace)
     assert [call["arguments"] for call in fake.calls("rm")] == [["rm", "--force", "aaa"]]
@@ -327,7 +320,7 @@ def test_containers_of_processes_that_are_gone_are_removed(fake: Fake, workspace
 async def test_a_real_engine(program: str, workspace: Path) -> None:
     """Needs an engine that answers and an image with /bin/sh; TOOLCRIB_TEST_IMAGE names another than busybox."""
     image = os.environ.get("TOOLCRIB_TEST_IMAGE", "busybox")
-    engine._ask.cache_clear()
+    container_engine._ask.cache_clear()
     if shutil.which(program) is None:
         pytest.skip(f"there is no {program}")
     asked = SandboxSettings(backend="docker", docker=DockerSettings(engine=program, image=image))
@@ -340,7 +333,7 @@ async def test_a_real_engine(program: str, workspace: Path) -> None:
         "echo x > made; touch .git/hooks/pre-commit 2>/dev/null && echo hook; touch /evil 2>/dev/null && echo root;"
         "ls /sys/class/net; echo scratch > /tmp/a && echo tmp; id -u"
     )
-    assert isinstance(sandbox, Docker)
+    assert isinstance(sandbox, DockerSandbox)
     lines = (await out(sandbox, workspace, command)).split()
     assert lines[:2] == ["lo", "tmp"]
     assert (workspace / "made").stat().st_uid == os.getuid()

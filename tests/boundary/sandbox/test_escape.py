@@ -13,8 +13,8 @@ from typing import cast
 
 import pytest
 
-from toolcrib.boundary.readonly import landlock_abi
-from toolcrib.boundary.sandbox.detect import candidates
+from toolcrib.boundary.read_only_run import landlock_abi
+from toolcrib.boundary.sandbox.detect_bubblewrap import candidates
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")
 

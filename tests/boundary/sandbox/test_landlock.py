@@ -13,11 +13,11 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import Process, ProcessResult, run, start
-from toolcrib.boundary.readonly import landlock_abi
-from toolcrib.boundary.sandbox import Limits, SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox import landlock as module
-from toolcrib.boundary.sandbox.kept import Kept
-from toolcrib.boundary.sandbox.landlock import Landlock
+from toolcrib.boundary.read_only_run import landlock_abi
+from toolcrib.boundary.sandbox import CommandLimits, SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox.landlock import landlock_sandbox as module
+from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
+from toolcrib.boundary.sandbox.landlock.protected_backup import ProtectedBackup
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import SandboxUnavailable
 
@@ -31,7 +31,7 @@ IDENTITY = {
 
 
 def prepared(workspace: Path, command: str, settings: SandboxSettings | None = None, **env: str) -> Spawn:
-    sandbox = Landlock(settings or SandboxSettings(), workspace)
+    sandbox = LandlockSandbox(settings or SandboxSettings(), workspace)
     return sandbox.wrap(["/bin/bash", "-c", command], cwd=workspace, env=command_environment() | env, timeout=60)
 
 
@@ -138,9 +138,9 @@ async def test_modes_and_times_change_inside_and_nowhere_else(tmp_path: Path) ->
 async def test_where_the_launcher_cannot_be_asked_these_calls_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asking, refusing = module.uncovered.filters(module.seccomp.X86_64, landlock_abi())
+    asking, refusing = module.landlock_syscalls.filters(module.seccomp.X86_64, landlock_abi())
     assert asking != refusing
-    sandbox = Landlock(SandboxSettings(), tmp_path)
+    sandbox = LandlockSandbox(SandboxSettings(), tmp_path)
     monkeypatch.setattr(sandbox, "_filters", [b"\0" * 8, sandbox._filters[1]])  # one that the kernel refuses
     command = ["/bin/sh", "-c", "echo x > a; chmod 777 a"]
     result = await run(sandbox.wrap(command, cwd=tmp_path, env=command_environment(), timeout=9), timeout=9)
@@ -182,7 +182,7 @@ async def test_older_versions_keep_files_from_being_truncated(abi: int, tmp_path
         " try: fn(); print('done')\n except OSError: print('refused')\n"
         "open('b', 'w').write('x'); f = open('b', 'r+'); f.truncate(0)"
     )
-    sandbox = Landlock(SandboxSettings(read=(readable,)), workspace, abi)
+    sandbox = LandlockSandbox(SandboxSettings(read=(readable,)), workspace, abi)
     spawn = sandbox.wrap(["/usr/bin/python3", "-c", code], cwd=workspace, env=command_environment(), timeout=9)
     result = await run(spawn, timeout=9)
     assert result.stdout.excerpt().text == "refused\nrefused\n", result.stderr.excerpt().text
@@ -195,14 +195,14 @@ def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SandboxUnavailable, match="hidden"):
         prepared(tmp_path, "true", SandboxSettings(hidden=(tmp_path / "key",)))
     with pytest.raises(SandboxUnavailable, match="loopback"):
-        Landlock(SandboxSettings(loopback=True), tmp_path)
+        LandlockSandbox(SandboxSettings(loopback=True), tmp_path)
     with pytest.raises(SandboxUnavailable, match="workspace"):
-        Landlock(SandboxSettings(), Path("/usr"))
+        LandlockSandbox(SandboxSettings(), Path("/usr"))
 
 
 async def test_limits_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SECRET", "s3cret")
-    limits = SandboxSettings(limits=Limits(file_size=1 << 20, address_space=1 << 30, open_files=64))
+    limits = SandboxSettings(limits=CommandLimits(file_size=1 << 20, address_space=1 << 30, open_files=64))
     await sh(tmp_path, "head -c 5000000 /dev/zero > big", limits)
     assert (tmp_path / "big").stat().st_size == 1 << 20
     assert (await out(tmp_path, "ulimit -n; ulimit -c; ulimit -v", limits)).split() == ["64", "0", str(1 << 20)]
@@ -216,7 +216,7 @@ async def test_exit_codes_and_signals(tmp_path: Path) -> None:
     assert (await sh(tmp_path, "exit 7")).exit_code == 7
     assert (await sh(tmp_path, "kill -TERM $$")).exit_code == 128 + signal.SIGTERM
     with pytest.raises(SandboxUnavailable, match="No such file"):
-        sandbox = Landlock(SandboxSettings(), tmp_path)
+        sandbox = LandlockSandbox(SandboxSettings(), tmp_path)
         spawn = sandbox.wrap(["/nonexistent"], cwd=tmp_path, env=command_environment(), timeout=5)
         await run(spawn, timeout=5)
 
@@ -272,11 +272,11 @@ def test_the_hosts_death_ends_the_command(tmp_path: Path) -> None:
         "import asyncio, sys, pathlib\n"
         "from toolcrib.boundary.environment import command_environment\n"
         "from toolcrib.boundary.process import run\n"
-        "from toolcrib.boundary.sandbox.landlock import Landlock\n"
+        "from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox\n"
         "from toolcrib.boundary.sandbox import SandboxSettings\n"
         f"w = pathlib.Path({str(tmp_path)!r})\n"
-        f"s = Landlock(SandboxSettings(), w).wrap(['/bin/sh', '-c', 'setsid sleep {marker} & sleep {marker}'], cwd=w,"
-        " env=command_environment(), timeout=60)\n"
+        f"s = LandlockSandbox(SandboxSettings(), w).wrap(['/bin/sh', '-c', 'setsid sleep {marker} & sleep {marker}'],"
+        " cwd=w, env=command_environment(), timeout=60)\n"
         "asyncio.run(run(s, timeout=60))\n"
     )
     host = subprocess.Popen([sys.executable, "-c", code])
@@ -310,7 +310,7 @@ async def test_from_a_host_with_many_threads(tmp_path: Path) -> None:
 @pytest.fixture
 def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a user who has no inotify watches left: everything is put back at the end."""
-    monkeypatch.setattr(Kept, "places", lambda self: [])
+    monkeypatch.setattr(ProtectedBackup, "places", lambda self: [])
 
 
 @pytest.mark.usefixtures("unwatched")
@@ -373,9 +373,9 @@ async def test_granted_names_stay_changed(tmp_path: Path) -> None:
 
 
 def test_too_much_to_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolcrib.boundary.sandbox import kept
+    from toolcrib.boundary.sandbox.landlock import protected_backup
 
-    monkeypatch.setattr(kept, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(protected_backup, "_MAX_BYTES", 1000)
     (tmp_path / ".idea").mkdir()
     (tmp_path / ".idea/cache").write_bytes(b"x" * 2000)
     with pytest.raises(SandboxUnavailable, match=r"\.idea.*allow_protected"):

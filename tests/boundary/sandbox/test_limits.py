@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.readonly import landlock_abi
-from toolcrib.boundary.sandbox import Limits, cgroup, counted
+from toolcrib.boundary.read_only_run import landlock_abi
+from toolcrib.boundary.sandbox import CommandLimits, cgroup, cgroup_events
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")
 
@@ -25,11 +25,11 @@ import asyncio, json, sys, time
 from pathlib import Path
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import Limits, SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox import CommandLimits, SandboxSettings, select_sandbox
 
 async def main():
     backend, workspace, command, timeout, beside = sys.argv[1:]
-    limits = Limits(memory=256 << 20, processes=60, tmp=30 << 20, file_size=20 << 20, cores=1)
+    limits = CommandLimits(memory=256 << 20, processes=60, tmp=30 << 20, file_size=20 << 20, cores=1)
     sandbox = select_sandbox(SandboxSettings(backend=backend, limits=limits), Path(workspace))
     env = command_environment() | {"PATH": "/usr/bin:/bin"}
     spawn = sandbox.wrap(["/bin/bash", "-c", command], cwd=sandbox.workspace, env=env, timeout=float(timeout))
@@ -147,15 +147,18 @@ def test_an_ordinary_command_has_no_notes(backend: str, tmp_path: Path) -> None:
 
 
 def test_groups_of_version_2_are_counted_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def group(limits: Limits) -> cgroup.CommandGroup:
+    def group(limits: CommandLimits) -> cgroup.CommandGroup:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
         (folder / "memory.events").write_text("low 0\noom 0\noom_kill 0\n")
         (folder / "pids.events").write_text("max 0\n")
         return cgroup.CommandGroup(str(folder))
 
-    monkeypatch.setattr(counted, "new_group", group)
-    first, second = counted.Counted(Limits(processes=1234)), counted.Counted(Limits())
+    monkeypatch.setattr(cgroup_events, "new_group", group)
+    first, second = (
+        cgroup_events.CgroupEvents(CommandLimits(processes=1234)),
+        cgroup_events.CgroupEvents(CommandLimits()),
+    )
     first.begin(os.getpid())
     second.begin(os.getpid())
     (tmp_path / "0/pids.events").write_text("max 7\n")
@@ -170,9 +173,9 @@ def test_groups_of_version_2_are_counted_alone(tmp_path: Path, monkeypatch: pyte
 
 
 def test_where_nothing_is_counted_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counted, "new_group", lambda limits: None)
-    monkeypatch.setattr(counted, "shared_folders", lambda: {"pids": "/nowhere"})
-    found = counted.Counted(Limits())
+    monkeypatch.setattr(cgroup_events, "new_group", lambda limits: None)
+    monkeypatch.setattr(cgroup_events, "shared_folders", lambda: {"pids": "/nowhere"})
+    found = cgroup_events.CgroupEvents(CommandLimits())
     found.begin(os.getpid())
     found.end()
     assert found.notes() == []

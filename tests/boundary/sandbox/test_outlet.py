@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.environment import command_environment
-from toolcrib.boundary.network.addresses import Address
-from toolcrib.boundary.network.grants import Grants
-from toolcrib.boundary.network.guard import Guard, GuardSettings
+from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
+from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.process import ProcessResult, run, start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.listeners import Listeners, listeners
@@ -59,8 +59,8 @@ class Server:
                 raise AddressRefused(f"{name} does not resolve", "address:unresolved")
             return (ip_address("127.0.0.1"),)
 
-        grants = Grants.parse([f"{NAME}:{self.port}", f"{OTHER}:{self.port}"])
-        return SandboxSettings(domains=(NAME,), guard=Guard(GuardSettings(grants=grants), lookup), **more)
+        grants = HostGrants.parse([f"{NAME}:{self.port}", f"{OTHER}:{self.port}"])
+        return SandboxSettings(domains=(NAME,), guard=AddressGuard(GuardSettings(grants=grants), lookup), **more)
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.boundary.sandbox import seccomp, uncovered
+from toolcrib.boundary.sandbox import seccomp
+from toolcrib.boundary.sandbox.landlock import landlock_syscalls
 
 ALLOW, KILL, ASK = 0x7FFF0000, 0x80000000, 0x7FC00000
 MACHINES = {"x86_64": seccomp.X86_64, "aarch64": seccomp.AARCH64}
@@ -104,10 +105,14 @@ def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
     numbers = {key: int(value) for key, value in found}
     machine = MACHINES[name]
     checked = 0
-    calls = {key: numbers for key, (numbers, _) in uncovered.MADE.items()}
-    calls |= {**seccomp.DENIED, **uncovered.ATTRIBUTES, **uncovered.IPC}
-    calls |= {"prlimit64": uncovered.PRLIMIT, "truncate": uncovered.TRUNCATE, "seccomp": uncovered.SECCOMP}
-    calls |= {"open": uncovered.OPEN, "openat": uncovered.OPENAT, "openat2": uncovered.OPENAT2}
+    calls = {key: numbers for key, (numbers, _) in landlock_syscalls.MADE.items()}
+    calls |= {**seccomp.DENIED, **landlock_syscalls.ATTRIBUTES, **landlock_syscalls.IPC}
+    calls |= {
+        "prlimit64": landlock_syscalls.PRLIMIT,
+        "truncate": landlock_syscalls.TRUNCATE,
+        "seccomp": landlock_syscalls.SECCOMP,
+    }
+    calls |= {"open": landlock_syscalls.OPEN, "openat": landlock_syscalls.OPENAT, "openat2": landlock_syscalls.OPENAT2}
     for key, pair in calls.items():
         number = pair[machine.column]
         if number is not None and key in numbers:
@@ -122,31 +127,33 @@ def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
 @pytest.mark.parametrize("abi", [1, 3, 7])
 def test_what_landlock_leaves_open_is_asked_about_or_refused(name: str, abi: int) -> None:
     m = MACHINES[name]
-    asking, refusing = uncovered.filters(m, abi)
+    asking, refusing = landlock_syscalls.filters(m, abi)
 
     def of(program: bytes, pair: tuple[int | None, int | None], *arguments: int) -> int:
         number = pair[m.column]
         return ALLOW if number is None else verdict(program, m.audit, number, *arguments)
 
-    for pair, _ in uncovered.MADE.values():
+    for pair, _ in landlock_syscalls.MADE.values():
         if pair[m.column] is not None:
             assert of(asking, pair) == ASK
             assert of(refusing, pair) == error(errno.EPERM)
-    assert set(uncovered.made_calls(m)) == {pair[m.column] for pair, _ in uncovered.MADE.values()} - {None}
+    assert set(landlock_syscalls.made_calls(m)) == {pair[m.column] for pair, _ in landlock_syscalls.MADE.values()} - {
+        None
+    }
     for program in (asking, refusing):
-        for pair in uncovered.ATTRIBUTES.values():
+        for pair in landlock_syscalls.ATTRIBUTES.values():
             assert of(program, pair) == error(errno.EOPNOTSUPP)
-        for pair in uncovered.IPC.values():
+        for pair in landlock_syscalls.IPC.values():
             assert of(program, pair) == error(errno.EPERM)
-        assert of(program, uncovered.PRLIMIT, 0, 7) == ALLOW
-        assert of(program, uncovered.PRLIMIT, 1234, 7) == error(errno.EPERM)
+        assert of(program, landlock_syscalls.PRLIMIT, 0, 7) == ALLOW
+        assert of(program, landlock_syscalls.PRLIMIT, 1234, 7) == error(errno.EPERM)
         old = abi < 3
-        assert of(program, uncovered.TRUNCATE) == (error(errno.EPERM) if old else ALLOW)
-        assert of(program, uncovered.OPENAT2) == (error(errno.ENOSYS) if old else ALLOW)
+        assert of(program, landlock_syscalls.TRUNCATE) == (error(errno.EPERM) if old else ALLOW)
+        assert of(program, landlock_syscalls.OPENAT2) == (error(errno.ENOSYS) if old else ALLOW)
         reading, writing = 0o1000, 0o1000 | 0o101
-        assert of(program, uncovered.OPENAT, 3, 0, reading) == (error(errno.EPERM) if old else ALLOW)
-        assert of(program, uncovered.OPENAT, 3, 0, writing) == ALLOW
-        assert of(program, uncovered.OPENAT, 3, 0, 0) == ALLOW
+        assert of(program, landlock_syscalls.OPENAT, 3, 0, reading) == (error(errno.EPERM) if old else ALLOW)
+        assert of(program, landlock_syscalls.OPENAT, 3, 0, writing) == ALLOW
+        assert of(program, landlock_syscalls.OPENAT, 3, 0, 0) == ALLOW
         assert verdict(program, m.audit, m.socket, 1) == error(errno.EAFNOSUPPORT)  # a path may lead to D-Bus
         assert verdict(program, m.audit, m.socketpair, 1, 0x80001) == ALLOW
         assert verdict(program, m.audit, m.socketpair, 1, 0x80002) == error(errno.EPROTONOSUPPORT)

@@ -6,9 +6,10 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import SandboxSettings, detect_landlock, probe, select_sandbox
-from toolcrib.boundary.sandbox import detect as module
-from toolcrib.boundary.sandbox.bubblewrap import Bubblewrap
+from toolcrib.boundary.sandbox import SandboxSettings, probe, select_sandbox
+from toolcrib.boundary.sandbox import detect_bubblewrap as module
+from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
+from toolcrib.boundary.sandbox.landlock import detect_landlock
 from toolcrib.boundary.sandbox.remedies import explain, remedy
 from toolcrib.core.errors import ConfigError, SandboxUnavailable
 
@@ -108,13 +109,13 @@ def test_the_packaged_one_stands_in_for_one_that_does_not_work(
     program = fake(tmp_path / "bwrap", "0.4.1", "")
     monkeypatch.setattr(module.shutil, "which", lambda name, path=None: program)
     sandbox = select_sandbox(SandboxSettings(), tmp_path)
-    assert isinstance(sandbox, Bubblewrap)
+    assert isinstance(sandbox, BubblewrapSandbox)
     assert sandbox.program == packaged
 
 
 async def test_one_that_stops_working_refuses_the_command(tmp_path: Path) -> None:
     program = fake(tmp_path / "bwrap", "0.9.0", "bwrap: setting up uid map: Permission denied")
-    sandbox = Bubblewrap(program, SandboxSettings(), tmp_path)
+    sandbox = BubblewrapSandbox(program, SandboxSettings(), tmp_path)
     spawn = sandbox.wrap(["/bin/true"], cwd=tmp_path, env=command_environment(), timeout=5)
     with pytest.raises(SandboxUnavailable, match=r"uid map.*\n.*AppArmor"):
         await run(spawn, timeout=5)

@@ -10,7 +10,7 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import ProcessResult, run
-from toolcrib.boundary.sandbox import Limits, Sandbox, SandboxSettings, select_sandbox
+from toolcrib.boundary.sandbox import CommandLimits, Sandbox, SandboxSettings, select_sandbox
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
@@ -190,7 +190,7 @@ async def test_workspace_that_is_the_home_directory(tmp_path: Path) -> None:
 
 
 async def test_limits_hold(tmp_path: Path) -> None:
-    limits = SandboxSettings(limits=Limits(file_size=1 << 20, address_space=1 << 30, open_files=64))
+    limits = SandboxSettings(limits=CommandLimits(file_size=1 << 20, address_space=1 << 30, open_files=64))
     large = await sh(tmp_path, "head -c 5000000 /dev/zero > big", limits)
     assert large.exit_code == 128 + 25 or (large.exit_code or 0) > 0
     assert (tmp_path / "big").stat().st_size == 1 << 20

@@ -39,7 +39,7 @@ def test_other_profiles_let_a_command_change_nothing(tmp_path: Path, profile: wr
 
 
 def test_folders_are_remembered_as_they_appear_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writable, "_MOST_KNOWN", 7)
+    monkeypatch.setattr(writable, "_MAX_KNOWN", 7)
     folders = Writable(tmp_path, SandboxSettings(), "workspace-write")
     for count in range(1, 12):  # one repository more before each command
         (tmp_path / f"r{count:02}" / ".git" / "hooks").mkdir(parents=True)

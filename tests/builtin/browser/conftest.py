@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.network.addresses import Address
-from toolcrib.boundary.network.grants import Grants
-from toolcrib.boundary.network.guard import Guard, GuardSettings
+from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
+from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.browser.settings import BrowserSettings, missing
 from toolcrib.builtin.browser_tools import browser_tools
@@ -176,11 +176,11 @@ class Room:
             return (ip_address(HERE),)
         raise AddressRefused(f"{name} does not resolve", "address:unresolved")
 
-    def guard(self) -> Guard:
+    def guard(self) -> AddressGuard:
         settings = GuardSettings(
-            Grants.parse([f"{HERE}:{port}" for port in self.ports]), frozenset(self.ports), self.domains, self.proxy
+            HostGrants.parse([f"{HERE}:{port}" for port in self.ports]), frozenset(self.ports), self.domains, self.proxy
         )
-        return Guard(settings, self._look_up)
+        return AddressGuard(settings, self._look_up)
 
     def site(self, answer: Callable[[Got], Reply] | Mapping[str, Reply | str]) -> Site:
         def by_path(got: Got) -> Reply:

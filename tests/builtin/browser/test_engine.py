@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.proxy.server import FilteringProxy, loopback_listener
+from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
 from toolcrib.builtin.browser.launch import sweep
 from toolcrib.builtin.browser.settings import BrowserSettings
 

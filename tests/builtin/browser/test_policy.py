@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox, ToolContext
-from toolcrib.boundary.network.addresses import Address
-from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.config import load_settings
 from toolcrib.config.network import guard_settings
 from toolcrib.core.errors import AddressRefused
@@ -51,7 +51,7 @@ class Desk:
             settings=load_settings(workspace=work, config=file, flags={"mode": mode}), approve=self.approve
         ).__enter__()
         self.boxes.append(box)
-        box.network = Guard(guard_settings(box.settings), look_up)
+        box.network = AddressGuard(guard_settings(box.settings), look_up)
         return box
 
     async def approve(self, request: Any) -> bool:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.network.grants import Grants
-from toolcrib.boundary.network.guard import Guard, GuardSettings
-from toolcrib.boundary.proxy.server import FilteringProxy, loopback_listener
+from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
+from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
 from toolcrib.builtin.browser.launch import SWITCHES
 from toolcrib.builtin.browser.settings import find_browser, needs_no_sandbox
 
@@ -77,7 +77,7 @@ async def test_without_the_switches_datagrams_pass_by_the_proxy(
 
     trap = room.trap()
     site = attacker(room, trap)
-    guard = Guard(GuardSettings(Grants.parse([f"{HERE}/32"]), frozenset(room.ports)))
+    guard = AddressGuard(GuardSettings(HostGrants.parse([f"{HERE}/32"]), frozenset(room.ports)))
     proxy = FilteringProxy(guard.admit)
     listener = loopback_listener()
     server = f"http://{HERE}:{listener.getsockname()[1]}"

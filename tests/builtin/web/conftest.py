@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.network.addresses import Address
-from toolcrib.boundary.network.grants import Grants
-from toolcrib.boundary.network.guard import Guard, GuardSettings
+from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
+from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.worker import Workers
 from toolcrib.builtin import web as web_module
 from toolcrib.builtin.web_tools import WebSettings, web_tools
@@ -136,15 +136,17 @@ class Web:
             return (ip_address(HERE),)
         raise AddressRefused(f"{name} does not resolve", "address:unresolved")
 
-    def guard(self, **more: Any) -> Guard:
-        settings = GuardSettings(Grants.parse([HERE]), frozenset(self.ports), **more)
-        return Guard(settings, self._look_up)
+    def guard(self, **more: Any) -> AddressGuard:
+        settings = GuardSettings(HostGrants.parse([HERE]), frozenset(self.ports), **more)
+        return AddressGuard(settings, self._look_up)
 
     def keep(self, call_id: str, name: str, text: str) -> str:
         self.kept[name] = text
         return f"/spill/{name}"
 
-    def registry(self, settings: WebSettings | None = None, guard: Guard | None = None, **more: Any) -> ToolRegistry:
+    def registry(
+        self, settings: WebSettings | None = None, guard: AddressGuard | None = None, **more: Any
+    ) -> ToolRegistry:
         closers: list[Callable[[], object]] = []
         chosen = guard or self.guard()
         tools = web_tools(lambda: chosen, settings, keep=self.keep, closers=closers, **more)

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.builtin.http import HttpSettings
 from toolcrib.builtin.web_tools import WebSettings
 from toolcrib.core.context import ToolContext
@@ -143,7 +143,7 @@ async def test_headers_that_are_none(web, headers):
     assert site.asked == []
 
 
-def with_secret(web, guard: Guard | None = None, tools=("http_request",)):
+def with_secret(web, guard: AddressGuard | None = None, tools=("http_request",)):
     redactor = Redactor()
     secrets = Secrets([Source("TOKEN", tools, "TOKEN", env="TOKEN")], redactor, environ={"TOKEN": TOKEN})
     registry = web.registry(ALLOWED, guard, secrets=secrets, redactor=redactor)

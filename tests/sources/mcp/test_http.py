@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from http_world import http_server
 
-from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.core.output import ToolOutput
 from toolcrib.sources.mcp import McpFailure, McpServers, server_config
 
@@ -89,7 +89,7 @@ async def test_nobody_there(client: Any) -> None:
 
 async def test_the_guard_where_it_is_set(client: Any, host: Any) -> None:
     with http_server() as world:
-        guarded = dataclasses.replace(host, guard=lambda: Guard())
+        guarded = dataclasses.replace(host, guard=lambda: AddressGuard())
         servers = await client(start=False)
         servers._host = guarded
         with pytest.raises(McpFailure, match=r"the setting web.ports can add it$"):

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.boundary.network.guard import Guard
+from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolError
 from toolcrib.sources.openapi.calling import Api, request_of
 from toolcrib.sources.openapi.document import Document, OpenApiError
@@ -190,7 +190,7 @@ def test_rubbish_in_any_place_is_right_or_an_error_of_ours(rubbish: Any) -> None
         node[place[-1]] = rubbish
         try:
             document = Document(Path("api.json"), spoilt)
-            api = Api("a", server_url(document), Guard)
+            api = Api("a", server_url(document), AddressGuard)
             for tool in api_tools(document, api):
                 tool.prepare()
         except ToolcribError as error:

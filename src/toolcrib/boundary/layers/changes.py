@@ -12,7 +12,7 @@ from .entry import Entry
 Action = Literal["created", "modified", "replaced", "deleted", "mode", "attributes", "touched"]
 
 
-class Change(NamedTuple):
+class PathChange(NamedTuple):
     """One path that is otherwise than before. `path` is relative to root number `root`; bytes that are no UTF-8 are
     surrogate escapes. `below` says that an apply moves it together with a folder above it.
 
@@ -57,23 +57,23 @@ class ChangeList:
     """Everything that a layer holds. `ops` are independent of each other: each path has one."""
 
     roots: Sequence[str]
-    changes: list[Change] = field(default_factory=list[Change])
+    changes: list[PathChange] = field(default_factory=list[PathChange])
     ops: list[Op] = field(default_factory=list[Op])
 
     @property
-    def conflicts(self) -> list[Change]:
+    def conflicts(self) -> list[PathChange]:
         """What somebody else changed, too."""
         return [change for change in self.changes if change.conflict]
 
     @property
-    def refused(self) -> list[Change]:
+    def refused(self) -> list[PathChange]:
         """What is never applied."""
         return [change for change in self.changes if change.refused]
 
     def __bool__(self) -> bool:
         return bool(self.changes)
 
-    def shown_path(self, change: Change) -> str:
+    def shown_path(self, change: PathChange) -> str:
         """The path as people read it: relative in the workspace, whole in another root."""
         path = change.path if change.root == 0 else os.path.join(self.roots[change.root], change.path)
         return readable(path)

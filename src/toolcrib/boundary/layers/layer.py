@@ -43,7 +43,7 @@ class LayerRoot:
 
 
 @dataclass
-class Layer:
+class CommandLayer:
     """A layer over some roots. `started` is when it was made, by the clock that stamps files (ns)."""
 
     id: str
@@ -53,7 +53,7 @@ class Layer:
     _lock: int = field(default=-1, repr=False)
 
     @classmethod
-    def create(cls, parent: Path, roots: Sequence[Path]) -> Layer:
+    def create(cls, parent: Path, roots: Sequence[Path]) -> CommandLayer:
         """A new, empty layer, locked. `parent` is a private folder."""
         name = f"ch-{time.time_ns() // 1_000_000:x}-{secrets.token_hex(3)}"
         folder = parent / name

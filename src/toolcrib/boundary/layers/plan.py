@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .changes import Change, ChangeList, Op
+from .changes import ChangeList, Op, PathChange
 from .entry import Entry
 
 
@@ -32,7 +32,7 @@ def ops_from_data(data: list[Any]) -> list[Op]:
 def changes_from_data(data: dict[str, Any]) -> ChangeList:
     """Back again, without the ops."""
     changes = [
-        Change(root, path, action, _entry(before), _entry(after), below, refused, conflict, tuple(notes), target)
+        PathChange(root, path, action, _entry(before), _entry(after), below, refused, conflict, tuple(notes), target)
         for root, path, action, before, after, below, refused, conflict, notes, target in data["changes"]
     ]
     return ChangeList(data["roots"], changes)

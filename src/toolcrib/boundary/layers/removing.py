@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_DEPTH = 100  # folders that are held open at once
+_MAX_DEPTH = 100  # folders that are held open at once
 
 
 def remove_all(folder: Path) -> None:
@@ -55,7 +55,7 @@ def _empty(fd: int, top: int, depth: int) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=fd)
             continue
-        if depth >= _MOST_DEPTH:
+        if depth >= _MAX_DEPTH:
             os.rename(name, secrets.token_hex(8), src_dir_fd=fd, dst_dir_fd=top)
             continue
         below = open_any(name, fd)

@@ -13,14 +13,14 @@ import stat
 from collections.abc import Callable
 
 from ...core.errors import ToolcribError
-from .changes import Action, Change, ChangeList, Op
+from .changes import Action, ChangeList, Op, PathChange
 from .content import same_content
 from .entry import OVERLAY, Entry, attributes, entry_at, is_whiteout
-from .layer import Layer, LayerRoot
+from .layer import CommandLayer, LayerRoot
 from .removing import make_enterable
 
-MOST_ENTRIES = 500_000
-MOST_DEPTH = 100  # folders in folders; each holds descriptors while it is looked at
+MAX_ENTRIES = 500_000
+MAX_DEPTH = 100  # folders in folders; each holds descriptors while it is looked at
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 
@@ -35,7 +35,7 @@ class TooManyChanges(ToolcribError):
     """A layer holds more than can be listed."""
 
 
-def scan(layer: Layer, refuse: Refuse, keep: Keep) -> ChangeList:
+def scan(layer: CommandLayer, refuse: Refuse, keep: Keep) -> ChangeList:
     """The change list of a layer. Raises OSError where a root is gone, TooManyChanges."""
     found = ChangeList([str(root.path) for root in layer.roots])
     for number, root in enumerate(layer.roots):
@@ -102,7 +102,7 @@ class _Scan:
             action = "created" if before is None else self._action(upper, lower, name, before, after)
             if action is not None:
                 target = _target(upper, name, after)
-                self._add(Change(self.number, path, action, before, after, refused=reason, target=target))
+                self._add(PathChange(self.number, path, action, before, after, refused=reason, target=target))
             self._set_aside(upper, name)
             return
         if before is None:
@@ -124,8 +124,8 @@ class _Scan:
         return _has(upper, name, "origin")
 
     def _folder(self, upper: int, lower: int, name: str, st: os.stat_result, path: str, depth: int) -> None:
-        if depth >= MOST_DEPTH:
-            self._add(Change(self.number, path, "modified", None, Entry.of(st), refused="folders nested too deep"))
+        if depth >= MAX_DEPTH:
+            self._add(PathChange(self.number, path, "modified", None, Entry.of(st), refused="folders nested too deep"))
             return
         up = _open_upper(upper, name, st)
         try:
@@ -133,7 +133,9 @@ class _Scan:
             try:
                 low = os.open(name, _DIRECTORY, dir_fd=lower)
             except PermissionError:
-                self._add(Change(self.number, path, "modified", None, Entry.of(st), refused="it cannot be read here"))
+                self._add(
+                    PathChange(self.number, path, "modified", None, Entry.of(st), refused="it cannot be read here")
+                )
                 return
             try:
                 self._mode(path, st, os.fstat(low), attributes(up) != attributes(low))
@@ -151,28 +153,40 @@ class _Scan:
         reason = self.keep(self.number, path) if path else ""
         notes = ("extended attributes of folders are not applied",) if attributes_differ else ()
         action: Action = "mode" if before.mode != after.mode else "attributes"
-        self._add(Change(self.number, path or ".", action, before, after, refused=reason, notes=notes))
+        self._add(PathChange(self.number, path or ".", action, before, after, refused=reason, notes=notes))
         if not reason and before.mode != after.mode:
             self.found.ops.append(Op("mode", self.number, path, before, _with_mode(before, after.mode)))
 
     # --- names that are new, or other than before
 
-    def _created(self, upper: int, name: str, path: str, after: Entry, children: list[Change], conflict: str) -> None:
-        self._add(Change(self.number, path, "created", None, after, conflict=conflict, notes=_notes(after, self.links),
-                         target=_target(upper, name, after)))  # fmt: skip
+    def _created(
+        self, upper: int, name: str, path: str, after: Entry, children: list[PathChange], conflict: str
+    ) -> None:
+        self._add(
+            PathChange(
+                self.number,
+                path,
+                "created",
+                None,
+                after,
+                conflict=conflict,
+                notes=_notes(after, self.links),
+                target=_target(upper, name, after),
+            )
+        )
         self.found.changes += children
         self.found.ops.append(
             Op("put", self.number, path, None, _without_set_id(after), _tree(path, children), above=self.above)
         )
 
     def _changed(
-        self, upper: int, lower: int, name: str, path: str, before: Entry, after: Entry, children: list[Change],
+        self, upper: int, lower: int, name: str, path: str, before: Entry, after: Entry, children: list[PathChange],
         depth: int,
     ) -> None:  # fmt: skip
         action = self._action(upper, lower, name, before, after)
         if action is None:
             return
-        old: list[Change] = []
+        old: list[PathChange] = []
         reason = self.keep(self.number, path)
         if before.kind == "dir" and not reason:
             reason = self._below(lower, name, path, old, depth)
@@ -181,7 +195,7 @@ class _Scan:
         if before.kind == "file":
             links = os.lstat(name, dir_fd=lower).st_nlink
             notes += (f"it had {links} names; the others keep what was there",) if links > 1 else ()
-        self._add(Change(self.number, path, action, before, after, refused=reason, conflict=conflict, notes=notes,
+        self._add(PathChange(self.number, path, action, before, after, refused=reason, conflict=conflict, notes=notes,
                          target=_target(upper, name, after)))  # fmt: skip
         if reason:
             self._set_aside(upper, name)
@@ -209,7 +223,7 @@ class _Scan:
 
     def _prepare(
         self, upper: int, lower: int | None, name: str, st: os.stat_result, path: str, depth: int
-    ) -> tuple[str, list[Change], Entry]:
+    ) -> tuple[str, list[PathChange], Entry]:
         """Make a new entry, and all below it, ready to be moved in: why it cannot be, what is below it, what it is."""
         self._count()
         entry = Entry.of(st)
@@ -219,7 +233,7 @@ class _Scan:
         if reason:
             return reason, [], entry
         if entry.kind == "dir":
-            if depth >= MOST_DEPTH:
+            if depth >= MAX_DEPTH:
                 return "folders nested too deep", [], entry
             return "", self._prepare_folder(upper, name, st, path, depth), entry
         if entry.kind == "file":
@@ -229,8 +243,8 @@ class _Scan:
                 _set_mode(upper, name, stat.S_IMODE(st.st_mode) & ~_SET_ID)
         return "", [], entry
 
-    def _prepare_folder(self, upper: int, name: str, st: os.stat_result, path: str, depth: int) -> list[Change]:
-        found: list[Change] = []
+    def _prepare_folder(self, upper: int, name: str, st: os.stat_result, path: str, depth: int) -> list[PathChange]:
+        found: list[PathChange] = []
         up = _open_upper(upper, name, st)
         try:
             _strip_fd(up)
@@ -241,7 +255,7 @@ class _Scan:
                     continue
                 inside = _join(path, each)
                 reason, children, after = self._prepare(up, None, each, below, inside, depth + 1)
-                change = Change(
+                change = PathChange(
                     self.number, inside, "created", None, after, below=not reason, refused=reason,
                     notes=() if reason else _notes(after, self.links), target=_target(up, each, after),
                 )  # fmt: skip
@@ -259,22 +273,22 @@ class _Scan:
         before = entry_at(name, lower)
         if before is None:
             return
-        old: list[Change] = []
+        old: list[PathChange] = []
         reason = self.keep(self.number, path)
         if before.kind == "dir" and not reason:
             reason = self._below(lower, name, path, old, depth)
         conflict = self._conflict(before) if before.kind != "dir" else ""
         conflict = conflict or next((each.conflict for each in old if each.conflict), "")
-        self._add(Change(self.number, path, "deleted", before, None, refused=reason, conflict=conflict))
+        self._add(PathChange(self.number, path, "deleted", before, None, refused=reason, conflict=conflict))
         if not reason:
             self.found.changes += old
             self.found.ops.append(
                 Op("take", self.number, path, before, None, old_tree=_tree(path, old), above=self.above)
             )
 
-    def _below(self, lower: int, name: str, path: str, found: list[Change], depth: int) -> str:
+    def _below(self, lower: int, name: str, path: str, found: list[PathChange], depth: int) -> str:
         """Everything below a folder that is to go, put into `found`. Why it must not go, "" if it may."""
-        if depth >= MOST_DEPTH:
+        if depth >= MAX_DEPTH:
             return "folders nested too deep"
         try:
             fd = os.open(name, _DIRECTORY, dir_fd=lower)
@@ -291,7 +305,7 @@ class _Scan:
                 if reason:
                     return reason
                 conflict = self._conflict(entry) if entry.kind != "dir" else ""
-                found.append(Change(self.number, inside, "deleted", entry, None, below=True, conflict=conflict))
+                found.append(PathChange(self.number, inside, "deleted", entry, None, below=True, conflict=conflict))
                 if entry.kind == "dir":
                     reason = self._below(fd, each, inside, found, depth + 1)
                     if reason:
@@ -305,14 +319,14 @@ class _Scan:
     def _conflict(self, before: Entry) -> str:
         return "it was changed meanwhile by somebody else" if before.ctime > self.started else ""
 
-    def _add(self, change: Change) -> None:
+    def _add(self, change: PathChange) -> None:
         self._count()
         self.found.changes.append(change)
 
     def _count(self) -> None:
         self.seen += 1
-        if self.seen > MOST_ENTRIES:
-            raise TooManyChanges(f"the command changed more than {MOST_ENTRIES:,} paths, too many to list and apply")
+        if self.seen > MAX_ENTRIES:
+            raise TooManyChanges(f"the command changed more than {MAX_ENTRIES:,} paths, too many to list and apply")
 
     def _set_aside(self, dir_fd: int, name: str) -> None:
         """Take something out of what is applied; it is kept to be looked at."""
@@ -335,7 +349,7 @@ def _join(base: str, name: str) -> str:
     return f"{base}/{name}" if base else name
 
 
-def _tree(path: str, changes: list[Change]) -> tuple[tuple[str, Entry], ...]:
+def _tree(path: str, changes: list[PathChange]) -> tuple[tuple[str, Entry], ...]:
     cut = len(path) + 1
     rows: list[tuple[str, Entry]] = []
     for change in changes:

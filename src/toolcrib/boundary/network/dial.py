@@ -19,17 +19,17 @@ from typing import Any, cast
 import httpcore2
 import httpx2
 
-from .guard import MAX_REDIRECTS, Guard
+from .address_guard import MAX_REDIRECTS, AddressGuard
 from .resolve import DIAL_SECONDS
 
-MOST_CONNECTIONS = 20
+MAX_CONNECTIONS = 20
 KEEP_SECONDS = 5.0
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
     """Opens TCP connections to addresses that the guard admits, and to nothing else."""
 
-    def __init__(self, guard: Guard, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
+    def __init__(self, guard: AddressGuard, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
         self._guard = guard
         self._inner = inner or cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
@@ -74,7 +74,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     but a name is looked up twice. Nothing of this is read from the environment.
     """
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
         self._proxied = guard.settings.proxy is not None
         self._pool = _pool(guard)
@@ -115,13 +115,13 @@ def tls_context(proxy_ca: Path | None) -> ssl.SSLContext:
     return context
 
 
-def _pool(guard: Guard) -> httpcore2.AsyncConnectionPool:
+def _pool(guard: AddressGuard) -> httpcore2.AsyncConnectionPool:
     settings = guard.settings
     tls = tls_context(settings.proxy_ca)
     if settings.proxy is None:
         return httpcore2.AsyncConnectionPool(
             ssl_context=tls,
-            max_connections=MOST_CONNECTIONS,
+            max_connections=MAX_CONNECTIONS,
             keepalive_expiry=KEEP_SECONDS,
             network_backend=GuardedBackend(guard),
         )
@@ -131,7 +131,7 @@ def _pool(guard: Guard) -> httpcore2.AsyncConnectionPool:
         proxy_auth=proxy.raw_auth,
         ssl_context=tls,
         proxy_ssl_context=tls if proxy.url.scheme == "https" else None,
-        max_connections=MOST_CONNECTIONS,
+        max_connections=MAX_CONNECTIONS,
         keepalive_expiry=KEEP_SECONDS,
     )
 
@@ -164,7 +164,11 @@ def _errors(request: httpx2.Request) -> Generator[None]:
 
 
 def guarded_client(
-    guard: Guard, *, timeout: float = 30.0, headers: Mapping[str, str] | None = None, follow_redirects: bool = True
+    guard: AddressGuard,
+    *,
+    timeout: float = 30.0,
+    headers: Mapping[str, str] | None = None,
+    follow_redirects: bool = True,
 ) -> httpx2.AsyncClient:
     """An httpx2 client for every request of ours: judged, also at each redirect (five at most); cookies are not kept.
 

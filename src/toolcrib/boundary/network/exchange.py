@@ -18,22 +18,22 @@ from ...core.text import clip
 if TYPE_CHECKING:
     import httpx2
 
-    from .guard import Guard
+    from .address_guard import AddressGuard
     from .url import Target
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 TRY_AGAIN = frozenset({429, 503})
 TRIES = 3
-LONGEST_PAUSE = 10.0  # seconds; a server that wants more is told to the model instead of waited for
+MAX_PAUSE = 10.0  # seconds; a server that wants more is told to the model instead of waited for
 YIELD_EVERY = 256 * 1024  # decoded bytes after which the loop gets its turn
-MOST_WORK = 4  # times the limit: how many bytes may come in for a body of that size
+MAX_WORK = 4  # times the limit: how many bytes may come in for a body of that size
 
 Hop = Callable[["Target"], Awaitable[None] | None]
 """Asked before each request, the first included. Raises ToolError for a target that it must not go to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WebRequest:
     """What to send. `private` headers go to the origin of `url` alone, whatever it redirects to."""
 
     method: str
@@ -44,7 +44,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ExchangeLimits:
     """`most` decoded bytes of a body are kept; `seconds` is for everything, redirects and pauses included."""
 
     most: int
@@ -53,7 +53,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebResponse:
     """What came back. `headers` have lower-case names; `cut` says that the body is only the beginning of it."""
 
     url: str
@@ -65,7 +65,9 @@ class Answer:
     retry_after: float | None = None
 
 
-async def exchange(guard: Guard, request: Request, limits: Limits, hop: Hop | None = None) -> Answer:
+async def exchange(
+    guard: AddressGuard, request: WebRequest, limits: ExchangeLimits, hop: Hop | None = None
+) -> WebResponse:
     """Send a request behind the guard. Raises AddressRefused or ToolError, with what to try.
 
     429 and 503 are tried again, twice at most, if the server asks for no longer pause than 10 s; only requests
@@ -80,7 +82,7 @@ async def exchange(guard: Guard, request: Request, limits: Limits, hop: Hop | No
     return answer
 
 
-async def _client(guard: Guard) -> httpx2.AsyncClient:
+async def _client(guard: AddressGuard) -> httpx2.AsyncClient:
     """A client for this exchange alone; what takes long in making one is done in a thread, once a process."""
     from ...core.threads import shared_threads
 
@@ -90,13 +92,15 @@ async def _client(guard: Guard) -> httpx2.AsyncClient:
     return guarded_client(guard, follow_redirects=False)
 
 
-def _load(guard: Guard) -> None:
+def _load(guard: AddressGuard) -> None:
     from .dial import tls_context
 
     tls_context(guard.settings.proxy_ca)
 
 
-async def _tries(client: httpx2.AsyncClient, guard: Guard, request: Request, limits: Limits, hop: Hop | None) -> Answer:
+async def _tries(
+    client: httpx2.AsyncClient, guard: AddressGuard, request: WebRequest, limits: ExchangeLimits, hop: Hop | None
+) -> WebResponse:
     tries = limits.tries if request.method in ("GET", "HEAD") else 1
     for number in range(1, tries + 1):
         answer = await _follow(client, guard, request, limits, hop)
@@ -107,16 +111,16 @@ async def _tries(client: httpx2.AsyncClient, guard: Guard, request: Request, lim
             import random
 
             pause = 0.5 * 2 ** (number - 1) * random.uniform(1.0, 1.5)  # noqa: S311
-        if pause > LONGEST_PAUSE:
+        if pause > MAX_PAUSE:
             return answer
         await asyncio.sleep(pause)
     raise AssertionError
 
 
 async def _follow(
-    client: httpx2.AsyncClient, guard: Guard, request: Request, limits: Limits, hop: Hop | None
-) -> Answer:
-    from .guard import MAX_REDIRECTS
+    client: httpx2.AsyncClient, guard: AddressGuard, request: WebRequest, limits: ExchangeLimits, hop: Hop | None
+) -> WebResponse:
+    from .address_guard import MAX_REDIRECTS
 
     target = first = guard.target(request.url)
     for number in range(MAX_REDIRECTS + 1):
@@ -133,7 +137,7 @@ async def _follow(
     raise ToolError(f"{_shown(request.url)} redirects more than {MAX_REDIRECTS} times")
 
 
-def _redirected(guard: Guard, target: Target, location: str) -> Target:
+def _redirected(guard: AddressGuard, target: Target, location: str) -> Target:
     try:
         return guard.target(location, target)
     except AddressRefused as error:
@@ -142,7 +146,7 @@ def _redirected(guard: Guard, target: Target, location: str) -> Target:
         ) from None
 
 
-def _next(request: Request, status: int) -> Request:
+def _next(request: WebRequest, status: int) -> WebRequest:
     """The request after a redirect: 303, and 301 and 302 after a POST, ask for a GET (RFC 9110 §15.4)."""
     if (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST"):
         bare = {name: value for name, value in request.headers.items() if not name.lower().startswith("content-")}
@@ -151,8 +155,8 @@ def _next(request: Request, status: int) -> Request:
 
 
 async def _send(
-    client: httpx2.AsyncClient, request: Request, target: Target, first: Target, limits: Limits
-) -> tuple[Answer, str | None]:
+    client: httpx2.AsyncClient, request: WebRequest, target: Target, first: Target, limits: ExchangeLimits
+) -> tuple[WebResponse, str | None]:
     """One request, and where it redirects to."""
     import httpx2
 
@@ -173,7 +177,7 @@ async def _send(
         raise ToolError(f"the request to {target.authority} failed: {_why(error)}") from None
     headers = {name.lower(): value for name, value in got.headers.items()}
     pause = _pause(got.headers.get("Retry-After")) if got.status_code in TRY_AGAIN else None
-    return Answer(request.url, target.url, got.status_code, headers, body, cut, pause), location
+    return WebResponse(request.url, target.url, got.status_code, headers, body, cut, pause), location
 
 
 async def _body(got: httpx2.Response, most: int) -> tuple[bytes, bool]:
@@ -193,7 +197,7 @@ async def _body(got: httpx2.Response, most: int) -> tuple[bytes, bool]:
                 turn = len(kept)
                 await asyncio.sleep(0)
         wire += len(part)
-        if wire > MOST_WORK * most:  # it decodes to next to nothing
+        if wire > MAX_WORK * most:  # it decodes to next to nothing
             return bytes(kept), True
     return bytes(kept), False
 

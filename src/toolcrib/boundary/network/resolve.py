@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from ...core.errors import AddressRefused
 from ...core.threads import ThreadsExhausted, ToolThreads
-from .addresses import Address, parse_address
+from .special_addresses import Address, parse_address
 
 RULE_UNRESOLVED = "address:unresolved"
 DIAL_SECONDS = 10.0

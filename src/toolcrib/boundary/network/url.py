@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from urllib.parse import quote, urljoin
 
 from ...core.errors import AddressRefused
-from .hosts import RULE_MALFORMED, Host, parse_host
+from .host_names import RULE_MALFORMED, Host, parse_host
 
 RULE_SCHEME = "address:scheme"
 DEFAULT_PORTS = {"http": 80, "https": 443}
-LONGEST = 65_536  # characters of a URL
+MAX_URL = 65_536  # characters of a URL
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY_END = re.compile(r"[/?#]")
@@ -65,8 +65,8 @@ def parse_url(text: str) -> Target:
 
 
 def _no_traps(text: str) -> None:
-    if len(text) > LONGEST:
-        raise AddressRefused(f"a URL of {len(text):,} characters is too long; {LONGEST:,} are possible", RULE_MALFORMED)
+    if len(text) > MAX_URL:
+        raise AddressRefused(f"a URL of {len(text):,} characters is too long; {MAX_URL:,} are possible", RULE_MALFORMED)
     control = _CONTROL.search(text)
     if control:
         raise AddressRefused(f"the URL has a control character ({control.group()!a}); leave it out", RULE_MALFORMED)

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ..network.addresses import Address
-from ..network.guard import GuardSettings
+from ..network.address_guard import GuardSettings
+from ..network.special_addresses import Address
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial = Callable[[str, Sequence[Address], int], Awaitable[Streams]]

@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from ...core.errors import AddressRefused
 from ...core.text import clip
-from ..network.addresses import Address
-from ..network.guard import Guard
-from ..network.hosts import matches, parse_host
+from ..network.address_guard import AddressGuard
+from ..network.host_names import matches, parse_host
+from ..network.special_addresses import Address
 
 RULE_DOMAIN = "sandbox.allowed_domains"
 _MAX_LISTED = 100  # characters
 
 Admit = Callable[[str, int], Awaitable[Sequence[Address]]]
-"""`await admit(host, port)`: the addresses to dial, each judged. Raises AddressRefused. `Guard.admit` is one."""
+"""`await admit(host, port)`: the addresses to dial, each judged. Raises AddressRefused. `AddressGuard.admit` is one."""
 
 
-def only(patterns: Sequence[str], guard: Guard, setting: str = RULE_DOMAIN) -> Admit:
+def only(patterns: Sequence[str], guard: AddressGuard, setting: str = RULE_DOMAIN) -> Admit:
     """Admit the hosts of these patterns (as `domain_pattern` writes them) as far as the guard does; no others.
 
     `setting` is where the patterns come from: a refusal names it, so that its reader knows what to change.

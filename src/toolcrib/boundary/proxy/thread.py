@@ -12,7 +12,7 @@ from typing import Any
 
 from .dialling import Dial, dial_directly
 from .domains import Admit
-from .server import FilteringProxy, ProxyLimits, Refusal
+from .proxy_server import FilteringProxy, ProxyLimits, ProxyRefusal
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class ThreadProxy:
             _run(self._proxy.close())
 
     @property
-    def refused(self) -> list[Refusal]:
+    def refused(self) -> list[ProxyRefusal]:
         """What was refused so far."""
         return list(self._proxy.refused.values())
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from ...core.errors import ConfigError, SandboxUnavailable
 from .none import NoSandbox
-from .spec import DockerSettings, Finding, Limits, Profile, Sandbox, SandboxSettings
+from .spec import CommandLimits, DockerSettings, DoctorFinding, Profile, Sandbox, SandboxSettings
 
 __all__ = [
+    "CommandLimits",
     "DockerSettings",
-    "Finding",
-    "Limits",
+    "DoctorFinding",
     "NoSandbox",
     "Profile",
     "Sandbox",
@@ -33,9 +33,9 @@ def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
     if backend == "none":
         return NoSandbox()
     if backend == "external":
-        from .external import External
+        from .external import ExternalSandbox
 
-        return External(settings.outer_walls)
+        return ExternalSandbox(settings.outer_walls)
     if backend == "docker":
         return _docker(settings, workspace)
     if sys.platform != "linux":
@@ -46,7 +46,7 @@ def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
     return _landlock(settings, workspace) if backend == "landlock" else _bubblewrap(settings, workspace)
 
 
-def probe(settings: SandboxSettings | None = None) -> list[Finding]:
+def probe(settings: SandboxSettings | None = None) -> list[DoctorFinding]:
     """What `toolcrib doctor` shows about the sandbox that settings ask for, and about what could stand in for it."""
     settings = settings or SandboxSettings()
     from .detect_network import findings as network_findings
@@ -55,18 +55,18 @@ def probe(settings: SandboxSettings | None = None) -> list[Finding]:
     return [*_findings(settings, backend), *network_findings(settings, backend)]
 
 
-def _findings(settings: SandboxSettings, backend: str) -> list[Finding]:
+def _findings(settings: SandboxSettings, backend: str) -> list[DoctorFinding]:
     if backend in _NO_WALLS:
         return []
     if backend == "docker":
-        from .detect_docker import findings as docker_findings
+        from .docker.detect_docker import findings as docker_findings
 
         return docker_findings(settings.docker)
     if sys.platform != "linux":
         remedy = 'sandbox.backend = "docker" uses containers, "none" runs commands without a sandbox'
-        return [Finding("sandbox", False, f"not available on {sys.platform}", remedy)]
-    from .detect import bubblewrap_findings, machine_findings
-    from .detect_landlock import findings as landlock_findings
+        return [DoctorFinding("sandbox", False, f"not available on {sys.platform}", remedy)]
+    from .detect_bubblewrap import bubblewrap_findings, machine_findings
+    from .landlock.detect_landlock import findings as landlock_findings
 
     found = bubblewrap_findings() if backend == "bubblewrap" else []
     return [*found, *landlock_findings(backend == "landlock"), *machine_findings()]
@@ -91,27 +91,27 @@ def _backend(settings: SandboxSettings) -> str:
 
 
 def _bubblewrap(settings: SandboxSettings, workspace: Path) -> Sandbox:
-    from .detect import find  # it needs modules that only Linux has
+    from .detect_bubblewrap import find  # it needs modules that only Linux has
 
     program = find()
-    from .bubblewrap import Bubblewrap
+    from .bubblewrap import BubblewrapSandbox
 
-    return Bubblewrap(program, settings, workspace)
+    return BubblewrapSandbox(program, settings, workspace)
 
 
 def _landlock(settings: SandboxSettings, workspace: Path) -> Sandbox:
-    from .detect_landlock import require
+    from .landlock.detect_landlock import require
 
     require()
-    from .landlock import Landlock
+    from .landlock.landlock_sandbox import LandlockSandbox
 
-    return Landlock(settings, workspace)
+    return LandlockSandbox(settings, workspace)
 
 
 def _docker(settings: SandboxSettings, workspace: Path) -> Sandbox:
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
-    from .detect_docker import require
-    from .docker import Docker
+    from .docker.detect_docker import require
+    from .docker.docker_sandbox import DockerSandbox
 
-    return Docker(require(settings.docker), settings, workspace)
+    return DockerSandbox(require(settings.docker), settings, workspace)

@@ -14,13 +14,11 @@ from ...core.errors import SandboxUnavailable
 from ..spawn import Spawn, memory_file
 from . import seccomp
 from .cgroup import join_group
-from .counted import Counted
-from .guarded import Guard
+from .cgroup_events import CgroupEvents
 from .known_roots import KnownRoots
-from .limits import resource_limits
 from .overlay import Overlay, changes_of
-from .remedies import explain
-from .roots import (
+from .protected_paths import ProtectedPaths
+from .readable_roots import (
     SYSTEM_FOLDERS,
     SYSTEM_LINKS,
     bind_arguments,
@@ -28,11 +26,13 @@ from .roots import (
     open_system_files,
     system_arguments,
 )
-from .spec import Limits, Profile, SandboxSettings
+from .remedies import explain
+from .resource_limits import resource_limits
+from .spec import CommandLimits, Profile, SandboxSettings
 from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
 
 if TYPE_CHECKING:
-    from ..layers.layer import Layer
+    from ..layers.layer import CommandLayer
     from .outlet import Outlet
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
@@ -47,7 +47,7 @@ _ISOLATION = (
 )  # fmt: skip
 
 
-class Bubblewrap:
+class BubblewrapSandbox:
     """A sandbox around one workspace. `program` is the bwrap to run; a probe has shown that it works here."""
 
     name = "bubblewrap"
@@ -78,7 +78,7 @@ class Bubblewrap:
         cwd: Path,
         env: Mapping[str, str],
         timeout: float | None,
-        layer: Layer | None = None,
+        layer: CommandLayer | None = None,
     ) -> Spawn:
         """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
         home = self._home(env)
@@ -97,7 +97,7 @@ class Bubblewrap:
         arguments += ["--remount-ro", "/", "--chdir", str(cwd)]
 
         outlet = self._outlet()
-        handshake = _Handshake(self._settings.limits, timeout, outlet)
+        handshake = _BubblewrapHandshake(self._settings.limits, timeout, outlet)
         filter_fd = memory_file(self._filter)
         arguments += ["--seccomp", str(filter_fd)]
         arguments += ["--json-status-fd", str(handshake.status), "--block-fd", str(handshake.block)]
@@ -125,12 +125,12 @@ class Bubblewrap:
     def _outlet(self) -> Outlet | None:
         if not self.domains:
             return None
-        from ..network.guard import Guard as AddressGuard
+        from ..network.address_guard import AddressGuard
         from .outlet import Outlet
 
         return Outlet(self.domains, self._settings.guard or AddressGuard())
 
-    def _appeared(self, guards: list[Guard], handshake: _Handshake, notes: list[str]) -> list[str]:
+    def _appeared(self, guards: list[ProtectedPaths], handshake: _BubblewrapHandshake, notes: list[str]) -> list[str]:
         notes += handshake.notes()
         found = {self.workspace / path: path for guarded in guards for path in guarded.appeared()}
         return list(found.values())
@@ -196,15 +196,15 @@ def _has_ended(pid: int) -> bool:
         os.close(fd)
 
 
-class _Handshake:
+class _BubblewrapHandshake:
     """bwrap tells the pid of the leader and waits; we set its limits, open its outlet, and let it go on."""
 
-    def __init__(self, limits: Limits, timeout: float | None, outlet: Outlet | None) -> None:
+    def __init__(self, limits: CommandLimits, timeout: float | None, outlet: Outlet | None) -> None:
         self._limits, self._timeout, self._outlet = limits, timeout, outlet
         self.fd, self.status = os.pipe()
         self.block, self._release = os.pipe()
         self._text = b""
-        self._counted = Counted(limits)
+        self._counted = CgroupEvents(limits)
         self._confined = self._ran = False
 
     def feed(self, data: bytes) -> int | None:

@@ -20,7 +20,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ..spawner import end_all
-from .spec import Limits
+from .spec import CommandLimits
 
 _ROOT = "/sys/fs/cgroup"
 _PREFIX = "toolcrib-"
@@ -80,7 +80,7 @@ class CommandGroup:
                 _leftovers.append(folder)
 
 
-def new_group(limits: Limits) -> CommandGroup | None:
+def new_group(limits: CommandLimits) -> CommandGroup | None:
     """A group for one command, where there is version 2."""
     parent = places().unified
     if parent is None:
@@ -97,10 +97,10 @@ def new_group(limits: Limits) -> CommandGroup | None:
     return CommandGroup(folder)
 
 
-_joined: set[tuple[int, Limits]] = set()
+_joined: set[tuple[int, CommandLimits]] = set()
 
 
-def join_group(limits: Limits) -> None:
+def join_group(limits: CommandLimits) -> None:
     """Put the calling thread, and with it what it will spawn, into this process's group of version 1."""
     key = threading.get_native_id(), limits
     if key in _joined or not places().controllers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .spec import Finding, SandboxSettings
+from .spec import DoctorFinding, SandboxSettings
 
 _NAME = "allowed domains"
 _INSTEAD = 'sandbox.backend = "bubblewrap" can limit the network to domains'
@@ -17,22 +17,24 @@ _WITHOUT = {
 }
 
 
-def findings(settings: SandboxSettings, backend: str) -> list[Finding]:
+def findings(settings: SandboxSettings, backend: str) -> list[DoctorFinding]:
     """What becomes of the allowed domains with this backend; nothing where there are none."""
     if not settings.domains:
         return []
     if backend in _WITHOUT:
-        return [Finding(_NAME, False, _WITHOUT[backend], _INSTEAD, needed=False)]
-    from .detect import try_run, working
+        return [DoctorFinding(_NAME, False, _WITHOUT[backend], _INSTEAD, needed=False)]
+    from .detect_bubblewrap import try_run, working
 
     found, _ = working()
     if found is None:  # said already
         return []
-    from .bubblewrap import Bubblewrap
+    from .bubblewrap import BubblewrapSandbox
 
     asked = replace(settings, profile="workspace-write", read=(), write=(), hidden=(), env=())
-    problem = try_run(lambda folder: Bubblewrap(found.path, asked, folder))
+    problem = try_run(lambda folder: BubblewrapSandbox(found.path, asked, folder))
     listed = ", ".join(settings.domains[:10]) + ("…" if len(settings.domains) > 10 else "")
     if problem:
-        return [Finding(_NAME, False, problem, 'sandbox.network = "off" leaves commands without network')]
-    return [Finding(_NAME, True, f"commands reach {listed} through our proxy, and nothing else; a real run works")]
+        return [DoctorFinding(_NAME, False, problem, 'sandbox.network = "off" leaves commands without network')]
+    return [
+        DoctorFinding(_NAME, True, f"commands reach {listed} through our proxy, and nothing else; a real run works")
+    ]

@@ -14,7 +14,7 @@ from ..spawn import Spawn
 from .spec import Profile
 
 
-class External:
+class ExternalSandbox:
     """Commands run as with backend `none`; what holds them is outside."""
 
     name = "external"

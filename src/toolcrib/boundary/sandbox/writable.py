@@ -7,11 +7,11 @@ import threading
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
-from .guarded import Guard, guard
+from .protected_paths import ProtectedPaths, find_protected_paths
 from .spec import Profile, SandboxSettings
 
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
-_MOST_KNOWN = 1_000  # folders with protected names that are remembered, of each root
+_MAX_KNOWN = 1_000  # folders with protected names that are remembered, of each root
 
 
 def workspace_of(folder: Path) -> Path:
@@ -39,17 +39,17 @@ class Writable:
             return []
         return [self._workspace, *(Path(os.path.realpath(path)) for path in self._settings.write)]
 
-    def guards(self, cwd: Path) -> list[Guard]:
+    def guards(self, cwd: Path) -> list[ProtectedPaths]:
         """What is protected in each of them that is there, outer folders first, as their binds go."""
         there = {root for root in self.roots() if root.is_dir()}
         return [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
 
-    def _guard(self, root: Path, cwd: Path) -> Guard:
+    def _guard(self, root: Path, cwd: Path) -> ProtectedPaths:
         with self._lock:
             known = tuple(self._known.get(root, ()))
-        found = guard(root, cwd, self._settings.allow_protected, known)
+        found = find_protected_paths(root, cwd, self._settings.allow_protected, known)
         found.absolute = root != self._workspace
         with self._lock:
             kept = self._known.setdefault(root, {})
-            kept.update(dict.fromkeys(found.known[:_MOST_KNOWN]))  # it begins with what was known before
+            kept.update(dict.fromkeys(found.known[:_MAX_KNOWN]))  # it begins with what was known before
         return found

@@ -24,7 +24,7 @@ from .notes import quoted
 from .settings import BrowserSettings
 
 if TYPE_CHECKING:
-    from ...boundary.network.guard import Guard
+    from ...boundary.network.address_guard import AddressGuard
     from ..outgoing import Gate
     from .launch import Chromium
     from .session import Session
@@ -44,7 +44,7 @@ class Engine:
     """Runs work on sessions of one browser. `folder` is where its profiles are; `gate` asks policy about addresses."""
 
     def __init__(
-        self, settings: BrowserSettings, guard: Callable[[], Guard], folder: Path, gate: Gate | None = None
+        self, settings: BrowserSettings, guard: Callable[[], AddressGuard], folder: Path, gate: Gate | None = None
     ) -> None:
         self.settings = settings
         self.guard = guard

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ...boundary.proxy.server import FilteringProxy, Refusal, loopback_listener
+from ...boundary.proxy.proxy_server import FilteringProxy, ProxyRefusal, loopback_listener
 from ...core.context import ToolContext
 from ...core.errors import ToolError
 from .downloads import Downloads
@@ -214,7 +214,7 @@ class Session:
     def _chooser(self, _: FileChooser) -> None:
         self.notes.add("the page asked for a file; files cannot be given to pages")
 
-    def _refused(self, refusal: Refusal) -> None:
+    def _refused(self, refusal: ProxyRefusal) -> None:
         if refusal.rule != RULE_OWN:
             self.notes.add(f"refused {quoted(refusal.where)}: {refusal.reason}")
 

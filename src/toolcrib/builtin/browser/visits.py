@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from ...boundary.network.hosts import matches, parse_host
+from ...boundary.network.host_names import matches, parse_host
 from ...core.context import ToolContext
 from ...core.errors import AddressRefused
 from .settings import BrowserSettings
 
 if TYPE_CHECKING:
-    from ...boundary.network.addresses import Address
-    from ...boundary.network.guard import Guard
+    from ...boundary.network.address_guard import AddressGuard
+    from ...boundary.network.special_addresses import Address
     from ...boundary.proxy.dialling import Dial
     from ...core.verdict import Judgement
     from ..outgoing import Gate
@@ -30,7 +30,7 @@ _INSIDE = ("about", "data", "blob")  # what is in a page already; as a page of i
 class Visits:
     """Judges where one session's pages go, as `browser_open` would be judged with that address."""
 
-    def __init__(self, guard: Callable[[], Guard], settings: BrowserSettings, gate: Gate | None) -> None:
+    def __init__(self, guard: Callable[[], AddressGuard], settings: BrowserSettings, gate: Gate | None) -> None:
         self._guard, self._settings, self._gate = guard, settings, gate
         self._ctx = ToolContext()
         self._ruled: dict[str, Judgement | None] = {}

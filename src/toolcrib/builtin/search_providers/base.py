@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ...boundary.network.exchange import Answer, Request
+from ...boundary.network.exchange import WebRequest, WebResponse
 from ...core.errors import ToolError
 
 
@@ -44,8 +44,8 @@ class Provider:
 
     name: str
     base: str
-    request: Callable[[Asked], Request] | None = None
-    read: Callable[[Answer], list[Result]] | None = None
+    request: Callable[[Asked], WebRequest] | None = None
+    read: Callable[[WebResponse], list[Result]] | None = None
     variable: str = ""
     needs_key: bool = False
     pause: float = 0.0
@@ -57,7 +57,7 @@ class Provider:
         return not self.base and self.direct is None
 
 
-def results_of(answer: Answer, *path: str) -> list[Mapping[str, Any]]:
+def results_of(answer: WebResponse, *path: str) -> list[Mapping[str, Any]]:
     """The list of objects at a path in a JSON answer; empty where there is none. Raises ToolError for no JSON."""
     try:
         value: Any = json.loads(answer.body)

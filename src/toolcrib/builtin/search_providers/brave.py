@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from ...boundary.network.exchange import Answer, Request
+from ...boundary.network.exchange import WebRequest, WebResponse
 from .base import Asked, Provider, Result, results_of, text_of
 
 LONGEST_QUERY = 400  # characters, by its documentation
 
 
-def request(asked: Asked) -> Request:
+def request(asked: Asked) -> WebRequest:
     """GET with the query in the address and the key in a header of its own."""
     query = urlencode({"q": asked.query[:LONGEST_QUERY], "count": asked.count, "text_decorations": "false"})
     url = f"{asked.base}/res/v1/web/search?{query}"
-    return Request("GET", url, {"Accept": "application/json"}, {"X-Subscription-Token": asked.key})
+    return WebRequest("GET", url, {"Accept": "application/json"}, {"X-Subscription-Token": asked.key})
 
 
-def read(answer: Answer) -> list[Result]:
+def read(answer: WebResponse) -> list[Result]:
     """`web.results` of the answer."""
     return [
         Result(text_of(row, "title"), text_of(row, "url"), text_of(row, "description", "extra_snippets"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlencode, urljoin, urlsplit
 
-from ...boundary.network.exchange import Answer, Request
+from ...boundary.network.exchange import WebRequest, WebResponse
 from .base import Asked, Blocked, Provider, Result
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HOME = "https://html.duckduckgo.com/html/"
 
 
-def request(asked: Asked) -> Request:
+def request(asked: Asked) -> WebRequest:
     """POST as its form sends it."""
     body = urlencode({"q": asked.query, "b": "", "kl": ""})
     headers = {
@@ -28,10 +28,10 @@ def request(asked: Asked) -> Request:
         "Accept-Language": "en-US,en;q=0.8",
         "Referer": "https://html.duckduckgo.com/",
     }
-    return Request("POST", f"{asked.base}/html/", headers, {}, body.encode())
+    return WebRequest("POST", f"{asked.base}/html/", headers, {}, body.encode())
 
 
-def read(answer: Answer) -> list[Result]:
+def read(answer: WebResponse) -> list[Result]:
     """The results of the page, in order. Raises Blocked for the puzzle."""
     import turbohtml
 

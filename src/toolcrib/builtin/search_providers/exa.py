@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from ...boundary.network.exchange import Answer, Request
+from ...boundary.network.exchange import WebRequest, WebResponse
 from .base import Asked, Provider, Result, results_of, text_of
 
 
-def request(asked: Asked) -> Request:
+def request(asked: Asked) -> WebRequest:
     """POST with the key in a header of its own; `highlights` are what it has for descriptions."""
     body = {"query": asked.query, "numResults": asked.count, "type": "auto", "contents": {"highlights": True}}
-    return Request(
+    return WebRequest(
         "POST",
         f"{asked.base}/search",
         {"Content-Type": "application/json", "Accept": "application/json"},
@@ -20,7 +20,7 @@ def request(asked: Asked) -> Request:
     )
 
 
-def read(answer: Answer) -> list[Result]:
+def read(answer: WebResponse) -> list[Result]:
     """`results` of the answer."""
     return [
         Result(text_of(row, "title") or text_of(row, "url"), text_of(row, "url"), text_of(row, "highlights", "summary"))

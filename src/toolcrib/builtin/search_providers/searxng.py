@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from urllib.parse import urlencode
 
-from ...boundary.network.exchange import Answer, Request
+from ...boundary.network.exchange import WebRequest, WebResponse
 from ...core.errors import ToolError
 from .base import Asked, Provider, Result, results_of, text_of
 
 
-def request(asked: Asked) -> Request:
+def request(asked: Asked) -> WebRequest:
     """GET; the answer is JSON only where the server's settings have `json` among search.formats."""
     query = urlencode({"q": asked.query, "format": "json"})
     private = {"Authorization": f"Bearer {asked.key}"} if asked.key else {}
-    return Request("GET", f"{asked.base}/search?{query}", {"Accept": "application/json"}, private)
+    return WebRequest("GET", f"{asked.base}/search?{query}", {"Accept": "application/json"}, private)
 
 
-def read(answer: Answer) -> list[Result]:
+def read(answer: WebResponse) -> list[Result]:
     """`results` of the answer."""
     if answer.status == 403:
         raise ToolError("it refuses JSON; its settings.yml needs `json` under search.formats")

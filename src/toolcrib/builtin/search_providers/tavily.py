@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from ...boundary.network.exchange import Answer, Request
+from ...boundary.network.exchange import WebRequest, WebResponse
 from .base import Asked, Provider, Result, results_of, text_of
 
 
-def request(asked: Asked) -> Request:
+def request(asked: Asked) -> WebRequest:
     """POST with a Bearer token."""
     body = {"query": asked.query, "max_results": asked.count, "search_depth": "basic", "include_answer": False}
-    return Request(
+    return WebRequest(
         "POST",
         f"{asked.base}/search",
         {"Content-Type": "application/json", "Accept": "application/json"},
@@ -20,7 +20,7 @@ def request(asked: Asked) -> Request:
     )
 
 
-def read(answer: Answer) -> list[Result]:
+def read(answer: WebResponse) -> list[Result]:
     """`results` of the answer; its `content` is the part of the page that fits the query."""
     return [
         Result(text_of(row, "title"), text_of(row, "url"), text_of(row, "content"))

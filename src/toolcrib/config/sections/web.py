@@ -8,11 +8,11 @@ from .base import AnyPath, Count, OneOrMore, Seconds, Section
 
 
 def _private_target(text: str) -> str:
-    from ...boundary.network.grants import Grants
+    from ...boundary.network.host_grants import HostGrants
     from ...core.errors import ConfigError
 
     try:
-        Grants.parse([text])
+        HostGrants.parse([text])
     except ConfigError as error:
         raise ValueError(str(error).removeprefix("web.allow_private: ")) from None
     return text

@@ -110,7 +110,7 @@ def _allows(rule: Rule, file: File, around: Around) -> bool:
 
 
 def _ordinary(file: File, around: Around) -> bool:
-    from ...boundary.sensitive import sensitive_by
+    from ...boundary.sensitive_names import sensitive_by
 
     inside = os.path.join(around.workspace, "")
     return all(path.startswith(inside) and sensitive_by(path) is None for path in (file.spelled, file.real))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from ...boundary.network.hosts import parse_host
+from ...boundary.network.host_names import parse_host
 from ...boundary.network.url import parse_url
 from ...core.errors import AddressRefused
 

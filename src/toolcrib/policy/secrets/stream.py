@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...boundary.capture import SpillWriter
+from ...boundary.capture import SpillTarget
 from .redact import Redactor, replaced
 
 PIECE = 64 * 1024  # bytes looked at together
@@ -14,7 +14,7 @@ HELD = 36 * 1024  # bytes kept back until more has come: as long as the longest 
 class RedactingWriter:
     """A writer that passes on what it gets without the secrets in it, up to HELD bytes late."""
 
-    def __init__(self, writer: SpillWriter, redactor: Redactor) -> None:
+    def __init__(self, writer: SpillTarget, redactor: Redactor) -> None:
         self._writer, self._redactor = writer, redactor
         self._waiting = bytearray()
         self._closed = False

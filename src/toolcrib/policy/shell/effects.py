@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...boundary.sensitive import sensitive_by
+from ...boundary.sensitive_names import sensitive_by
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Redirect, Word
 from .sorting import Call, cut, literal, sort_words

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from .table.wordlist import words
 
 if TYPE_CHECKING:
-    from ...boundary.network.addresses import Address
+    from ...boundary.network.special_addresses import Address
 
 METADATA_NAMES = words(
     """
@@ -36,7 +36,7 @@ def is_metadata(text: str) -> bool:
 
 
 def _leads_there(text: str) -> bool:
-    from ...boundary.network.hosts import host_in, parse_host
+    from ...boundary.network.host_names import host_in, parse_host
     from ...core.errors import AddressRefused
 
     try:
@@ -52,7 +52,7 @@ def _is_service(address: Address) -> bool:
     """Whether an address is a metadata service's, or carries one's in its last bits (NAT64 of any prefix)."""
     from ipaddress import IPv4Address
 
-    from ...boundary.network.addresses import METADATA, RULE_METADATA, refusals
+    from ...boundary.network.special_addresses import METADATA, RULE_METADATA, refusals
 
     last = IPv4Address(int(address) & 0xFFFFFFFF)
     return last in METADATA or str(last) in _BESIDE or any(each.rule == RULE_METADATA for each in refusals(address))

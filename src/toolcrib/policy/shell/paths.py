@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from ...boundary.protected import protected_below, protected_by
-from ...boundary.sensitive import sensitive_by
+from ...boundary.protected_names import protected_below, protected_by
+from ...boundary.sensitive_names import sensitive_by
 from ...core.verdict import Verdict
 from .parts import Place, Word
 from .table import places

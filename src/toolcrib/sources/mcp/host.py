@@ -13,7 +13,7 @@ from .pins import Pins
 from .relay import Relay
 
 if TYPE_CHECKING:
-    from ...boundary.network.guard import Guard
+    from ...boundary.network.address_guard import AddressGuard
     from ...boundary.sandbox.spec import Sandbox
     from .config import ServerConfig
 
@@ -57,7 +57,7 @@ class Host:
     environ: Mapping[str, str]
     resolve: Callable[[str, str], str] = lambda text, asker: text
     walls: Callable[[str, tuple[Path, ...]], Sandbox] = _no_walls
-    guard: Callable[[], Guard] | None = None
+    guard: Callable[[], AddressGuard] | None = None
     learn: Callable[[str, str], None] = lambda name, value: None
     sampler: Sampler | None = None
     login: Callable[[ServerConfig], LoginDoor] | None = None

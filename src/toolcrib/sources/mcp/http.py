@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from ...core.bound import safe
 
 if TYPE_CHECKING:
-    from ...boundary.network.guard import Guard
+    from ...boundary.network.address_guard import AddressGuard
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
 """A stream may be silent for as long as the longest call."""
@@ -35,7 +35,7 @@ class HttpTransport:
         *,
         headers: Mapping[str, str],
         auth: httpx2.Auth | None,
-        guard: Guard | None,
+        guard: AddressGuard | None,
         legacy: bool,
         session_lost: Callable[[], None],
     ) -> None:

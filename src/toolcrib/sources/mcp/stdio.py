@@ -149,11 +149,11 @@ class StdioTransport:
         assert process is not None
         await self._written.aclose()
         self._outgoing.close()
-        if not await process.settled(CLOSE_SECONDS if self._read.answered else SILENT_SECONDS):
+        if not await process.ended_within(CLOSE_SECONDS if self._read.answered else SILENT_SECONDS):
             process.terminate()
-            if not await process.settled(TERMINATE_SECONDS):
+            if not await process.ended_within(TERMINATE_SECONDS):
                 process.kill()
-                await process.settled(REAP_SECONDS + 1)
+                await process.ended_within(REAP_SECONDS + 1)
         self._incoming.close()
         if not self._written.lost:
             self._outgoing.abort()

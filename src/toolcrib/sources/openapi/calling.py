@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
 
-from ...boundary.network.exchange import Limits, Request, exchange
+from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
 from ...builtin.http import Resolve, response
 from ...builtin.outgoing import USER_AGENT
 from ...core.context import ToolContext
@@ -25,7 +25,7 @@ from ...policy.addresses import RULE_ALLOWED_DOMAIN
 from .operations import IN_PATH, Operation, Parameter
 
 if TYPE_CHECKING:
-    from ...boundary.network.guard import Guard
+    from ...boundary.network.address_guard import AddressGuard
     from ...boundary.network.url import Target
 
 MOST_BYTES = 512 * 1024
@@ -38,7 +38,7 @@ class Api:
 
     name: str
     base_url: str
-    guard: Callable[[], Guard]
+    guard: Callable[[], AddressGuard]
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     resolve: Resolve | None = None
     seconds: float = 30.0
@@ -65,8 +65,8 @@ class OperationWork:
                 raise ToolError(f"{base.authority} redirects to {target.authority}, which is not its API: not followed")
 
         answer = await exchange(
-            guard, Request(self.operation.method, plain.url, headers, private, data),
-            Limits(MOST_BYTES, self.api.seconds), hop,
+            guard, WebRequest(self.operation.method, plain.url, headers, private, data),
+            ExchangeLimits(MOST_BYTES, self.api.seconds), hop,
         )  # fmt: skip
         text = response(answer, self.operation.method).for_llm
         return ToolOutput(text) if answer.status < 400 else ToolOutput.error(text)
@@ -118,7 +118,7 @@ def operation_tool(operation: Operation, api: Api, name: str, category: str | No
     )  # fmt: skip
 
 
-def request_of(operation: Operation, base_url: str, args: Mapping[str, Any]) -> tuple[Request, bytes]:
+def request_of(operation: Operation, base_url: str, args: Mapping[str, Any]) -> tuple[WebRequest, bytes]:
     """The request without what is secret, and its body. Raises ToolError for a value that has no place in it."""
     path = operation.path
     query: list[tuple[str, str]] = []
@@ -140,7 +140,7 @@ def request_of(operation: Operation, base_url: str, args: Mapping[str, Any]) -> 
         data = _body(operation.encoding, args[operation.body])
         headers["Content-Type"] = operation.encoding
     url = base_url.rstrip("/") + path
-    return Request(operation.method, f"{url}?{_encoded(query)}" if query else url, headers), data
+    return WebRequest(operation.method, f"{url}?{_encoded(query)}" if query else url, headers), data
 
 
 def _value(name: str, values: Mapping[str, str]) -> str:

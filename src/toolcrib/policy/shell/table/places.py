@@ -54,7 +54,7 @@ SECRET_DIRECTORIES = (
     "etc/kubernetes",
 )
 
-# Patterns of whole paths beside the names of `boundary.sensitive`.
+# Patterns of whole paths beside the names of `boundary.sensitive_names`.
 SECRET_PATHS = (
     r"/etc/(?:g?shadow-?|sudoers|master\.passwd|krb5\.keytab|security/opasswd|ssh/ssh_host_.*_key)",
     r"/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|auxv|syscall|stack|pagemap)",
@@ -164,7 +164,7 @@ PERSISTENT = (
 
 LOGS = ("/var/log", "/var/audit", "/run/log")
 
-# Names that a pattern could select; beside `boundary.sensitive`, which judges the pattern's own text.
+# Names that a pattern could select; beside `boundary.sensitive_names`, which judges the pattern's own text.
 SECRET_SAMPLES = (
     ".env",
     ".env.local",

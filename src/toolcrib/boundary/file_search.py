@@ -1,0 +1,152 @@
+"""Runs a search query in an open directory and yields what it finds as it comes; ripgrep where there is one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..core.errors import ToolError
+from . import pysearch
+from .read_only_run import ReadOnlyRun, Running, Stop, run_read_only
+from .ripgrep import Query, Ripgrep, arguments, file_types
+
+# ripgrep breaks off a file at its first NUL; without a path's own NUL this text would be read as part of the next.
+_BINARY = re.compile(
+    rb"[^\0]*?: (?:WARNING: stopped searching binary file after match|binary file matches) "
+    rb'\(found "\\0" byte around offset \d+\)\n'
+)
+
+
+@dataclass(frozen=True)
+class Haystack:
+    """Where to search: an open directory, and what else may be read for the sake of ignore rules.
+
+    `readable` are open directories above it, `ignore_files` single files above those. With `stdin`, an open file
+    is searched instead of the directory.
+    """
+
+    directory: int
+    readable: Sequence[int] = ()
+    ignore_files: Sequence[str] = ()
+    stdin: int | None = None
+
+
+class SearchResults:
+    """A search under way."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self.binary = False  # the one file on stdin matches and is binary: nothing of it was shown
+
+    @property
+    def stopped(self) -> Stop | None:
+        """Why it ended before its end, if it did."""
+        return self._running.stopped
+
+    def stop(self) -> None:
+        """Enough was found."""
+        self._running.stop("enough")
+
+    def names(self) -> Iterator[list[bytes]]:
+        """The paths of modes `names` and `files`, in lists as they come."""
+        rest = b""
+        for chunk in self._running.chunks(1 << 18):
+            *whole, rest = (rest + chunk).split(b"\0")
+            if whole:
+                yield whole
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        """(path, record) of modes `count` and `lines`."""
+        buffer = b""
+        for chunk in self._running.chunks():
+            buffer += chunk
+            position = 0
+            while (cut := buffer.find(b"\0", position)) >= 0 and (end := buffer.find(b"\n", cut)) >= 0:
+                path = buffer[position:cut]
+                while binary := _BINARY.match(path):
+                    path = path[binary.end() :]
+                yield path, buffer[cut + 1 : end]
+                position = end + 1
+            buffer = buffer[position:]
+        self.binary = _BINARY.match(buffer) is not None
+
+
+@contextlib.contextmanager
+def search(
+    query: Query,
+    haystack: Haystack,
+    *,
+    ripgrep: Ripgrep | None,
+    seconds: float,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Generator[SearchResults]:
+    """Start a search and yield its answer. Leaving ends it; a query that cannot be run is a ToolError then."""
+    with contextlib.ExitStack() as stack:
+        filter_fds: tuple[int, ...] = ()
+        if ripgrep is None:
+            if query.type:
+                raise ToolError("`type` needs ripgrep, which is not installed here; use `glob`, such as *.py")
+            command, confine = pysearch.command(query), False  # it opens without following links by itself
+        else:
+            filter_file, filter_fds = _filter_file(query.filter_text(), stack)
+            command, confine = [ripgrep.path, *arguments(query, filter_file)], True
+        run = ReadOnlyRun(
+            command,
+            haystack.directory,
+            readable=(haystack.directory, *haystack.readable),
+            extra=haystack.ignore_files,
+            stdin=haystack.stdin,
+            pass_fds=filter_fds,
+            env={"LC_ALL": "C.UTF-8"},
+            confine=confine,
+        )
+        try:
+            running = stack.enter_context(run_read_only(run, seconds=seconds, cancelled=cancelled))
+        except OSError as error:
+            raise ToolError(f"the search program {command[0]} could not be started: {error.strerror}") from error
+        yield SearchResults(running)
+        stack.close()
+        # ripgrep also answers 2, without a word, where a single file could not be read.
+        if running.stopped is None and running.process.returncode != 0 and running.said:
+            raise ToolError(_explain(running.said, query, ripgrep))
+
+
+def _filter_file(text: str, stack: contextlib.ExitStack) -> tuple[str | None, tuple[int, ...]]:
+    """A file with this text that the program can open, and the descriptors it needs for that."""
+    if not text:
+        return None, ()
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("filter")
+        stack.callback(os.close, descriptor)
+        os.write(descriptor, text.encode("utf-8", "surrogateescape"))
+        return f"/proc/self/fd/{descriptor}", (descriptor,)
+    file = tempfile.NamedTemporaryFile()  # noqa: SIM115
+    stack.enter_context(file)
+    file.write(text.encode("utf-8", "surrogateescape"))
+    file.flush()
+    return file.name, ()
+
+
+def _explain(said: str, query: Query, ripgrep: Ripgrep | None) -> str:
+    """An error text for the model from what the program said."""
+    said = said.removeprefix("rg: ").strip()
+    if "unrecognized file type" in said and ripgrep is not None:
+        return f"{said}. Known types that are close: {', '.join(file_types(ripgrep, query.type or ''))}. Or use `glob`."
+    if "memory allocation" in said:
+        return "a line was too long to hold in memory; leave its file out with `glob`, such as !name"
+    if 'literal "\\n" is not allowed' in said:
+        return "the pattern spans lines, but a search looks at one line at a time; search for one of the lines"
+    hints: list[str] = []
+    if "look-around" in said or "backreference" in said:
+        said = said.partition("\n\nConsider")[0]
+        hints.append("look-around and backreferences do not exist here")
+    if "size limit" in said:
+        hints.append("use smaller repetitions")
+    if not query.fixed_strings:
+        hints.append("to search for the text as it is, set fixed_strings=true")
+    return f"the pattern is no valid regular expression:\n{said}\nHint: {'; '.join(hints)}." if hints else said

@@ -1,0 +1,167 @@
+"""May a request go there? Judges a URL before anything is sent, and the addresses of a name when they are dialled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from ...core.errors import AddressRefused
+from ...core.verdict import Judgement
+from .host_grants import HostGrants
+from .host_names import RULE_MALFORMED, RULE_NAME, Host, matches, parse_host, refused_name
+from .resolve import CHECK_SECONDS, DIAL_SECONDS, RULE_UNRESOLVED, Lookup, look_up
+from .special_addresses import Address, parse_address, refusals
+from .url import Target, join, parse_url
+
+RULE_PORT = "address:port"
+USUAL_PORTS = frozenset({80, 443, *range(8000, 10_000)})
+MAX_REDIRECTS = 5
+
+Answers = Mapping[str, Sequence[Address]]
+"""Addresses by name, as `parse_host` writes names."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardSettings:
+    """What may be reached beside the public internet on the usual ports.
+
+    `ports` come beside 80, 443 and 8000-9999. `domains` are patterns that tools may send to without a question.
+    `proxy` is a URL that requests go through; `proxy_ca` a PEM file with the authority it signs with.
+    """
+
+    grants: HostGrants = field(default_factory=HostGrants)
+    ports: frozenset[int] = frozenset()
+    domains: tuple[str, ...] = ()
+    proxy: str | None = None
+    proxy_ca: Path | None = None
+
+
+class AddressGuard:
+    """Judges where requests go. `lookup` answers for names; the default asks the system's resolver."""
+
+    def __init__(self, settings: GuardSettings | None = None, lookup: Lookup = look_up) -> None:
+        self.settings = settings or GuardSettings()
+        self._lookup = lookup
+
+    # --- before anything is sent
+
+    def target(self, url: str, base: Target | None = None) -> Target:
+        """Where a URL leads, its form, port and name judged. With `base`, the `Location` of a redirect from there."""
+        target = join(base, url) if base is not None else parse_url(url)
+        self._judge_port(target.host, target.port)
+        if isinstance(target.host, str):
+            self._judge_name(target.host, target.port)
+        else:
+            self._judge_addresses(target.host, (target.host,), target.port)
+        return target
+
+    def judge_known(self, url: str, answers: Answers | None = None) -> Judgement | None:
+        """The judgement as far as it is known without DNS; None for a name that `answers` does not have."""
+        try:
+            target = self.target(url)
+            if isinstance(target.host, str):
+                found = (answers or {}).get(target.host)
+                if found is None:
+                    return None
+                self._judge_addresses(target.host, found, target.port)
+        except AddressRefused as error:
+            return Judgement("deny", str(error), error.rule)
+        return Judgement("allow", "its address is public")
+
+    async def judge(
+        self, url: str, resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
+    ) -> Judgement:
+        """The whole judgement. `resolve` pins the addresses of names (`{"example.com": ["93.184.215.14"]}`); others
+        are looked up, and a name that does not resolve in time is refused."""
+        try:
+            answers = await self.answers([url], resolve, seconds)
+        except AddressRefused as error:
+            return Judgement("deny", str(error), error.rule)
+        found = self.judge_known(url, answers)
+        assert found is not None, "every name was looked up"
+        return found
+
+    async def answers(
+        self, urls: Sequence[str], resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
+    ) -> Answers:
+        """The addresses of the URLs' names: the pinned ones, and for others what a lookup says (none if it fails)."""
+        found: dict[str, Sequence[Address]] = dict(pinned(resolve or {}))
+        for url in urls:
+            try:
+                host = self.target(url).host
+            except AddressRefused:  # refused without its addresses
+                continue
+            if isinstance(host, str) and host not in found:
+                try:
+                    found[host] = await self._lookup(host, seconds)
+                except AddressRefused:
+                    found[host] = ()
+        return found
+
+    # --- when it is dialled
+
+    async def admit(self, host: str, port: int, seconds: float = DIAL_SECONDS) -> tuple[Address, ...]:
+        """The addresses to dial for a host (as it stands in a URL, without brackets), every one of them judged.
+
+        Raises AddressRefused. Whoever connects must connect to one of these, and not look the name up again.
+        """
+        parsed = parse_host(f"[{host}]" if ":" in host else host)
+        self._judge_port(parsed, port)
+        if not isinstance(parsed, str):
+            self._judge_addresses(parsed, (parsed,), port)
+            return (parsed,)
+        self._judge_name(parsed, port)
+        found = await self._lookup(parsed, seconds)
+        self._judge_addresses(parsed, found, port)
+        return found
+
+    # --- the rules
+
+    def _judge_port(self, host: Host, port: int) -> None:
+        if port in USUAL_PORTS or port in self.settings.ports or self.settings.grants.port(host, port):
+            return
+        raise AddressRefused(
+            f"port {port} is not one for the web (80, 443, 8000-9999); the setting web.ports can add it", RULE_PORT
+        )
+
+    def _judge_name(self, name: str, port: int) -> None:
+        reason = refused_name(name)
+        if reason and not self.settings.grants.name(name, port):
+            raise AddressRefused(f"{reason}; the setting web.allow_private can grant it", RULE_NAME)
+
+    def _judge_addresses(self, host: Host, found: Sequence[Address], port: int) -> None:
+        if not found:
+            raise AddressRefused(f"{host} does not resolve", RULE_UNRESOLVED)
+        grants = self.settings.grants
+        for address in found:
+            for refusal in refusals(address):
+                by_name = isinstance(host, str) and grants.name(host, port)
+                if not grants.address(refusal, port, by_name=by_name):
+                    leads = f"{host} leads to {address}: " if isinstance(host, str) else ""
+                    raise AddressRefused(f"{leads}{refusal.reason}", refusal.rule)
+
+    def allowed_domain(self, host: Host) -> bool:
+        """Whether a host is in `web.allowed_domains`."""
+        domains = self.settings.domains
+        return bool(domains) and any(matches(pattern, str(host)) for pattern in domains)
+
+
+def pinned(resolve: Mapping[str, Any]) -> dict[str, tuple[Address, ...]]:
+    """Pinned answers by name as names are compared; raises AddressRefused for what is no list of addresses."""
+    found: dict[str, tuple[Address, ...]] = {}
+    for name, answers in resolve.items():
+        try:
+            host = parse_host(name)
+        except AddressRefused:  # it stands for no host, so nothing will ask for it
+            continue
+        listed: list[Any] = [answers] if isinstance(answers, str) else cast("list[Any]", answers)
+        try:
+            if not isinstance(cast("Any", listed), (list, tuple)):
+                raise ValueError
+            found[str(host)] = tuple(parse_address(cast("str", each)) for each in listed)
+        except (ValueError, TypeError, AttributeError):
+            text = f'"resolve": {name[:80]!a} should have a list of IP addresses'
+            raise AddressRefused(text, RULE_MALFORMED) from None
+    return found

@@ -1,0 +1,198 @@
+"""Is this address public? Ranges as data, each with its source; an IPv4 address inside an IPv6 one is judged, too.
+
+The standard library's `is_global` lets NAT64, 6to4, multicast and more through; these tables follow IANA's registries
+of special-purpose addresses instead (https://www.iana.org/assignments/iana-ipv4-special-registry and -ipv6-).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+RULE_METADATA = "address:metadata"
+RULE_PRIVATE = "address:private"
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialRange:
+    """A range that is not the public internet. `what` finishes "it is …"; `source` is the document that says so."""
+
+    network: Network
+    what: str
+    source: str
+
+
+def _table(*rows: tuple[str, str, str]) -> tuple[SpecialRange, ...]:
+    return tuple(SpecialRange(ip_network(network), what, source) for network, what, source in rows)
+
+
+IPV4_SPECIAL = _table(
+    ("0.0.0.0/8", "this host", "RFC 1122"),
+    ("10.0.0.0/8", "a private network", "RFC 1918"),
+    ("100.64.0.0/10", "carrier-grade NAT", "RFC 6598"),
+    ("127.0.0.0/8", "loopback", "RFC 1122"),
+    ("169.254.0.0/16", "link-local", "RFC 3927"),
+    ("172.16.0.0/12", "a private network", "RFC 1918"),
+    ("192.0.0.0/24", "for protocols", "RFC 6890"),
+    ("192.0.2.0/24", "for documentation", "RFC 5737"),
+    ("192.88.99.0/24", "the old 6to4 relay", "RFC 7526"),
+    ("192.168.0.0/16", "a private network", "RFC 1918"),
+    ("198.18.0.0/15", "for benchmarks", "RFC 2544"),
+    ("198.51.100.0/24", "for documentation", "RFC 5737"),
+    ("203.0.113.0/24", "for documentation", "RFC 5737"),
+    ("224.0.0.0/4", "multicast", "RFC 5771"),
+    ("240.0.0.0/4", "reserved or broadcast", "RFC 1112"),
+)
+
+# Of IPv6 only 2000::/3 was ever given out (RFC 4291); these lie inside it and are not public all the same.
+IPV6_SPECIAL = _table(
+    ("2001::/23", "for protocols", "RFC 2928"),
+    ("2001:db8::/32", "for documentation", "RFC 3849"),
+    ("3fff::/20", "for documentation", "RFC 9637"),
+)
+
+# Outside 2000::/3 everything is refused; these are the names of what people meet there.
+IPV6_NAMED = _table(
+    ("::/128", "this host", "RFC 4291"),
+    ("::1/128", "loopback", "RFC 4291"),
+    ("64:ff9b:1::/48", "NAT64 of a local network", "RFC 8215"),
+    ("100::/64", "the discard prefix", "RFC 6666"),
+    ("5f00::/16", "segment routing", "RFC 9602"),
+    ("fc00::/7", "a private network", "RFC 4193"),
+    ("fe80::/10", "link-local", "RFC 4291"),
+    ("fec0::/10", "site-local", "RFC 3879"),
+    ("ff00::/8", "multicast", "RFC 4291"),
+)
+_NEVER_GIVEN_OUT = "not given out for public use (RFC 4291)"
+
+# Services that hand credentials to whoever asks from inside a cloud machine. Some of them are public addresses.
+METADATA: dict[Address, str] = {
+    ip_address(address): what
+    for address, what in (
+        ("100.100.100.200", "Alibaba Cloud"),
+        ("168.63.129.16", "Azure"),
+        ("169.254.169.254", "AWS, Azure, Google and others"),
+        ("169.254.170.2", "AWS container credentials"),
+        ("169.254.170.23", "AWS pod credentials"),
+        ("192.0.0.192", "Oracle Cloud"),
+        ("fd00:ec2::23", "AWS pod credentials"),
+        ("fd00:ec2::254", "AWS"),
+        ("fd20:ce::254", "Google"),
+        ("fd00:c1::a9fe:a9fe", "Oracle Cloud"),
+    )
+}
+_METADATA_NUMBERS = frozenset(map(int, METADATA))
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRefusal:
+    """Why an address may not be dialled. `at` is the address to blame: the one given, or one embedded in it."""
+
+    at: Address
+    reason: str
+    rule: str
+
+
+Row = tuple[int, int, str]
+"""A range as it is compared: mask, network, and what is said of it."""
+
+
+def _rows(table: tuple[SpecialRange, ...]) -> tuple[Row, ...]:
+    return tuple(
+        (int(each.network.netmask), int(each.network.network_address), f"{each.what} ({each.network}, {each.source})")
+        for each in table
+    )
+
+
+_IPV4_ROWS, _IPV6_ROWS, _NAMED_ROWS = _rows(IPV4_SPECIAL), _rows(IPV6_SPECIAL), _rows(IPV6_NAMED)
+
+
+def _within(value: int, rows: tuple[Row, ...]) -> str | None:
+    for mask, network, text in rows:
+        if value & mask == network:
+            return text
+    return None
+
+
+# --- what an IPv6 address embeds
+
+# The first 96 bits of the forms whose last 32 bits are an IPv4 address.
+_CARRIERS = {
+    0: "IPv4-compatible",  # ::/96, RFC 4291 §2.5.5.1
+    0xFFFF: "IPv4-mapped",  # ::ffff:0:0/96, RFC 4291 §2.5.5.2
+    0x0064FF9B << 64: "NAT64",  # 64:ff9b::/96, RFC 6052
+}
+_TEREDO = 0x20010000
+_ISATAP = (0x00005EFE, 0x02005EFE)
+
+
+def embedded(address: IPv6Address) -> tuple[tuple[str, IPv4Address], ...]:
+    """The IPv4 addresses that an IPv6 address carries, with the form: packets to it may end there."""
+    value = int(address)
+    top, low = value >> 32, value & 0xFFFFFFFF
+    if value <= 1:  # :: and ::1 are themselves
+        return ()
+    if top in _CARRIERS:
+        return ((_CARRIERS[top], IPv4Address(low)),)
+    found: list[tuple[str, IPv4Address]] = []
+    if value >> 112 == 0x2002:
+        found.append(("6to4", IPv4Address(value >> 80 & 0xFFFFFFFF)))  # RFC 3056
+    elif value >> 96 == _TEREDO:  # RFC 4380 §4: the server, and the client with its bits turned over
+        found.append(("Teredo server", IPv4Address(value >> 64 & 0xFFFFFFFF)))
+        found.append(("Teredo client", IPv4Address(low ^ 0xFFFFFFFF)))
+    if value >> 32 & 0xFFFFFFFF in _ISATAP:
+        found.append(("ISATAP", IPv4Address(low)))  # RFC 5214 §6.1
+    return tuple(found)
+
+
+# --- the judgement
+
+
+def special_range(address: Address) -> str | None:
+    """What makes an address not public, by its own number alone, with its source; None for a public one.
+
+    Forms that only carry an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) have no range of their own.
+    """
+    value = int(address)
+    if isinstance(address, IPv4Address):
+        return _within(value, _IPV4_ROWS)
+    if value >> 125 == 1:  # 2000::/3
+        return None if value >> 96 == _TEREDO else _within(value, _IPV6_ROWS)  # Teredo lies inside 2001::/23
+    if value > 1 and value >> 32 in _CARRIERS:
+        return None
+    return _within(value, _NAMED_ROWS) or _NEVER_GIVEN_OUT
+
+
+def refusals(address: Address) -> list[AddressRefusal]:
+    """Everything that speaks against dialling an address, itself and what it embeds; empty for a public one."""
+    found = _refusal(address, f"{address} is") if _suspect(address) else []
+    if isinstance(address, IPv6Address):
+        for form, part in embedded(address):
+            if _suspect(part):
+                found += _refusal(part, f"the address carries {part} ({form}), which is")
+    return found
+
+
+def _suspect(address: Address) -> bool:
+    known = int(address) in _METADATA_NUMBERS and address in METADATA  # numbers first: they compare faster
+    return known or special_range(address) is not None
+
+
+def _refusal(address: Address, begin: str) -> list[AddressRefusal]:
+    if address in METADATA:
+        return [AddressRefusal(address, f"{begin} a cloud metadata service ({METADATA[address]})", RULE_METADATA)]
+    return [AddressRefusal(address, f"{begin} not public: {special_range(address)}", RULE_PRIVATE)]
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address, and whatever it embeds, belongs to the public internet."""
+    return not refusals(address)
+
+
+def parse_address(text: str) -> Address:
+    """An address as a resolver writes it; a zone (`fe80::1%eth0`) is dropped. Raises ValueError for anything else."""
+    text = text.partition("%")[0]
+    return IPv6Address(text) if ":" in text else IPv4Address(text)

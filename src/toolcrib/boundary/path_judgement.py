@@ -1,0 +1,94 @@
+"""What is to be said of a path before it is read or changed: outside, secret, protected, or with other names."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from ..core.errors import OutsideWorkspace, ToolError
+from ..core.verdict import Judgement
+from .protected_names import REPOSITORY, REPOSITORY_NAMES, ProtectedName, protected_below, protected_by
+from .sensitive_names import SensitiveName, sensitive_by
+from .workspace_paths import WorkspacePath
+
+if TYPE_CHECKING:
+    from .workspace import Workspace
+
+    PathLike = str | os.PathLike[str]
+
+# What `Judgement.rule` says of a path; `check --bare` and the policy tell the cases apart by these.
+RULE_OUTSIDE = "path:outside"
+RULE_READ_ONLY = "path:read-only"
+RULE_SECRET = "path:secret"  # noqa: S105
+RULE_PROTECTED = "path:protected"
+RULE_LINKED = "path:hard-link"
+
+
+def why_sensitive(ws: Workspace, path: PathLike) -> SensitiveName | None:
+    """The table's entry for the path or for the file it leads to."""
+    found = sensitive_by(ws.relative(path))
+    if found is not None:
+        return found
+    try:
+        return sensitive_by(ws.real(path))
+    except OutsideWorkspace:  # is an OSError too
+        raise
+    except OSError:
+        return None
+
+
+def why_protected(ws: Workspace, path: PathLike) -> ProtectedName | None:
+    """The entry of the protected names that a change of this path would touch."""
+    place = ws.locate(path)
+    inside = "/".join(place.parts)
+    found = protected_by(inside) or (protected_below(inside) if place.parts else None)
+    return found or (REPOSITORY if _in_repository(ws, place) else None)
+
+
+def _in_repository(ws: Workspace, place: WorkspacePath) -> bool:
+    """Whether a path is one of the settings of a repository that is not called .git."""
+    for n, part in enumerate(place.parts):
+        if part.casefold() in REPOSITORY_NAMES:
+            beside = [place.root.path.joinpath(*place.parts[:n], name) for name in ("HEAD", "objects")]
+            if all(map(ws.exists, beside)):
+                return True
+    return False
+
+
+def judge_path(ws: Workspace, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
+    """What is to be said of reading or changing a path; None if nothing. Never changes or opens content."""
+    try:
+        place = ws.locate(path)
+        if write:
+            verdict = _judge_write(ws, place)
+            if verdict is not None:
+                return verdict
+        if read:
+            secret = why_sensitive(ws, path)
+            if secret is not None:
+                return Judgement("ask", f"{place.shown} may hold secrets: {secret.reason}", RULE_SECRET)
+    except OutsideWorkspace as error:
+        return Judgement("deny", str(error), RULE_OUTSIDE)
+    except ToolError as error:
+        return Judgement("deny", str(error))
+    return None
+
+
+def _judge_write(ws: Workspace, place: WorkspacePath) -> Judgement | None:
+    if not place.root.writable:
+        reason = f"{place.shown} is in {place.root.path}, which is granted for reading only"
+        return Judgement("deny", reason, RULE_READ_ONLY)
+    protected = why_protected(ws, place.path)
+    if protected is not None:
+        return Judgement("ask", f"{place.shown} touches {protected.name}: {protected.reason}", RULE_PROTECTED)
+    try:
+        st = ws.lstat(place.path)
+    except OutsideWorkspace:
+        raise
+    except OSError:
+        return None
+    if stat.S_ISREG(st.st_mode) and st.st_nlink > 1:
+        reason = f"{place.shown} has {st.st_nlink} names (hard links); changing it here parts it from the others"
+        return Judgement("ask", reason, RULE_LINKED)
+    return None

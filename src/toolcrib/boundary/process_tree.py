@@ -1,0 +1,107 @@
+"""How is a running command ended, and when is it gone? Its process group, and pid 1 of the sandbox it may be in.
+
+Everything happens in the process thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable
+
+from .orphans import sweep
+from .spawner import Watched, spawner
+
+
+class ProcessTree:
+    """The processes of one command. `stop` ends it where a launcher knows better how to.
+
+    `owner` is the command that fails where a callback does; it is not kept, to be freed in time.
+    """
+
+    def __init__(self, popen: subprocess.Popen[bytes], marker: str, stop: Callable[[], None] | None) -> None:
+        self.popen = popen
+        self._marker = marker
+        self._stop = stop
+        self._exit_fd: int | None = None  # a pidfd of the child
+        self._leader_fd: int | None = None  # a pidfd of pid 1 inside
+
+    @property
+    def led(self) -> bool:
+        """Whether pid 1 of a sandbox is known, with which all the others go."""
+        return self._leader_fd is not None
+
+    def lead(self, leader: int) -> None:
+        """Learn of pid 1 of the sandbox."""
+        with contextlib.suppress(ProcessLookupError):  # gone already
+            self._leader_fd = os.pidfd_open(leader)
+
+    def watch_exit(self, exited: Callable[[], None], owner: Watched) -> None:
+        """Call back when the child itself has ended."""
+        if hasattr(os, "pidfd_open"):
+            self._exit_fd = os.pidfd_open(self.popen.pid)
+            spawner().watch(self._exit_fd, lambda: self._child_gone(exited), owner)
+            return
+
+        def wait() -> None:  # no pidfd (macOS): one thread a command
+            self.popen.wait()
+            spawner().call(exited)
+
+        threading.Thread(target=wait, name="toolcrib-wait", daemon=True).start()
+
+    def _child_gone(self, exited: Callable[[], None]) -> None:
+        if self._exit_fd is not None:
+            spawner().forget(self._exit_fd)
+        exited()
+
+    def watch_leader(self, gone: Callable[[], None], owner: Watched) -> None:
+        """Call back when pid 1 of the sandbox is gone, and everything in there with it."""
+        assert self._leader_fd is not None
+        spawner().watch(self._leader_fd, lambda: self._leader_gone(gone), owner)
+
+    def _leader_gone(self, gone: Callable[[], None]) -> None:
+        assert self._leader_fd is not None
+        spawner().forget(self._leader_fd)
+        with contextlib.suppress(OSError):  # ours only if we are a subreaper or pid 1
+            os.waitid(os.P_PIDFD, self._leader_fd, os.WEXITED | os.WNOHANG)
+        gone()
+
+    def signal(self, gently: bool = False) -> None:
+        """SIGKILL to the process group, and to pid 1 of the sandbox, which takes everything inside with it.
+
+        `gently` leaves it to a launcher that knows better how to end its command.
+        """
+        if gently and self._stop is not None:
+            self._stop()
+            return
+        self.signal_group(signal.SIGKILL)
+        if self._leader_fd is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(self._leader_fd, signal.SIGKILL)
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """A signal to the process group of the child, if it is not reaped yet."""
+        if self.popen.returncode is None:  # so the number is still theirs
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.popen.pid, number)
+
+    def reap(self, now: bool) -> None:
+        """Kill what the command left behind, and bury the child: `now`, or when it ends."""
+        self.signal()  # the process group; before reaping frees the number
+        if now:
+            self.popen.wait()
+        else:
+            spawner().reap_later(self.popen)
+        if self._leader_fd is None:
+            sweep(self.popen.pid, self._marker)
+
+    def close(self) -> None:
+        """Look at it no more."""
+        for fd in (self._exit_fd, self._leader_fd):
+            if fd is not None:
+                spawner().forget(fd)
+                os.close(fd)
+        self._exit_fd = self._leader_fd = None

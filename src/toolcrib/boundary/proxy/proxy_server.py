@@ -1,0 +1,273 @@
+"""The proxy: CONNECT and plain HTTP, every request judged, only judged addresses dialled.
+
+A client inside a sandbox, or a browser, has no other way out. TLS is not opened: what is said inside a CONNECT tunnel,
+its server name included, is not seen here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hmac
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import h11
+
+from ...core.errors import AddressRefused
+from ..network.resolve import RULE_UNRESOLVED
+from .byte_relay import relay_bytes
+from .dialling import Dial, Streams, dial_directly
+from .domains import Admit
+from .plain_http import Forwarded
+from .request_head import BadRequest, Inbox, ProxyRequest, read_request
+
+log = logging.getLogger(__name__)
+
+_LINGER_SECONDS = 1.0  # how long a refused client may go on sending before the connection is closed
+_LINGER_BYTES = 1 << 20
+_MAX_REFUSALS = 50  # refusals that are remembered with their reason
+_PATIENCE = 200  # refusals after which each takes a while: who asks in a loop shall not keep the host busy
+_PENALTY_SECONDS = 0.5
+_MAX_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyLimits:
+    """Seconds, bytes, and counts. `idle` is without a byte in either direction; `dial` is for all addresses."""
+
+    head_bytes: int = 64 * 1024
+    head_seconds: float = 30.0
+    idle: float = 300.0
+    dial: float = 20.0
+    connections: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRefusal:
+    """Somewhere that a client was not let to. `where` is host:port."""
+
+    where: str
+    reason: str
+    rule: str | None
+
+
+class FilteringProxy:
+    """A proxy over listening sockets that it is given, in the loop that calls `serve`.
+
+        guard = Guard(guard_settings(settings))              # as for every request of ours
+        password = secrets.token_urlsafe(24)
+        proxy = FilteringProxy(guard.admit, credential=("toolcrib", password), dial=dialling(guard.settings))
+        listener = loopback_listener()                       # 127.0.0.1, a free port
+        await proxy.serve(listener)                          # returns at once; the proxy runs in this loop
+        ...                                                  # http://127.0.0.1:PORT, with user name and password
+        await proxy.close()                                  # ends every connection, too
+
+    `admit(host, port)` gives the addresses to dial or raises AddressRefused: `Guard.admit`, or `only(patterns, guard)`
+    for certain domains. It is asked for every CONNECT and every plain request, those that follow on a kept connection
+    included. `credential` is a user name and password that clients must show (Proxy-Authorization: Basic), which is
+    what keeps other users of the machine off a port of its loopback; without one, whoever reaches the socket is served.
+    `dial` makes the connections: `dialling(settings)` goes through `web.proxy` where one is set.
+
+    A refused request gets an answer that says what was refused, why, and which setting would allow it; it is kept in
+    `refused` and `on_refused` is called, in the loop. `http` over plain requests, everything else (https, ws, wss) by
+    CONNECT. One proxy may serve several listeners; a closed one serves no more.
+    """
+
+    def __init__(
+        self,
+        admit: Admit,
+        *,
+        credential: tuple[str, str] | None = None,
+        dial: Dial = dial_directly,
+        limits: ProxyLimits | None = None,
+        on_refused: Callable[[ProxyRefusal], object] | None = None,
+    ) -> None:
+        self.limits = limits or ProxyLimits()
+        self.refused: dict[str, ProxyRefusal] = {}
+        """The first refusals, by host:port."""
+        self._admit, self._dial = admit, dial
+        self._credential = None if credential is None else base64.b64encode(":".join(credential).encode())
+        self._on_refused = on_refused
+        self._servers: list[asyncio.Server] = []
+        self._clients: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._refusals = 0
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Serve the connections that come to a listening TCP socket, which is the proxy's to close from now on."""
+        if self._closed:
+            listener.close()
+            raise RuntimeError("this proxy was closed")
+        listener.setblocking(False)
+        self._servers.append(await asyncio.start_server(self._accepted, sock=listener))
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        self._closed = True
+        for server in self._servers:
+            server.close()
+        clients = list(self._clients)
+        for task in clients:
+            task.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+
+    # --- one client
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        crowded = self._closed or len(self._clients) >= self.limits.connections
+        self._clients.add(task)
+        try:
+            if crowded:
+                writer.write(_answer(BadRequest(503, "too many connections at once through the proxy")))
+                await writer.drain()
+            else:
+                await self._serve_client(Inbox(reader), writer)
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # the client has gone, has nothing more to say, or the proxy closes: asyncio would only log it
+        except Exception:
+            log.exception("the proxy failed at a request")
+        finally:
+            self._clients.discard(task)
+            await _end(writer)
+
+    async def _serve_client(self, inbox: Inbox, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                again = await self._serve_request(inbox, writer)
+            except BadRequest as refused:
+                self._note(refused)
+                if self._refusals > _PATIENCE:
+                    await asyncio.sleep(_PENALTY_SECONDS)
+                writer.write(_answer(refused))
+                await writer.drain()
+                await _linger(inbox, writer)
+                return
+            if not again:
+                return
+
+    async def _serve_request(self, inbox: Inbox, writer: asyncio.StreamWriter) -> bool:
+        """One request. Whether another may follow."""
+        async with asyncio.timeout(self.limits.head_seconds):
+            head = await inbox.head(self.limits.head_bytes)
+        if head is None:
+            return False
+        conn = h11.Connection(h11.SERVER, max_incomplete_event_size=self.limits.head_bytes)
+        try:
+            conn.receive_data(head)
+            event = conn.next_event()
+        except h11.RemoteProtocolError as error:
+            raise BadRequest(400, f"this is no HTTP request: {error}") from None
+        if not isinstance(event, h11.Request):
+            raise BadRequest(400, "this is no whole HTTP request")
+        self._judge_credential(event)
+        request = read_request(event)
+        server = await self._connect(request)
+        try:
+            if request.tunnel:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await relay_bytes(inbox, writer, *server, self.limits.idle)
+                return False
+            return await self._forward(request, conn, inbox, writer, server)
+        finally:
+            await _end(server[1])
+
+    async def _forward(
+        self, request: ProxyRequest, conn: h11.Connection, inbox: Inbox, writer: asyncio.StreamWriter, server: Streams
+    ) -> bool:
+        limits = self.limits
+        forwarded = Forwarded(request, conn, inbox, writer, server, most=limits.head_bytes, idle=limits.idle)
+        try:
+            return await forwarded.run()
+        except (OSError, h11.ProtocolError, BadRequest) as error:  # TimeoutError is an OSError
+            if forwarded.begun:  # the client must see that it is not whole
+                writer.transport.abort()
+                return False
+            if isinstance(error, BadRequest):
+                raise
+            status = 504 if isinstance(error, TimeoutError) else 502
+            raise BadRequest(status, f"{request.where} gave no usable answer: {error or 'it took too long'}") from None
+
+    def _judge_credential(self, event: h11.Request) -> None:
+        if self._credential is None:
+            return
+        for name, value in event.headers:
+            scheme, _, given = value.strip().partition(b" ")
+            basic = name == b"proxy-authorization" and scheme.lower() == b"basic"
+            if basic and hmac.compare_digest(given.strip(), self._credential):
+                return
+        raise BadRequest(407, "this proxy serves one session of Toolcrib, which knows its password")
+
+    async def _connect(self, request: ProxyRequest) -> Streams:
+        where, target = request.where, request.target
+        try:
+            addresses = await self._admit(str(target.host), target.port)
+        except AddressRefused as error:
+            status = 502 if error.rule == RULE_UNRESOLVED else 403
+            raise BadRequest(status, str(error), error.rule, where) from None
+        except Exception:  # a check that fails is a refusal
+            log.exception("the proxy could not judge %s", where)
+            raise BadRequest(403, "it could not be judged", None, where) from None
+        try:
+            async with asyncio.timeout(self.limits.dial):
+                return await self._dial(str(target.host), addresses, target.port)
+        except TimeoutError:
+            raise BadRequest(504, f"{where} cannot be reached: it took too long") from None
+        except OSError as error:
+            raise BadRequest(502, f"{where} cannot be reached: {error.strerror or error}") from None
+
+    def _note(self, refused: BadRequest) -> None:
+        self._refusals += 1
+        if refused.where is None:
+            return
+        where = refused.where[:_MAX_SHOWN]
+        log.info("the proxy refused %s: %s", where, refused.text)
+        refusal = ProxyRefusal(where, refused.text, refused.rule)
+        if where not in self.refused and len(self.refused) < _MAX_REFUSALS:
+            self.refused[where] = refusal
+        if self._on_refused is not None:
+            self._on_refused(refusal)
+
+
+def loopback_listener() -> socket.socket:
+    """A listening socket on a free port of 127.0.0.1."""
+    return socket.create_server(("127.0.0.1", 0), backlog=128)
+
+
+def _answer(refused: BadRequest) -> bytes:
+    """An answer of ours. The reason is in its first line, too: of a failed CONNECT most clients show nothing else."""
+    where = f"{refused.where}: " if refused.where else ""
+    text = f"{where}{refused.text}"[: 10 * _MAX_SHOWN]
+    line = "".join(c if " " <= c <= "~" else "?" for c in text)[:_MAX_SHOWN]
+    said = "refused" if refused.status in (403, 407) else "failed"
+    body = f"Toolcrib's proxy {said} this request.\n{text}\n".encode()
+    head = [
+        f"HTTP/1.1 {refused.status} {line}",
+        "Content-Type: text/plain; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *(['Proxy-Authenticate: Basic realm="toolcrib"'] if refused.status == 407 else []),
+    ]
+    return "\r\n".join([*head, "", ""]).encode("ascii") + body
+
+
+async def _linger(inbox: Inbox, writer: asyncio.StreamWriter) -> None:
+    """Let a client that still sends read the answer first: closing on unread bytes would reset the connection."""
+    with contextlib.suppress(OSError, TimeoutError):
+        writer.write_eof()
+        async with asyncio.timeout(_LINGER_SECONDS):
+            taken = 0
+            while taken < _LINGER_BYTES and (data := await inbox.some()):
+                taken += len(data)
+
+
+async def _end(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            await writer.wait_closed()

@@ -1,0 +1,214 @@
+"""What does a client of the proxy ask for? Read strictly: a head that two programs could read differently is refused.
+
+h11 reads the head; before that its lines are looked at as they came, because h11 is as lenient as RFC 9112 lets it be
+(bare LF, folded lines), and afterwards what may not stand side by side. What goes on to a server is written anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import h11
+
+from ...core.errors import AddressRefused
+from ..network.url import Target, parse_url
+
+PIECE = 64 * 1024
+
+# For one hop only (RFC 9110 §7.6.1), or between a client and its proxy.
+_ONE_HOP = frozenset(
+    {
+        b"connection", b"proxy-connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+        b"proxy-authorization", b"proxy-authenticate", b"proxy-authentication-info",
+    }
+)  # fmt: skip
+_BARE_LF = re.compile(rb"(?<!\r)\n")
+_BARE_CR = re.compile(rb"\r(?!\n|\Z)")
+_FOLDED = re.compile(rb"\n[ \t]")
+_METHOD = re.compile(rb"[A-Za-z]")
+_USERINFO = re.compile(r"[a-z]+://[^/?#]*@", re.IGNORECASE)
+
+Header = tuple[bytes, bytes]
+
+
+class BadRequest(Exception):
+    """A request that gets an answer of ours. `status` is HTTP's; `rule` names what refused it, if a rule did."""
+
+    def __init__(self, status: int, text: str, rule: str | None = None, where: str | None = None) -> None:
+        super().__init__(text)
+        self.status, self.text, self.rule, self.where = status, text, rule, where
+
+
+class Inbox:
+    """The bytes a client sends, some of them handed back: what followed a request is the beginning of the next."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+        self._left = b""
+
+    def give_back(self, data: bytes) -> None:
+        """These were not ours to take: the next read gets them."""
+        self._left = data + self._left
+
+    async def some(self) -> bytes:
+        """The next bytes; none at the end."""
+        data, self._left = self._left, b""
+        return data or await self._reader.read(PIECE)
+
+    async def _beginning(self) -> bytes:
+        """The first bytes of a request, without an empty line before it (RFC 9112 §2.2)."""
+        data = await self.some()
+        if data == b"\r":
+            data += await self.some()
+        return await self.some() if data == b"\r\n" else data.removeprefix(b"\r\n")
+
+    async def head(self, most: int) -> bytes | None:
+        """The lines of a request as far as the empty one; None at the end of the stream."""
+        data = bytearray(await self._beginning())
+        seen = 0
+        while data:
+            end = data.find(b"\r\n\r\n", max(0, seen - 3))
+            size = end + 4 if end >= 0 else len(data)
+            _judge_lines(data, max(0, seen - 1), size)
+            if size > most:
+                raise BadRequest(431, f"the head of the request is longer than {most:,} bytes")
+            if end >= 0:
+                self._left = bytes(data[size:])
+                return bytes(data[:size])
+            seen = len(data)
+            more = await self._reader.read(PIECE)
+            if not more:
+                break
+            data += more
+        return None
+
+
+def _judge_lines(data: bytearray, start: int, end: int) -> None:
+    """What lies between; only the new part, or whoever sends byte by byte would have all of it read each time."""
+    if start == 0 and not _METHOD.match(data):
+        raise BadRequest(400, "this is a proxy for HTTP; what came is no request (TLS is spoken after CONNECT)")
+    if _BARE_LF.search(data, start, end) or _BARE_CR.search(data, start, end):
+        raise BadRequest(400, "a line of the request's head ends otherwise than in CR LF")
+    if _FOLDED.search(data, start, end):
+        raise BadRequest(400, "a header is folded into a second line")
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """A request as it was read. `tunnel` for CONNECT, whose target has no path that counts."""
+
+    event: h11.Request
+    target: Target
+    tunnel: bool
+    upgrade: bytes | None
+
+    @property
+    def where(self) -> str:
+        """`host:port`."""
+        return shown(self.target)
+
+    def onward(self) -> h11.Request:
+        """The same for the server: origin-form, its `Host` from the target, nothing that was meant for the proxy."""
+        headers = [(b"Host", self.target.authority.encode()), *passed_on(self.event.headers.raw_items())]
+        if _values(self.event.headers, b"transfer-encoding"):
+            headers.append((b"Transfer-Encoding", b"chunked"))
+        if self.upgrade is not None:
+            headers += [(b"Connection", b"upgrade"), (b"Upgrade", self.upgrade)]
+        else:
+            headers.append((b"Connection", b"close"))
+        return h11.Request(method=self.event.method, target=self.target.path.encode(), headers=headers)
+
+
+def shown(target: Target) -> str:
+    """A target as people write it, with its port."""
+    host = str(target.host)
+    return f"[{host}]:{target.port}" if ":" in host else f"{host}:{target.port}"
+
+
+def passed_on(headers: Iterable[Header]) -> list[Header]:
+    """The headers that are for more than one hop, without `Host`."""
+    given = list(headers)
+    named = {token for value in _values(given, b"connection") for token in _tokens(value)}
+    return [
+        (name, value)
+        for name, value in given
+        if name.lower() not in _ONE_HOP and name.lower() not in named and name.lower() != b"host"
+    ]
+
+
+def _values(headers: Iterable[Header], wanted: bytes) -> list[bytes]:
+    return [value for name, value in headers if name.lower() == wanted]
+
+
+def _tokens(value: bytes) -> list[bytes]:
+    return [token.strip().lower() for token in value.split(b",")]
+
+
+def read_request(event: h11.Request) -> ProxyRequest:
+    """What is asked for. Raises Refused for what no client of a proxy should send."""
+    tunnel = event.method == b"CONNECT"
+    _judge_framing(event, tunnel)
+    target = _connect_target(event.target) if tunnel else _absolute_target(event.target)
+    _judge_host(event, target)
+    upgrade = None
+    if any(b"upgrade" in _tokens(value) for value in _values(event.headers, b"connection")):
+        upgrade = b", ".join(_values(event.headers, b"upgrade")) or None
+    return ProxyRequest(event, target, tunnel, upgrade)
+
+
+def _judge_framing(event: h11.Request, tunnel: bool) -> None:
+    """Where the request ends must be said once, or another reader finds a second request in its body."""
+    length, coding = _values(event.headers, b"content-length"), _values(event.headers, b"transfer-encoding")
+    if length and coding:
+        raise BadRequest(400, "the request has both Content-Length and Transfer-Encoding")
+    if coding and event.http_version < b"1.1":
+        raise BadRequest(400, "an HTTP/1.0 request has no Transfer-Encoding")
+    if tunnel and (coding or any(value != b"0" for value in length)):
+        raise BadRequest(400, "CONNECT has no body")
+
+
+def _connect_target(raw: bytes) -> Target:
+    text = raw.decode("ascii")
+    if re.search(r"[/?#@]", text):
+        raise BadRequest(400, "CONNECT names a host and a port, and nothing else")
+    _, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit():
+        raise BadRequest(400, "CONNECT names no port")
+    return _parsed(f"http://{text}/")
+
+
+def _absolute_target(raw: bytes) -> Target:
+    text = raw.decode("ascii")
+    if text.startswith("/") or text == "*":
+        raise BadRequest(400, "this is a proxy: the request's target should be a whole URL (http://host/path)")
+    if _USERINFO.match(text):
+        raise BadRequest(400, "the URL has a user name; it belongs into the Authorization header")
+    target = _parsed(text)
+    if target.scheme != "http":
+        raise BadRequest(400, f"{target.scheme} is not spoken for others here; use CONNECT")
+    return target
+
+
+def _parsed(url: str) -> Target:
+    try:
+        return parse_url(url)
+    except AddressRefused as error:
+        raise BadRequest(400, str(error), error.rule) from None
+
+
+def _judge_host(event: h11.Request, target: Target) -> None:
+    """`Host` must name the target (RFC 9112 §3.2.2 lets a proxy ignore it; a difference is a mistake, or a trick).
+
+    A `Host` without a port may stand beside a CONNECT with one: many clients write it so.
+    """
+    for value in _values(event.headers, b"host"):
+        try:
+            host = parse_url(f"http://{value.decode('ascii')}/")
+        except (AddressRefused, UnicodeDecodeError):
+            raise BadRequest(400, "the Host header names no host") from None
+        port_matches = host.port == target.port or (event.method == b"CONNECT" and b":" not in value)
+        if b"@" in value or b"/" in value or host.host != target.host or not port_matches:
+            raise BadRequest(400, "the Host header and the target of the request differ")

@@ -1,0 +1,126 @@
+"""Which container engine answers here, and what does it need to be told? Looked at once a process and image."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import secrets
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....core.errors import SandboxUnavailable
+from ..remedies import ENGINE_DOWN, NO_ENGINE, explain_engine
+
+LABEL = "toolcrib.owner"
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEngine:
+    """A docker or podman that answers. `arguments` are what its kind needs beside the usual ones."""
+
+    program: str
+    label: str
+    arguments: tuple[str, ...]
+
+
+def find_engine(name: str) -> ContainerEngine:
+    """The engine of that name. Raises SandboxUnavailable where it is missing or does not answer."""
+    program = shutil.which(name)
+    if program is None:
+        raise SandboxUnavailable(f"There is no {name!r} on this machine, so commands are refused. {NO_ENGINE}")
+    return _ask(program)
+
+
+@functools.cache
+def _ask(program: str) -> ContainerEngine:
+    version = _say(program, "--version")
+    podman = "podman" in version.lower()
+    if podman:
+        rootless = _say(program, "info", "--format", "{{.Host.Security.Rootless}}").strip() == "true"
+    else:
+        rootless = "rootless" in _say(program, "info", "--format", "{{json .SecurityOptions}}")
+    found = ContainerEngine(program, version.strip(), (*_user(podman, rootless), *_selinux()))
+    _remove_stale(program)
+    return found
+
+
+def check_image(engine: ContainerEngine, image: str) -> None:
+    """Raises SandboxUnavailable where the image is not on this machine."""
+    try:
+        _say(engine.program, "image", "inspect", "--format", "{{.Id}}", image)
+    except SandboxUnavailable:
+        raise SandboxUnavailable(
+            f"The image {image!r} is not on this machine, and nothing is downloaded for a command: "
+            f"`{os.path.basename(engine.program)} pull {image}`, or set another, sandbox.docker.image."
+        ) from None
+
+
+def owner() -> str:
+    """Which process a container belongs to: boot, pid and time of start, so that no later one is taken for it."""
+    return f"{_boot()}-{os.getpid()}-{_started(os.getpid())}"
+
+
+def _say(program: str, *arguments: str) -> str:
+    try:
+        done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise SandboxUnavailable(f"{program} did not answer within {_SECONDS:.0f} s. {ENGINE_DOWN}") from None
+    except OSError as error:
+        raise SandboxUnavailable(f"{program} cannot be run: {error.strerror or error}. {NO_ENGINE}") from None
+    if done.returncode:
+        raise SandboxUnavailable(explain_engine(done.stderr or done.stdout))
+    return done.stdout
+
+
+def _user(podman: bool, rootless: bool) -> tuple[str, ...]:
+    """Files in the workspace are to belong to the one who runs us."""
+    ids = f"{os.getuid()}:{os.getgid()}"
+    if not rootless:
+        return ("--user", ids)
+    if podman:
+        return ("--userns", "keep-id", "--user", ids)
+    return ("--user", "0:0")  # rootless Docker: root inside is the one who runs the engine
+
+
+def _selinux() -> tuple[str, ...]:
+    """Where SELinux is enforced a container cannot read folders that do not carry its label; we do not relabel them."""
+    with contextlib.suppress(OSError):
+        if Path("/sys/fs/selinux/enforce").read_text().strip() == "1":
+            return ("--security-opt", "label=disable")
+    return ()
+
+
+def _remove_stale(program: str) -> None:
+    """Containers of processes that were killed before they could end them."""
+    with contextlib.suppress(SandboxUnavailable, ValueError):
+        ids = _say(program, "ps", "--all", "--quiet", "--filter", f"label={LABEL}").split()
+        if not ids:
+            return
+        shape = f'{{{{.Id}}}} {{{{index .Config.Labels "{LABEL}"}}}}'
+        for line in _say(program, "inspect", "--format", shape, *ids).splitlines():
+            container, _, label = line.partition(" ")
+            boot, pid, started = label.rsplit("-", 2)
+            if boot == _boot() and _started(int(pid)) != started:
+                _say(program, "rm", "--force", container)
+
+
+@functools.cache
+def _boot() -> str:
+    """This start of this machine, and whose numbers its processes have here."""
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
+        return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
+    return secrets.token_hex(16)  # then nobody else's are ours to remove
+
+
+def _started(pid: int) -> str:
+    """When a process started, in clock ticks since boot; "" if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""

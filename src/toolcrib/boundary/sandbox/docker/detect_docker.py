@@ -1,0 +1,43 @@
+"""Does the container engine that was asked for run a command here? Looked at once a process, engine and image."""
+
+from __future__ import annotations
+
+import functools
+
+from ....core.errors import SandboxUnavailable
+from ..detect_bubblewrap import try_run
+from ..remedies import engine_remedy
+from ..spec import DockerSettings, DoctorFinding, SandboxSettings
+from .container_engine import ContainerEngine, check_image, find_engine
+from .docker_sandbox import DockerSandbox
+
+
+def require(settings: DockerSettings) -> ContainerEngine:
+    """The engine, when a real run has worked. Raises SandboxUnavailable with the reason and the remedy."""
+    engine = find_engine(settings.engine)
+    if settings.image:
+        check_image(engine, settings.image)
+        _run(engine, settings)
+    return engine
+
+
+def findings(settings: DockerSettings) -> list[DoctorFinding]:
+    """What answers, and whether it runs a command."""
+    try:
+        engine = require(settings)
+    except SandboxUnavailable as error:
+        what, _, help_ = str(error).partition("\n")
+        return [DoctorFinding("docker", False, what, help_)]
+    detail = f"{engine.label} ({engine.program})"
+    if not settings.image:
+        return [
+            DoctorFinding("docker", False, f"{detail}; no image is set", 'sandbox.docker.image = "python:3.12-slim"')
+        ]
+    return [DoctorFinding("docker", True, f"{detail}, image {settings.image}; a real run works")]
+
+
+@functools.cache  # of successes: what is raised is tried again
+def _run(engine: ContainerEngine, settings: DockerSettings) -> None:
+    if found := try_run(lambda folder: DockerSandbox(engine, SandboxSettings(docker=settings), folder)):
+        text = f"{engine.label} runs no command here, so commands are refused. {found} {engine_remedy(found)}"
+        raise SandboxUnavailable(text.strip())

@@ -1,0 +1,208 @@
+"""Backend `docker`: each command in a container of its own, through the command line of docker or podman.
+
+The workspace and granted folders are mounted under their own names, so that paths mean the same inside and outside.
+Everything else is the image's, read-only. `engine` finds the program and knows what it can do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ....core.errors import SandboxUnavailable
+from ...environment import ALLOWED
+from ...spawn import Spawn
+from ...spawner import spawner
+from ..cgroup import most_memory
+from ..protected_paths import ProtectedPaths
+from ..remedies import explain_engine
+from ..spec import CommandLimits, Profile, SandboxSettings
+from ..writable import Writable, workspace_of
+from .container_engine import LABEL, ContainerEngine, owner
+
+HOME, TMP = "/tmp/home", "/tmp"  # noqa: S108  (inside they are new and empty)
+
+# What a container gets of the environment: the host's own folders and programs mean nothing there.
+_PASSED = frozenset(
+    {
+        "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES",
+        "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
+    }
+)  # fmt: skip
+# What the engine's own command line needs to find its server. HOME holds its contexts and credentials.
+_CLIENT = ("HOME", "PATH", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR", "LANG")
+_CLIENT_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN_")
+
+# Images without bash run the command with their sh.
+_SHELL = 'run=$1; shift; command -v bash >/dev/null 2>&1 && exec bash -c "$run" "$@"; exec sh -c "$run" "$@"'
+_ENGINE_ERROR = re.compile(r"Error response from daemon|OCI runtime|crun:|runc create failed", re.IGNORECASE)
+_ENGINE_CODES = (125, 126, 127)  # docker-run(1): its own error, a command that cannot be run, one that is missing
+
+
+class DockerSandbox:
+    """Containers around one workspace. A probe has shown that the engine answers and has the image."""
+
+    name = "docker"
+    active = True
+    fresh_folders: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+
+    def __init__(self, engine: ContainerEngine, settings: SandboxSettings, workspace: Path) -> None:
+        self.profile: Profile = settings.profile or "workspace-write"
+        self.engine = engine
+        self.workspace = workspace_of(workspace)
+        if not settings.docker.image:
+            raise SandboxUnavailable(
+                'Backend "docker" needs an image: sandbox.docker.image = "python:3.12-slim", or one of your own with '
+                "the programs your commands use. It must be on this machine; nothing is downloaded for a command."
+            )
+        self.image = settings.docker.image
+        self._settings = settings
+        self._writable = Writable(self.workspace, settings, self.profile)
+
+    def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
+        """The engine's command line. Raises SandboxUnavailable or OSError where it cannot be prepared."""
+        name = f"toolcrib-{os.getpid()}-{secrets.token_hex(6)}"
+        guards = self._writable.guards(cwd)
+        folder = tempfile.mkdtemp(prefix="toolcrib-container-")
+        container = _Container(self.engine.program, name, f"{folder}/id", _client_environment())
+        passed = _passed(env, self._settings.env)
+        arguments = [
+            self.engine.program, "run", "--rm", "--interactive", "--pull", "never", "--name", name,
+            "--label", f"{LABEL}={owner()}", "--cidfile", container.id_file, "--log-driver", "none",
+            *_walls(self._settings.limits, self._settings.docker.cpus, timeout), *self.engine.arguments,
+            *self._mounts(guards), "--workdir", str(cwd), "--env", f"HOME={HOME}", "--env", f"TMPDIR={TMP}",
+        ]  # fmt: skip
+        for variable in sorted(passed):
+            arguments += ["--env", variable]  # the value by inheritance: others can read arguments
+        entry, rest = _command(argv)
+        return Spawn(
+            argv=[*arguments, "--entrypoint", entry, self.image, *rest],
+            cwd="/",
+            env={**passed, **_client_environment()},
+            handshake=container,
+            cleanup=lambda: container.gone(folder),
+            appeared=lambda: list(dict.fromkeys(path for found in guards for path in found.appeared())),
+            stop=container.stop,
+        )
+
+    def _mounts(self, guards: Sequence[ProtectedPaths]) -> list[str]:
+        """Outer folders first. Folders above protected names are mounted onto themselves: then they cannot be moved."""
+        writable = self.profile == "workspace-write"
+        fresh = f"rw,exec,nosuid,nodev,mode=1777,size={self._settings.limits.tmp}"
+        arguments = ["--tmpfs", f"{TMP}:{fresh}", "--tmpfs", f"{HOME}:{fresh}"]
+        for path in self._settings.read:
+            if path.exists():
+                arguments += _bind(os.path.realpath(path), str(path), writable=False)
+        for path in self._settings.write:
+            if path.exists():
+                arguments += _bind(os.path.realpath(path), str(path), writable=writable)
+        arguments += _bind(str(self.workspace), str(self.workspace), writable=writable)
+        for found in guards:
+            for path, read_only in found.mounts():
+                arguments += _bind(path, path, writable=not read_only)
+        for path in self._settings.hidden:
+            if any(path.is_relative_to(root) for root in self._visible()) and path.exists():
+                if path.is_dir():
+                    arguments += ["--tmpfs", f"{path}:ro,mode=0555,size=4096"]
+                else:
+                    arguments += _bind("/dev/null", str(path), writable=False)
+        return arguments
+
+    def _visible(self) -> list[Path]:
+        return [self.workspace, *self._settings.read, *self._settings.write]
+
+
+class _Container:
+    """One container: how to end it, and whether it ever was. There is no pipe to it; the engine is in between."""
+
+    def __init__(self, program: str, name: str, id_file: str, env: Mapping[str, str]) -> None:
+        self._program, self._name, self._env = program, name, env
+        self.id_file = id_file
+        self.fd, self._end = os.pipe()  # nothing ever comes; a handshake has one
+        self._ended = False
+
+    def feed(self, data: bytes) -> int | None:
+        return None
+
+    def stop(self) -> None:
+        """Kill the container. The engine's command line ends with it; a signal to that would leave it running."""
+        with contextlib.suppress(OSError):
+            spawner().reap_later(self._quiet("kill", self._name))
+
+    def failure(self, stderr: str, code: int) -> Exception | None:
+        """The engine's own error, told from a command's: there is no container then, or it never began."""
+        self._ended = True
+        began = code not in _ENGINE_CODES or not _ENGINE_ERROR.search(stderr)
+        if os.path.exists(self.id_file) and began:
+            return None
+        return SandboxUnavailable(explain_engine(stderr))
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self._end)
+
+    def gone(self, folder: str) -> None:
+        """After the end. One that was to be killed before it was there is removed now."""
+        if not self._ended:
+            with contextlib.suppress(OSError):
+                spawner().reap_later(self._quiet("rm", "--force", self._name))
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _quiet(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [self._program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, env=dict(self._env), start_new_session=True,
+        )  # fmt: skip
+
+
+def _walls(limits: CommandLimits, cpus: float | None, timeout: float | None) -> list[str]:
+    cores = limits.cores or os.cpu_count() or 1
+    memory = str(limits.memory or most_memory())
+    arguments = [
+        "--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only",
+        "--hostname", "sandbox", "--memory", memory, "--memory-swap", memory, "--cpus", f"{cpus or cores:g}",
+        "--pids-limit", str(limits.processes), "--shm-size", str(min(limits.tmp, 1 << 30)),
+        "--ulimit", "core=0:0", "--ulimit", f"nofile={limits.open_files}:{limits.open_files}",
+        "--ulimit", f"fsize={limits.file_size}:{limits.file_size}",
+    ]  # fmt: skip
+    if timeout is not None:
+        seconds = max(1, int(timeout * cores) + 1)
+        arguments += ["--ulimit", f"cpu={seconds}:{seconds}"]
+    return arguments
+
+
+def _bind(source: str, target: str, *, writable: bool) -> list[str]:
+    """A bind mount. The option's value is one line of CSV, so that colons and commas in names are no syntax."""
+    if "\n" in source + target or "\r" in source + target:
+        raise SandboxUnavailable(f"{source!r} has a line break in its name; it cannot be mounted into a container.")
+    fields = ["type=bind", f"source={source}", f"target={target}"]
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(fields if writable else [*fields, "readonly"])
+    return ["--mount", line.getvalue()]
+
+
+def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
+    """Entry point and arguments. A shell of the host's is not in every image."""
+    if len(argv) >= 3 and argv[1] == "-c" and os.path.basename(argv[0]) in ("bash", "sh"):
+        return "/bin/sh", ["-c", _SHELL, "sh", *argv[2:]]
+    return argv[0], list(argv[1:])
+
+
+def _passed(env: Mapping[str, str], granted: Sequence[str]) -> dict[str, str]:
+    """What was granted to or set for a command, and of the usual variables those that mean something in a container."""
+    left_out = (ALLOWED - _PASSED - set(granted)) | (set(_CLIENT) - {"LANG"})
+    return {name: value for name, value in env.items() if name not in left_out}
+
+
+def _client_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name in _CLIENT or name.startswith(_CLIENT_PREFIXES)}

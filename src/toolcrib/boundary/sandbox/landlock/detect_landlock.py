@@ -1,0 +1,64 @@
+"""Does Landlock work here, and how much of it does this kernel have? Looked at once a process."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import sys
+
+from ....core.errors import SandboxUnavailable
+from ...read_only_run import landlock_abi
+from ..detect_bubblewrap import try_run
+from ..remedies import LANDLOCK_FORBIDDEN, LANDLOCK_OFF, LANDLOCK_PROC, NO_LANDLOCK
+from ..spec import DoctorFinding, SandboxSettings
+from .landlock_sandbox import LandlockSandbox
+
+# What a kernel without the newer versions leaves open (docs/sandbox.md), newest first: (version, kernel, what).
+_LACKS = (
+    (6, "6.12", "commands can signal other processes of the user"),
+    (2, "5.19", "files cannot be moved or linked from one folder to another"),
+)
+_CREATE_RULESET = 444
+
+
+@functools.cache
+def problem() -> str:
+    """Why Landlock cannot be used here, with what to do; "" if a real run works."""
+    if landlock_abi() < 1:
+        return _missing(_errno())
+    if not os.path.isdir("/proc/self/fd"):
+        return LANDLOCK_PROC
+    return try_run(lambda folder: LandlockSandbox(SandboxSettings(), folder))
+
+
+def require() -> None:
+    """Raises SandboxUnavailable with the reason and the remedy."""
+    if found := problem():
+        raise SandboxUnavailable(f"Landlock does not work on this machine, so commands are refused. {found}")
+
+
+def findings(needed: bool) -> list[DoctorFinding]:
+    """What is there, and what this version of it does not cover. `needed` where it was asked for."""
+    if sys.platform != "linux":
+        return []
+    if found := problem():
+        return [DoctorFinding("landlock", False, "does not work here", found, needed)]
+    abi = landlock_abi()
+    lacks = [f"{what} (Linux {kernel})" for since, kernel, what in _LACKS if abi < since]
+    detail = f"version {abi}; a real run works"
+    if lacks:
+        return [DoctorFinding("landlock", False, f"{detail}, but: {'; '.join(lacks)}", "a newer kernel", needed=False)]
+    return [DoctorFinding("landlock", True, detail, needed=needed)]
+
+
+def _errno() -> int:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    return ctypes.get_errno()
+
+
+def _missing(number: int) -> str:
+    """landlock_create_ruleset(2): what its error means."""
+    return {errno.ENOSYS: NO_LANDLOCK, errno.EOPNOTSUPP: LANDLOCK_OFF}.get(number, LANDLOCK_FORBIDDEN)

@@ -1,0 +1,266 @@
+"""Protected names in a writable workspace: what to bind read-only, and what appeared during a command.
+
+A read-only bind of `.git/hooks` alone is escaped by renaming `.git`: each directory above a protected name is
+bound onto itself, which makes it a mount point that cannot be renamed. A name that does not exist cannot be
+bound; those are looked for again after the command. Links cannot be bound either: they are compared.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..protected_names import PROTECTED_NAMES, protected_parents
+
+# Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
+# from, worktrees hold one each (gitrepository-layout(5)).
+_GIT_NAMES = (".git/commondir", ".git/worktrees")
+_NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
+# A folder with HEAD and objects is a repository whatever it is called: git uses one that it stands in, and a `.git`
+# file can point to it.
+_REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees")
+_FIRST = frozenset(name.partition("/")[0] for name in _NAMES)
+
+_MAKES_REPOSITORY = frozenset({"head", "objects", "commondir"})
+_LAST = frozenset({
+    *(name.rpartition("/")[2].casefold() for name in _NAMES), *_REPOSITORY_NAMES, ".git", *_MAKES_REPOSITORY,
+})  # fmt: skip
+
+_ABOVE = frozenset(name for name in protected_parents() if "/" not in name)
+_TICK = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
+
+# How far nested repositories and projects are looked for. A repository deeper than this is not protected.
+_DEPTH = 3
+_MAX_FOLDERS = 1_000
+_MAX_MODULES = 500
+_PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"})
+
+
+@dataclass
+class ProtectedPaths:
+    """What stands before a command: `pinned` and `read_only` paths, and what to compare afterwards."""
+
+    root: str
+    allowed: frozenset[str]
+    pinned: set[str] = field(default_factory=set[str])
+    read_only: set[str] = field(default_factory=set[str])
+    existing: dict[str, str] = field(default_factory=dict[str, str])  # path → where it really is
+    named: set[str] = field(default_factory=set[str])  # protected names that exist, under their own paths
+    links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → what it says
+    nearer: tuple[str, ...] = ()  # where the command starts, and the folders above
+    known: tuple[str, ...] = ()  # folders to look at again, however many others there are by then
+    seen: set[str] = field(default_factory=set[str])
+    absolute: bool = False  # how paths are spelled: for a root that is not the workspace
+    started: int = field(default_factory=lambda: time.time_ns() - _TICK)
+
+    def mounts(self, *, pins: bool = True) -> list[tuple[str, bool]]:
+        """What to bind onto itself, outer folders first, each with whether it is to be read-only."""
+        pinned: set[str] = self.pinned if pins else set()
+        return [
+            (path, path in self.read_only)
+            for path in sorted(pinned | self.read_only, key=lambda p: (p.count("/"), p))
+            if not any(path.startswith(other + "/") for other in self.read_only)
+        ]
+
+    def arguments(self, *, pins: bool = True) -> list[str]:
+        """Bubblewrap's arguments, to come after the workspace's own bind.
+
+        Over a layer nothing is pinned: such a bind would write through it, and no folder from below can be renamed.
+        """
+        arguments: list[str] = []
+        for path, read_only in self.mounts(pins=pins):
+            arguments += ["--ro-bind" if read_only else "--bind", path, path]
+        return arguments
+
+    def appeared(self) -> list[str]:
+        """Protected names that are there now and were not before, or lead elsewhere; relative to the root."""
+        found: list[str] = []
+        cut = len(self.seen) >= _MAX_FOLDERS
+        for base, name in _candidates(self.root, self.nearer, self.known):
+            path = f"{base}/{name}"
+            if self._is_allowed(name) or self.existing.get(path) == os.path.realpath(path):
+                continue
+            if cut and base not in self.seen and not self._is_recent(path):
+                continue  # there were too many folders to see it before
+            path = self._movable(base, name)
+            if not any(path == other or path.startswith(other + "/") for other in found):
+                found.append(path)
+        return found if self.absolute else [os.path.relpath(path, self.root) for path in found]
+
+    def _is_recent(self, path: str) -> bool:
+        try:
+            return os.lstat(path).st_ctime_ns >= self.started
+        except OSError:
+            return False
+
+    def _movable(self, base: str, name: str) -> str:
+        """What has to go for a name to be gone. Nothing is moved through a link: a new link goes itself."""
+        path = f"{base}/{name}"
+        parts = name.split("/")
+        for n in range(1, len(parts)):
+            above = f"{base}/{'/'.join(parts[:n])}"
+            if os.path.islink(above):
+                return os.path.realpath(path) if self.links.get(above) == os.readlink(above) else above
+        return path
+
+    def _is_allowed(self, name: str) -> bool:
+        return _is_granted(name, self.allowed)
+
+    def keeps(self, path: str) -> bool:
+        """Whether a path (absolute) was protected before the command: taking it away, too, is none of its business."""
+        return path in self.named or path in self.read_only or path in self.pinned
+
+    def _protect(self, base: str, name: str) -> None:
+        path = f"{base}/{name}"
+        real = self.existing[path] = os.path.realpath(path)
+        if self._is_allowed(name):
+            return
+        self.named.add(path)
+        if not real.startswith(self.root + "/"):
+            return  # a link that leads out of the workspace: the command cannot write there
+        if os.path.exists(real):
+            self.read_only.add(real)
+        for parent in Path(real).parents:
+            if str(parent) == self.root:
+                break
+            self.pinned.add(str(parent))
+
+
+def _is_granted(name: str, allowed: frozenset[str]) -> bool:
+    parts = (f".git/{name}" if name in _REPOSITORY_NAMES else name).split("/")
+    return "*" in allowed or any("/".join(parts[:n]) in allowed for n in range(1, len(parts) + 1))
+
+
+Beside = Callable[[str, bool], bool]
+"""`beside(name, before)` tells whether a name lies next to a path: before the command, or after."""
+
+
+def protected_end(path: str, kind: str, beside: Beside, allowed: frozenset[str]) -> str | None:
+    """The protected name that a path ends with, where a command would make or change it; None if there is none.
+
+    `kind` is what it would be ("dir", "file" …). Folders that are not looked through for protected names
+    (`node_modules`) are passed over here, too.
+    """
+    name = path.rpartition("/")[2]
+    folded = name.casefold()
+    if folded not in _LAST:
+        return None
+    parts = path.casefold().split("/")
+    for each in _NAMES:
+        own = each.split("/")
+        if parts[-len(own) :] == own and not _PASSED_OVER.intersection(parts[: -len(own)]):
+            return None if _is_granted(each, allowed) else each
+    if folded == ".git" and kind != "dir" and not _PASSED_OVER.intersection(parts[:-1]):
+        return None if _is_granted(".git", allowed) else ".git"
+    if folded in _MAKES_REPOSITORY and not _repository(beside, True) and _repository(beside, False):
+        there = [each for each in _REPOSITORY_NAMES if beside(each, True) and not _is_granted(each, allowed)]
+        return there[0] if there else None  # what lay there as a plain file would become a repository's setting
+    if folded in _REPOSITORY_NAMES and _repository(beside, False):
+        return None if _is_granted(folded, allowed) else folded
+    return None
+
+
+def _repository(beside: Beside, before: bool) -> bool:
+    return beside("HEAD", before) and (beside("objects", before) or beside("commondir", before))
+
+
+def find_protected_paths(root: Path, cwd: Path, allowed: frozenset[str], known: Iterable[str] = ()) -> ProtectedPaths:
+    """Look at a workspace as it is before a command that starts in `cwd`.
+
+    `known` are folders where protected names were found before: a command could make so many others that those
+    would not be reached.
+    """
+    found = ProtectedPaths(str(root), allowed)
+    nearer = [str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(root)]
+    bases = dict.fromkeys(known)
+    for base, name in _candidates(str(root), nearer, tuple(bases), found):
+        found._protect(base, name)  # pyright: ignore[reportPrivateUsage]
+        bases[base] = None
+    found.nearer, found.known = tuple(nearer), tuple(bases)
+    return found
+
+
+def _candidates(
+    root: str, nearer: Iterable[str], known: Iterable[str], note: ProtectedPaths | None = None
+) -> Iterator[tuple[str, str]]:
+    """Every protected name that exists, as (folder, name). `note` takes down the folders and links that were seen."""
+    seen: set[str] = set()
+    for base, entries in _folders(root, nearer, known):
+        if base in seen:
+            continue
+        seen.add(base)
+        if note is not None:
+            note.seen.add(base)
+            for name in entries & _ABOVE:
+                if os.path.islink(f"{base}/{name}"):
+                    note.links[f"{base}/{name}"] = os.readlink(f"{base}/{name}")
+        if _is_repository(base, entries):
+            for name in _REPOSITORY_NAMES:
+                if name in entries:
+                    yield base, name
+        first = entries & _FIRST
+        if not first:
+            continue
+        for name in _NAMES:
+            if name.partition("/")[0] in first and os.path.lexists(f"{base}/{name}"):
+                yield base, name
+        if ".git" in first:
+            yield from ((base, name) for name in _git_names(base))
+
+
+def _is_repository(base: str, entries: set[str]) -> bool:
+    return "HEAD" in entries and ("objects" in entries or "commondir" in entries) and os.path.isfile(f"{base}/HEAD")
+
+
+def _git_names(base: str) -> Iterator[str]:
+    """More names of a repository: `.git` itself where it only points elsewhere, and its submodules' settings."""
+    try:
+        mode = os.lstat(f"{base}/.git").st_mode
+    except OSError:
+        return
+    if not stat.S_ISDIR(mode):
+        yield ".git"
+        return
+    pending = [".git/modules"]
+    for folder in pending:
+        if len(pending) > _MAX_MODULES:
+            yield ".git/modules"  # too many to look at: then all of them
+            return
+        try:
+            with os.scandir(f"{base}/{folder}") as entries:
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        for name in names:
+            module = f"{folder}/{name}"
+            if os.path.lexists(f"{base}/{module}/HEAD"):
+                for guarded in _REPOSITORY_NAMES:
+                    if os.path.lexists(f"{base}/{module}/{guarded}"):
+                        yield f"{module}/{guarded}"
+                pending.append(f"{module}/modules")
+            else:
+                pending.append(module)  # a submodule's name may have slashes
+
+
+def _folders(root: str, nearer: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
+    """Folders of the workspace, breadth first, and the names in each. Those that are `known` are not descended into."""
+    pending = [(folder, 0) for folder in dict.fromkeys((root, *nearer))]
+    pending += [(folder, _DEPTH) for folder in known]
+    most = len(pending) + _MAX_FOLDERS
+    for visited, (folder, depth) in enumerate(pending):
+        if visited >= most:
+            return
+        names: set[str] = set()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    names.add(entry.name)
+                    if depth < _DEPTH and entry.name not in _PASSED_OVER and entry.is_dir(follow_symlinks=False):
+                        pending.append((entry.path, depth + 1))
+        except OSError:
+            continue
+        yield folder, names

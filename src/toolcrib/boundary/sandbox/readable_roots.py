@@ -1,0 +1,298 @@
+"""Which of the host's files a sandboxed command may read: a minimal root, and what its tools need.
+
+Besides the system folders that is what PATH names, and the prefixes of the interpreters that PATH or a virtual
+environment of the workspace link to (pyenv, uv, nvm, conda put them into the home directory). Never the rest of
+home. What the workspace links to is believed only where it looks like an interpreter's installation, because a
+command can write such links itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import glob
+import os
+import pwd
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+SYSTEM_FOLDERS = ("/usr", "/opt", "/nix/store", "/gnu/store")
+SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+# Bind mounts cost 0.13 ms each (bubblewrap reads mountinfo for every one), copies of small files next to nothing.
+_ETC_FILES = ("ld.so.cache", "ld.so.conf", "ld.so.preload", "passwd", "group", "nsswitch.conf", "hosts")
+_ETC_FOLDERS = (
+    "alternatives", "ld.so.conf.d", "ssl", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted",
+)  # fmt: skip
+_ETC_SECRETS = ("/etc/ssl/private",)  # readable where the owner of the sandbox is root
+
+# Folders of version managers, relative to home, that are bound as a whole when PATH or a link leads into them:
+# their launchers look beside themselves. None of them holds credentials.
+TOOL_HOMES = (
+    ".pyenv", ".rbenv", ".nodenv", ".goenv", ".asdf", ".volta", ".rustup", ".nvm", ".sdkman", ".bun", ".deno",
+    ".fnm", ".ghcup", ".juliaup", ".linuxbrew",
+    ".local/share/uv", ".local/share/mise", ".local/share/rtx", ".local/share/pnpm", ".local/share/fnm",
+    ".local/share/pipx", ".local/pipx", ".proto",
+)  # fmt: skip
+_RELATED = {".cargo/bin": ".rustup"}  # rustup's proxies run the toolchains that are kept there
+
+VENV_NAMES = (".venv", "venv", "env")
+_MAX_HOPS = 8
+_MAX_LINKS = 500
+
+
+def system_arguments() -> list[str]:
+    """Bubblewrap's arguments for the part of the root that every command sees."""
+    arguments: list[str] = []
+    for folder in SYSTEM_FOLDERS:
+        if os.path.isdir(folder):
+            arguments += ["--ro-bind", folder, folder]
+    for link in SYSTEM_LINKS:
+        if os.path.islink(link):
+            arguments += ["--symlink", os.readlink(link), link]
+        elif os.path.isdir(link):
+            arguments += ["--ro-bind", link, link]
+    arguments += ["--perms", "0755", "--dir", "/etc"]
+    for name in _ETC_FOLDERS:
+        if os.path.isdir(f"/etc/{name}"):
+            arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    zone = os.path.realpath("/etc/localtime")
+    if zone.startswith("/usr/") and os.path.isfile(zone):
+        arguments += ["--symlink", zone, "/etc/localtime"]
+    elif os.path.exists(zone):
+        arguments += ["--ro-bind-try", "/etc/localtime", "/etc/localtime"]
+    for path in _ETC_SECRETS:
+        if os.path.isdir(path):
+            arguments += ["--tmpfs", path, "--remount-ro", path]
+    return arguments
+
+
+def system_paths() -> list[str]:
+    """The same part of the root as plain paths, for a sandbox that has rules instead of mounts."""
+    found = [*SYSTEM_FOLDERS, *(link for link in SYSTEM_LINKS if not os.path.islink(link)), "/etc/localtime"]
+    found += [f"/etc/{name}" for name in _ETC_FILES]
+    for name in _ETC_FOLDERS:
+        folder = f"/etc/{name}"
+        secrets = [path for path in _ETC_SECRETS if path.startswith(f"{folder}/")]
+        if not secrets:
+            found.append(folder)
+        elif os.path.isdir(folder):  # nothing can be taken away from a folder, so each entry by itself
+            found += [entry.path for entry in os.scandir(folder) if entry.path not in secrets]
+    return [path for path in found if os.path.exists(path)]
+
+
+def open_system_files() -> list[tuple[int, str]]:
+    """Small files of /etc that every command sees, open for bubblewrap's `--file`."""
+    found: list[tuple[int, str]] = []
+    for name in _ETC_FILES:
+        with contextlib.suppress(OSError):
+            found.append((os.open(f"/etc/{name}", os.O_RDONLY | os.O_CLOEXEC), f"/etc/{name}"))
+    return found
+
+
+# Parts of /proc that describe the machine, not a process, and that root may write to without any capability, or
+# that only root may read. Docker masks or protects the same.
+_KERNEL_FOLDERS = ("acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "pressure", "scsi")
+_CHECKED_BY_CAPABILITY = ("kcore", "kmsg")
+
+
+@functools.cache
+def kernel_arguments(root: bool) -> tuple[str, ...]:
+    """Bubblewrap's arguments that protect what the machine shows of itself in a new /proc.
+
+    Where we are root that is most: sysctl files check the owner, not capabilities, so that a sandboxed command
+    could set kernel.core_pattern to a program that the kernel then runs outside. bwrap protects /proc/sys only
+    where the folder itself is writable, which it is not.
+    """
+    arguments: list[str] = ["--ro-bind", "/proc/sys", "/proc/sys"]
+    for name in _KERNEL_FOLDERS if root else ("pressure",):
+        if os.path.isdir(f"/proc/{name}"):
+            arguments += ["--tmpfs", f"/proc/{name}", "--remount-ro", f"/proc/{name}"]
+    if not root:
+        return tuple(arguments)
+    with os.scandir("/proc") as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            mode = entry.stat(follow_symlinks=False).st_mode if not entry.name.isdigit() else 0
+            if not stat.S_ISREG(mode) or entry.name in _CHECKED_BY_CAPABILITY:
+                continue
+            if not mode & stat.S_IROTH:
+                arguments += ["--ro-bind", "/dev/null", entry.path]
+            elif mode & 0o222:
+                arguments += ["--ro-bind", entry.path, entry.path]
+    return tuple(arguments)
+
+
+def bind_arguments(binds: Mapping[str, str]) -> list[str]:
+    """Bubblewrap's arguments for binds (target → source), outer folders first."""
+    arguments: list[str] = []
+    for target in sorted(binds, key=lambda t: (t.count("/"), t)):
+        arguments += ["--ro-bind-try", binds[target], target]
+    return arguments
+
+
+class ReadableRoots:
+    """Collects binds for one home and workspace."""
+
+    def __init__(self, home: Path, workspace: Path) -> None:
+        self.home = str(home)
+        self.workspace = str(workspace)
+        self.binds: dict[str, str] = {}  # target → source
+        self._open = {"/", "/home", "/root", "/tmp", "/var", "/etc", self.home, f"{self.home}/.local"}  # noqa: S108
+        self._open |= {str(p) for p in (*home.parents, *workspace.parents)}
+        # A PATH may name version managers of the account where HOME was set to another folder (CI, sudo).
+        self._homes = tuple(dict.fromkeys((self.home, _account_home())))
+        self._open |= {*self._homes, *(f"{each}/.local" for each in self._homes)}
+
+    def add_path(self, path: str) -> list[str]:
+        """Make the folders of a PATH visible, with what they need. Returns those that will exist."""
+        kept: list[str] = []
+        for entry in path.split(os.pathsep):
+            folder = os.path.normpath(entry) if entry else ""
+            if not os.path.isabs(folder) or folder in kept or not os.path.isdir(folder):
+                continue
+            if self._within_workspace(folder):
+                kept.append(folder)
+                continue
+            if folder in self._open or folder in (self.home, self.workspace):
+                continue  # would open a whole home
+            kept.append(folder)
+            if not self._visible(folder):
+                self._add_folder(folder)
+            if not folder.startswith(("/usr/bin", "/usr/sbin", "/bin", "/sbin")):
+                for target in _links(folder):
+                    self._add_target(target)
+        return kept
+
+    def add_environments(self, folders: Iterable[str]) -> None:
+        """Make the interpreters visible that virtual environments in these workspace folders link to."""
+        for folder in folders:
+            for name in VENV_NAMES:
+                for interpreter in ("python", "python3"):
+                    link = f"{folder}/{name}/bin/{interpreter}"
+                    if os.path.islink(link) and os.path.isfile(f"{folder}/{name}/pyvenv.cfg"):
+                        self._add_interpreter(link)
+
+    # --- PATH is the user's word: what it names is bound -------------------------------------------------
+
+    def _add_folder(self, folder: str) -> None:
+        tool_home = self._tool_home(folder)
+        if tool_home is not None:
+            self._bind(tool_home)
+            return
+        self._bind(folder)
+        for home in self._homes:
+            relative = os.path.relpath(folder, home)
+            if relative in _RELATED:
+                self._bind(f"{home}/{_RELATED[relative]}")
+        prefix = os.path.dirname(folder)
+        if os.path.basename(folder) == "bin" and self._is_prefix(prefix):
+            self._bind(prefix)
+            self._add_interpreter(f"{folder}/python")
+
+    def _add_target(self, target: str) -> None:
+        """What a link in a folder of PATH leads to: its installation, or else that one file."""
+        if self._visible(target) or self._within_workspace(target):
+            return
+        real = os.path.realpath(target)
+        folder = os.path.dirname(real)
+        if self._tool_home(folder) is not None:
+            self._add_folder(folder)
+        elif os.path.basename(folder) == "bin" and self._is_prefix(os.path.dirname(folder)):
+            self._bind(os.path.dirname(folder))
+            self._add_interpreter(f"{folder}/python")
+        elif os.path.isfile(real):
+            self._bind(real)
+        if not self._visible(target):  # reached through another link: put the file where that one is
+            self.binds[target] = real
+
+    def _tool_home(self, folder: str) -> str | None:
+        """The version manager's folder that a folder belongs to."""
+        for home in self._homes:
+            for name in TOOL_HOMES:
+                if folder == f"{home}/{name}" or folder.startswith(f"{home}/{name}/"):
+                    return f"{home}/{name}"
+        return None
+
+    def _is_prefix(self, folder: str) -> bool:
+        return folder not in self._open and (os.path.isdir(f"{folder}/lib") or os.path.isfile(f"{folder}/pyvenv.cfg"))
+
+    # --- the workspace is not: only real interpreters are -------------------------------------------------
+
+    def _add_interpreter(self, link: str) -> None:
+        """Follow a `bin/python` hop by hop and make each installation on the way visible under its own name."""
+        for hop in _hops(link):
+            prefix = os.path.dirname(os.path.dirname(hop))
+            if self._within_workspace(hop) or self._visible(hop):
+                continue
+            real = os.path.realpath(prefix)
+            if _is_python(real) and not {real, prefix} & self._open:
+                self._bind(real)
+                self.binds.setdefault(prefix, real)
+            elif os.path.isfile(f"{prefix}/pyvenv.cfg") and _is_environment(real) and prefix not in self._open:
+                self._bind(real)
+
+    # --- bookkeeping --------------------------------------------------------------------------------------
+
+    def _bind(self, path: str) -> None:
+        if path not in self._open and not self._visible(path) and not self._within_workspace(path):
+            self.binds[path] = os.path.realpath(path)
+
+    def _within_workspace(self, path: str) -> bool:
+        return path == self.workspace or path.startswith(self.workspace + "/")
+
+    def _visible(self, path: str) -> bool:
+        parents = [path, *(str(p) for p in Path(path).parents)]
+        return any(p in self.binds or p in SYSTEM_FOLDERS or p in SYSTEM_LINKS for p in parents)
+
+
+def _account_home() -> str:
+    """The home that the system's list of users gives this account, or "/" where it gives none."""
+    with contextlib.suppress(KeyError):
+        return os.path.normpath(pwd.getpwuid(os.getuid()).pw_dir or "/")
+    return "/"
+
+
+def _links(folder: str) -> Iterator[str]:
+    """Where the links in a folder lead, one hop, as absolute paths."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [entry.path for entry in entries if entry.is_symlink()][:_MAX_LINKS]
+    except OSError:
+        return
+    for link in links:
+        try:
+            target = os.path.normpath(os.path.join(folder, os.readlink(link)))
+            if os.path.dirname(target) != folder and os.path.isfile(target):
+                yield target
+        except OSError:
+            continue
+
+
+def _hops(link: str) -> Iterator[str]:
+    """Every path that following a link passes through, the last one not a link."""
+    path = os.path.normpath(link)
+    for _ in range(_MAX_HOPS):
+        yield path
+        try:
+            path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+        except OSError:
+            return
+
+
+def _is_python(prefix: str) -> bool:
+    """Whether a folder is a Python installation: an executable and the standard library's landmark."""
+    landmark = glob.glob(f"{glob.escape(prefix)}/lib*/p*3*/os.py")  # python3.12, pypy3.10
+    programs = (os.path.join(prefix, "bin", name) for name in ("python3", "python", "pypy3"))
+    return bool(landmark) and any(_is_program(program) for program in programs)
+
+
+def _is_environment(folder: str) -> bool:
+    return bool(glob.glob(f"{glob.escape(folder)}/lib/p*3*/site-packages"))
+
+
+def _is_program(path: str) -> bool:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)

@@ -1,0 +1,24 @@
+"""What may one command use, as the kernel takes it?"""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from .spec import CommandLimits
+
+
+def resource_limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
+    """The rlimits of one command. CPU time only where there is a time limit to multiply."""
+    found = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: limits.address_space,
+        resource.RLIMIT_FSIZE: limits.file_size,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        # Counted inside the sandbox's own user namespace (Linux ≥ 5.14); the host's root is not bound by it.
+        resource.RLIMIT_NPROC: limits.processes,
+    }
+    if timeout is not None:
+        cores = limits.cores or os.cpu_count() or 1
+        found[resource.RLIMIT_CPU] = max(1, int(timeout * cores) + 1)
+    return found

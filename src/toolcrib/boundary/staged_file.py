@@ -1,0 +1,93 @@
+"""New content of a file, written beside it and put in its place in one step."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from .openat2 import rename_new
+from .workspace_paths import ChangedMeanwhile, Identity, WorkspacePath, identity
+
+
+class Staged:
+    """New content beside the file it will replace: written, not yet seen by anybody.
+
+    `identity` is what the file will have after `commit()`. `before` is the file it replaces, None for a new one.
+    """
+
+    def __init__(self, dir_fd: int, name: str, temp: str, place: WorkspacePath, before: os.stat_result | None) -> None:
+        self._dir_fd = dir_fd
+        self._name = name
+        self._temp: str | None = temp
+        self.place = place
+        self.before = before
+        self.identity: Identity = (0, 0, 0, 0)
+
+    def commit(self) -> None:
+        """Put the content in place in one step; ChangedMeanwhile if the old file is no longer the one seen."""
+        assert self._temp is not None
+        try:
+            if self.before is None:
+                rename_new(self._temp, self._name, self._dir_fd, self._dir_fd)
+            else:
+                now = os.lstat(self._name, dir_fd=self._dir_fd)
+                if identity(now) != identity(self.before):
+                    raise ChangedMeanwhile(f"{self.place.shown} was changed by somebody else; read it again")
+                os.rename(self._temp, self._name, src_dir_fd=self._dir_fd, dst_dir_fd=self._dir_fd)
+            self._temp = None
+        except FileExistsError:
+            raise ChangedMeanwhile(f"{self.place.shown} was created by somebody else meanwhile") from None
+        except FileNotFoundError:
+            raise ChangedMeanwhile(f"{self.place.shown} was removed by somebody else meanwhile") from None
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Drop what was not committed. Safe to call at any time."""
+        if self._dir_fd < 0:
+            return
+        try:
+            if self._temp is not None:
+                os.unlink(self._temp, dir_fd=self._dir_fd)
+        except OSError:
+            pass  # somebody removed it: nothing is left to drop
+        finally:
+            os.close(self._dir_fd)
+            self._dir_fd = -1
+
+
+def entry(dir_fd: int, name: str) -> os.stat_result | None:
+    """The stat of a name itself, None where there is none."""
+    try:
+        return os.lstat(name, dir_fd=dir_fd)
+    except FileNotFoundError:
+        return None
+
+
+def write_new(
+    dir_fd: int, temp: str, data: bytes, mode: int | None, before: os.stat_result | None, sync: bool
+) -> Identity:
+    """Write a file that did not exist, with the mode and owner of `before`; its identity."""
+    # A new file gets its mode from the umask, one that replaces another starts private and takes over its mode.
+    start = 0o666 if before is None and mode is None else 0o600
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(temp, flags, start, dir_fd=dir_fd)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if before is not None:
+            now = os.fstat(fd)
+            if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+                try:
+                    os.fchown(fd, before.st_uid, before.st_gid)
+                except PermissionError:
+                    pass  # only root may give files away; the content matters more
+        keep = mode if mode is not None else stat.S_IMODE(before.st_mode) if before is not None else None
+        if keep is not None:
+            os.fchmod(fd, keep & 0o7777)
+        if sync:
+            os.fsync(fd)
+        return identity(os.fstat(fd))
+    finally:
+        os.close(fd)

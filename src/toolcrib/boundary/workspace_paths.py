@@ -1,0 +1,75 @@
+"""Where a path lies, what a file is, and what is said where it is not what a call needs."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.errors import ToolError
+
+
+class NotRegularFile(ToolError):
+    """The path is a directory, FIFO, device or socket where a regular file is needed."""
+
+
+class LinkRefused(ToolError):
+    """The path to be changed is a link or leads through one. The text names where it points."""
+
+
+class ReadOnlyRoot(ToolError, PermissionError):
+    """The path lies in a root that was granted for reading only."""
+
+    def __str__(self) -> str:  # OSError would format (errno, strerror)
+        return str(self.args[0]) if self.args else ""
+
+
+class ChangedMeanwhile(ToolError):
+    """The file is not the one that was looked at: somebody changed it in between."""
+
+
+Identity = tuple[int, int, int, int]
+"""Device, inode, modification time in ns and size: equal for an untouched file, whatever is renamed around it."""
+
+
+def identity(st: os.stat_result) -> Identity:
+    """The identity of a file from its stat."""
+    return (st.st_dev, st.st_ino, st.st_mtime_ns, st.st_size)
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedRoot:
+    """One granted directory: its real path, and whether it may be changed."""
+
+    path: Path
+    writable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspacePath:
+    """Where a path lies by its letters: the root and the parts below it. `shown` is its canonical spelling."""
+
+    root: GrantedRoot
+    parts: tuple[str, ...]
+    shown: str
+
+    @property
+    def path(self) -> Path:
+        """The absolute path, for messages and for other programs; never to be opened by ourselves."""
+        return self.root.path.joinpath(*self.parts)
+
+
+def kind_of(mode: int) -> str:
+    """What a stat mode is, in words."""
+    for test, words in (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISLNK, "a symbolic link"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a character device"),
+        (stat.S_ISBLK, "a block device"),
+    ):
+        if test(mode):
+            return words
+    return "a regular file" if stat.S_ISREG(mode) else "something unknown"

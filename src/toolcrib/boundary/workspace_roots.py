@@ -1,0 +1,196 @@
+"""The granted directories: under which a path lies by its letters, and how it is opened below that one's descriptor."""
+
+from __future__ import annotations
+
+import errno
+import os
+import weakref
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from ..core.errors import ConfigError, OutsideWorkspace, ToolError
+from .openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, has_openat2, openat2
+from .walk import Escape, LinkMet, walk_open
+from .workspace_paths import GrantedRoot, LinkRefused, WorkspacePath
+
+PathLike = str | os.PathLike[str]
+Method = Literal["openat2", "walk"]
+
+LOOK = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
+"""Flags of a descriptor that only holds a place."""
+
+_LONGEST = 4096  # characters of a path: what Linux takes (PATH_MAX); longer ones only cost time
+
+
+class WorkspaceRoots:
+    """The granted roots. Relative paths belong to `root`; absolute ones to the innermost root above them."""
+
+    def __init__(
+        self,
+        root: PathLike,
+        read_roots: Iterable[PathLike] = (),
+        write_roots: Iterable[PathLike] = (),
+        *,
+        method: Method | None = None,
+    ) -> None:
+        self._method: Method = method or ("openat2" if has_openat2() else "walk")
+        self._fds: dict[GrantedRoot, int] = {}
+        self._spellings: dict[str, GrantedRoot] = {}  # every known spelling of a root
+        weakref.finalize(self, _close_all, self._fds)
+        self.root = self._grant(root, writable=True).path
+        for extra in write_roots:
+            self._grant(extra, writable=True)
+        for extra in read_roots:
+            self._grant(extra, writable=False)
+
+    def _grant(self, given: PathLike, *, writable: bool) -> GrantedRoot:
+        spelled = os.path.abspath(os.path.expanduser(given))
+        real = os.path.realpath(spelled)
+        root = GrantedRoot(Path(real), writable)
+        if real in self._spellings:  # granted twice: the first grant stands
+            self._spellings.setdefault(spelled, self._spellings[real])
+            return self._spellings[real]
+        try:
+            self._fds[root] = os.open(real, LOOK | os.O_DIRECTORY)
+        except OSError as error:
+            raise ConfigError(f"workspace directory {spelled}: {error.strerror}") from None
+        self._spellings[real] = root
+        self._spellings.setdefault(spelled, root)
+        return root
+
+    def close(self) -> None:
+        """Let go of the roots; the workspace is of no use afterwards."""
+        _close_all(self._fds)
+
+    def roots(self) -> tuple[GrantedRoot, ...]:
+        """All granted roots, the workspace itself first."""
+        return tuple(self._fds)
+
+    # Where a path lies, by its letters
+
+    def locate(self, path: PathLike) -> WorkspacePath:
+        """The root and parts of a path. `..` is folded by its letters; OutsideWorkspace if no root holds it."""
+        text = os.fspath(path)
+        if "\0" in text:
+            raise ToolError("a path cannot contain a NUL character")
+        if text == "~" or text.startswith("~/"):
+            text = os.path.expanduser(text)
+        if len(text) > _LONGEST:
+            raise ToolError(f"a path of {len(text):,} characters is too long; {_LONGEST:,} are possible")
+        absolute = os.path.normpath(os.path.join(self.root, text) if text else self.root)
+        if absolute.startswith("//"):  # POSIX keeps two leading slashes
+            absolute = absolute[1:]
+        holder = absolute
+        while True:
+            root = self._spellings.get(holder)
+            if root is not None:
+                break
+            above = os.path.dirname(holder)
+            if above == holder:
+                raise self._outside(text)
+            holder = above
+        rest = absolute[len(holder) :].strip("/")
+        parts = tuple(rest.split("/")) if rest else ()
+        return WorkspacePath(root, parts, self._shown(root.path, parts))
+
+    def relative(self, path: PathLike) -> str:
+        """The canonical spelling: relative to the workspace root, or absolute in another root."""
+        return self.locate(path).shown
+
+    def _shown(self, root: Path | str, parts: Sequence[str]) -> str:
+        if str(root) == str(self.root):
+            return "/".join(parts) or "."
+        return os.path.join(root, *parts)
+
+    def _outside(self, shown: str, via: str = "") -> OutsideWorkspace:
+        more = [f"{r.path} ({'read and write' if r.writable else 'read only'})" for r in self.roots()[1:]]
+        also = f"; also granted: {', '.join(more)}" if more else ""
+        return OutsideWorkspace(
+            f"{shown!r} is outside the workspace{via}. The workspace is {self.root}{also}. "
+            "Use a path relative to the workspace."
+        )
+
+    # Opening
+
+    def _root_fd(self, root: GrantedRoot) -> int:
+        fd = self._fds.get(root)
+        if fd is None:
+            raise ConfigError(f"the workspace {root.path} is closed")
+        return fd
+
+    def _revive(self, root: GrantedRoot) -> bool:
+        """Open a root again that was deleted and made anew behind our back; whether that helped."""
+        fd = self._root_fd(root)
+        if os.fstat(fd).st_nlink:
+            return False
+        try:  # its path was a real one: a link in it now was put there to lead somewhere else
+            top = os.open("/", LOOK | os.O_DIRECTORY)
+            try:
+                fresh = walk_open(top, root.path.parts[1:], LOOK | os.O_DIRECTORY, follow=False)[0]
+            finally:
+                os.close(top)
+        except OSError:
+            return False
+        os.dup2(fresh, fd, inheritable=False)
+        os.close(fresh)
+        return True
+
+    def _reroot(self, target: str) -> tuple[int, tuple[str, ...], str] | None:
+        try:
+            place = self.locate(target)
+        except ToolError:
+            return None
+        return self._root_fd(place.root), place.parts, str(place.root.path)
+
+    def _walk(self, place: WorkspacePath, flags: int, *, follow: bool) -> tuple[int, str, tuple[str, ...]]:
+        try:
+            return walk_open(
+                self._root_fd(place.root),
+                place.parts,
+                flags,
+                root_path=str(place.root.path),
+                follow=follow,
+                reroot=self._reroot,
+            )
+        except LinkMet as met:
+            raise self._link_refused(place, met) from None
+        except Escape as out:
+            raise self._outside(place.shown, f": {out.at} is a link to {out.target}") from None
+
+    def _link_refused(self, place: WorkspacePath, met: LinkMet) -> LinkRefused:
+        whole = os.path.relpath(os.path.join(self.root, place.shown), place.root.path)
+        rest = whole[len(met.at) :]
+        real = os.path.normpath(os.path.join(place.root.path, os.path.dirname(met.at), met.target)) + rest
+        try:
+            hint = f"Use {self.relative(real)!r} itself if that is what you mean."
+        except ToolError:
+            hint = "It points outside the workspace."
+        return LinkRefused(f"{place.shown} is or leads through a link ({met.at} -> {met.target}). {hint}")
+
+    def _open(self, place: WorkspacePath, flags: int, *, follow: bool = True) -> int:
+        if self._method == "openat2":
+            resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow else RESOLVE_NO_SYMLINKS)
+            for _ in range(2):
+                try:
+                    return openat2(self._root_fd(place.root), "/".join(place.parts) or ".", flags, 0, resolve)
+                except FileNotFoundError:
+                    if not self._revive(place.root):
+                        raise
+                except OSError as error:
+                    # EXDEV: an absolute link, which may point back inside; ELOOP: links, or a magic one; EAGAIN:
+                    # somebody renames without pause. The walk finds a way or the right words.
+                    if error.errno not in (errno.EXDEV, errno.ELOOP, errno.EAGAIN):
+                        raise
+                    break
+        try:
+            return self._walk(place, flags, follow=follow)[0]
+        except FileNotFoundError:
+            if not self._revive(place.root):
+                raise
+            return self._walk(place, flags, follow=follow)[0]
+
+
+def _close_all(fds: dict[GrantedRoot, int]) -> None:
+    while fds:
+        os.close(fds.popitem()[1])

@@ -1,0 +1,167 @@
+import os
+import time
+from pathlib import Path
+
+from toolcrib.boundary.sandbox.protected_paths import find_protected_paths
+
+
+def paths(arguments: list[str], option: str, root: Path) -> set[str]:
+    found = [arguments[at + 1] for at in range(0, len(arguments), 3) if arguments[at] == option]
+    return {os.path.relpath(path, root) for path in found}
+
+
+def make(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        if name.endswith("/"):
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("genuine")
+
+
+def test_existing_names_are_read_only_and_folders_above_them_pinned(tmp_path: Path) -> None:
+    make(tmp_path, ".git/hooks/", ".git/config", ".mcp.json", ".cursor/mcp.json", "src/a.py")
+    arguments = find_protected_paths(tmp_path, tmp_path, frozenset()).arguments()
+    assert paths(arguments, "--ro-bind", tmp_path) == {".git/hooks", ".git/config", ".mcp.json", ".cursor/mcp.json"}
+    assert paths(arguments, "--bind", tmp_path) == {".git", ".cursor"}
+    # A later mount hides an earlier one: what is outside must come first.
+    assert arguments.index(str(tmp_path / ".git")) < arguments.index(str(tmp_path / ".git/hooks"))
+
+
+def test_an_empty_workspace_needs_nothing(tmp_path: Path) -> None:
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    assert found.arguments() == []
+    assert found.appeared() == []
+
+
+def test_nested_repositories_and_those_above_a_deep_folder(tmp_path: Path) -> None:
+    deep = tmp_path / "a/b/c/d/e/repo"
+    make(tmp_path, "sub/project/.git/config", "a/b/c/d/e/repo/.git/config", "a/b/c/d/e/repo/src/")
+    found = paths(find_protected_paths(tmp_path, deep / "src", frozenset()).arguments(), "--ro-bind", tmp_path)
+    assert found == {"sub/project/.git/config", "a/b/c/d/e/repo/.git/config"}
+
+
+def test_what_appears_is_found(tmp_path: Path) -> None:
+    make(tmp_path, ".git/config", "sub/")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    make(tmp_path, ".git/hooks/post-commit", ".git/commondir", "sub/.git/config", ".vscode/tasks.json", "src/b.py")
+    assert sorted(found.appeared()) == [".git/commondir", ".git/hooks", ".vscode", "sub/.git/config"]
+
+
+def test_a_grant_covers_what_is_below_it(tmp_path: Path) -> None:
+    make(tmp_path, ".git/config", ".mcp.json")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset({".git"}))
+    assert paths(found.arguments(), "--ro-bind", tmp_path) == {".mcp.json"}
+    make(tmp_path, ".git/hooks/", ".vscode/")
+    assert found.appeared() == [".vscode"]
+    assert find_protected_paths(tmp_path, tmp_path, frozenset({"*"})).arguments() == []
+
+
+def test_git_as_a_file_or_link_points_elsewhere(tmp_path: Path) -> None:
+    make(tmp_path, "sub/.git", "plain/", "linked/real/config")
+    (tmp_path / "linked/.git").symlink_to("real")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    read_only = paths(found.arguments(), "--ro-bind", tmp_path)
+    assert read_only == {"sub/.git", "linked/real"}
+    (tmp_path / "linked/.git").unlink()
+    (tmp_path / "linked/.git").symlink_to("other")
+    make(tmp_path, "plain/.git")
+    assert sorted(found.appeared()) == ["linked/.git", "plain/.git"]
+
+
+def test_submodules(tmp_path: Path) -> None:
+    module = ".git/modules/libs/one"
+    make(tmp_path, f"{module}/HEAD", f"{module}/config", f"{module}/hooks/x", ".git/config", ".git/worktrees/w/HEAD")
+    read_only = paths(find_protected_paths(tmp_path, tmp_path, frozenset()).arguments(), "--ro-bind", tmp_path)
+    assert read_only == {f"{module}/config", f"{module}/hooks", ".git/config", ".git/worktrees"}
+
+
+def test_links_are_followed_inside_and_compared(tmp_path: Path) -> None:
+    workspace = tmp_path / "w"
+    make(workspace, "dotfiles/bashrc", "dotconfig/fish/config.fish")
+    (tmp_path / "outside").write_text("x")
+    (workspace / ".bashrc").symlink_to("dotfiles/bashrc")
+    (workspace / ".config").symlink_to("dotconfig")
+    (workspace / ".profile").symlink_to(tmp_path / "outside")
+    found = find_protected_paths(workspace, workspace, frozenset())
+    assert paths(found.arguments(), "--ro-bind", workspace) == {"dotfiles/bashrc", "dotconfig/fish"}
+    assert paths(found.arguments(), "--bind", workspace) == {"dotfiles", "dotconfig"}
+    assert found.appeared() == []
+    (workspace / ".bashrc").unlink()
+    (workspace / ".bashrc").write_text("evil")
+    (workspace / ".config").unlink()
+    make(workspace, ".config/fish/config.fish")
+    assert sorted(found.appeared()) == [".bashrc", ".config/fish"]
+
+
+def test_large_workspaces_are_looked_at_for_a_bounded_time(tmp_path: Path) -> None:
+    for number in range(60):
+        for inner in range(40):
+            (tmp_path / f"d{number}/e{inner}").mkdir(parents=True)
+    (tmp_path / ".mcp.json").write_text("x")
+    assert paths(find_protected_paths(tmp_path, tmp_path, frozenset()).arguments(), "--ro-bind", tmp_path) == {
+        ".mcp.json"
+    }
+
+
+def test_a_new_link_above_a_protected_name_goes_itself(tmp_path: Path) -> None:
+    make(tmp_path, "old/fish.txt", "linked/")
+    (tmp_path / ".config").symlink_to("linked")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    make(tmp_path, "x/mcp.json", "g/config", "linked/fish/config.fish")
+    (tmp_path / ".cursor").symlink_to("x")
+    (tmp_path / ".git").symlink_to("g")
+    assert sorted(found.appeared()) == [".cursor", ".git", "linked/fish"]
+
+
+def test_what_appears_in_a_deep_folder_where_the_command_starts_is_found(tmp_path: Path) -> None:
+    deep = tmp_path / "a/b/c/d/e/repo"
+    make(tmp_path, "a/b/c/d/e/repo/.git/HEAD")
+    found = find_protected_paths(tmp_path, deep, frozenset())
+    make(tmp_path, "a/b/c/d/e/repo/.git/hooks/pre-commit", "a/b/c/d/e/repo/.git/commondir")
+    names = ["a/b/c/d/e/repo/.git/commondir", "a/b/c/d/e/repo/.git/hooks"]
+    assert sorted(found.appeared()) == names
+
+
+def test_a_repository_is_not_hidden_behind_many_folders(tmp_path: Path) -> None:
+    make(tmp_path, "z/.git/config", "y/zz/.git/config")
+    before = find_protected_paths(tmp_path, tmp_path, frozenset())
+    for number in range(1100):
+        (tmp_path / f"d{number}").mkdir()
+    make(tmp_path, "z/.git/hooks/x")
+    assert before.appeared() == ["z/.git/hooks"]
+    later = find_protected_paths(tmp_path, tmp_path, frozenset(), before.known)
+    assert {"z/.git/config", "y/zz/.git/config"} <= paths(later.arguments(), "--ro-bind", tmp_path)
+
+
+def test_what_was_not_reached_before_is_not_taken_for_new(tmp_path: Path) -> None:
+    for number in range(1100):
+        (tmp_path / f"d{number}").mkdir()
+    make(tmp_path, *(f"d{number}/zz/.git/config" for number in range(0, 1100, 100)))
+    time.sleep(0.05)
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    for number in range(1, 1099):
+        if number % 100:
+            (tmp_path / f"d{number}").rmdir()
+    assert found.appeared() == []
+    make(tmp_path, "d100/zz/.git/hooks/x")
+    assert found.appeared() == ["d100/zz/.git/hooks"]
+
+
+def test_a_repository_without_a_dot_git_is_protected(tmp_path: Path) -> None:
+    make(tmp_path, "real/HEAD", "real/objects/", "real/config", "real/hooks/", "plain/HEAD", "plain/config")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/.git").write_text("gitdir: ../real\n")
+    found = find_protected_paths(tmp_path, tmp_path, frozenset())
+    assert paths(found.arguments(), "--ro-bind", tmp_path) == {"sub/.git", "real/config", "real/hooks"}
+    make(tmp_path, "HEAD", "objects/", "config", "hooks/pre-commit", "real/commondir")
+    assert sorted(found.appeared()) == ["config", "hooks", "real/commondir"]
+    assert find_protected_paths(tmp_path, tmp_path, frozenset({".git"})).arguments() == []
+
+
+def test_too_many_submodules_are_protected_as_a_whole(tmp_path: Path) -> None:
+    make(tmp_path, *(f".git/modules/m{number}/HEAD" for number in range(600)), ".git/modules/m1/config")
+    assert ".git/modules" in paths(
+        find_protected_paths(tmp_path, tmp_path, frozenset()).arguments(), "--ro-bind", tmp_path
+    )

@@ -1,0 +1,74 @@
+"""The tables of protected and of sensitive names, and how paths match them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.boundary.protected_names import PROTECTED_NAMES, protected_below, protected_by, protected_parents
+from toolcrib.boundary.sensitive_names import SENSITIVE_NAMES, sensitive_by
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        (".git/hooks", ".git/hooks"),
+        (".git/hooks/pre-commit", ".git/hooks"),
+        ("vendor/lib/.git/config", ".git/config"),
+        (".GIT/Hooks/x", ".git/hooks"),
+        ("./.vscode/tasks.json", ".vscode"),
+        ("sub/toolcrib.toml", "toolcrib.toml"),
+        (".git/index", ".git"),
+        (".git/commondir", ".git"),
+        ("sub/.git/modules/x/config", ".git"),
+        (".git/rebase-merge/git-rebase-todo", ".git"),
+        (".gitignore", None),
+        ("hooks/pre-commit", None),
+        ("my.bashrc", None),
+        ("", None),
+    ],
+)
+def test_protected(path, name):
+    entry = protected_by(path)
+    assert (entry.name if entry else None) == name
+
+
+def test_what_lies_above_a_protected_name():
+    assert protected_below(".git") and protected_below("sub/.git") and protected_below(".config")
+    assert protected_below(".") and protected_below("")
+    assert not protected_below(".git/hooks/x") and not protected_below("src")
+
+
+def test_every_entry_is_relative_reasoned_and_matches_itself():
+    for entry in PROTECTED_NAMES:
+        assert entry.reason and not entry.name.startswith("/") and ".." not in entry.parts
+        assert protected_by(entry.name) == entry and protected_by(f"x/{entry.name}/y") == entry
+        for parent in entry.parents:
+            assert protected_below(parent)
+    assert sorted(protected_parents()) == [".config", ".cursor", ".git"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".env", "a/.env.local", "prod.env", "x/server.PEM", "id_rsa", "k/id_ed25519_work", ".ssh/config",
+     ".aws/credentials", "etc/shadow", "terraform.tfstate", ".kube/config", "/home/u/.netrc", "service-account-1.json",
+     "a\nb/.env", ".aws/sso/cache/x.json", ".config/gh/hosts.yml"],
+)  # fmt: skip
+def test_sensitive(path):
+    entry = sensitive_by(path)
+    assert entry is not None and entry.reason and entry in SENSITIVE_NAMES
+
+
+@pytest.mark.parametrize(
+    "path",
+    [".env.example", "id_rsa.pub", "environment.py", "id_mapping.py", "src/id_test.go", "monkey.py", "a.environ",
+     "ssh/config", "kube/config", "pem", "keys.md", ".envs/readme.md"],
+)  # fmt: skip
+def test_not_sensitive(path):
+    assert sensitive_by(path) is None
+
+
+@given(st.text(max_size=80))
+def test_any_name_is_survived(path):
+    sensitive_by(path)
+    protected_by(path)
+    protected_below(path)
