@@ -10,6 +10,7 @@ import pytest
 from toolcrib.boundary.sandbox import NoSandbox, Sandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import LONGEST_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
+from toolcrib.builtin.runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
 from toolcrib.config import Settings, command_rules
 from toolcrib.config.model import Invalid
@@ -90,7 +91,7 @@ def test_settings_become_rules(tmp_path: Path) -> None:
 
 def test_the_timeout_that_is_set_is_the_default_that_the_model_reads(tmp_path: Path) -> None:
     with closing(Workspace(tmp_path)) as workspace:
-        shell = ShellTools(workspace, unavailable, rules=CommandRules(timeout=7))
+        shell = ShellTools(CommandRunner(workspace, unavailable), rules=CommandRules(timeout=7))
         tool = next(tool for tool in shell.tools() if tool.name == "exec")
         assert tool.to_schema("openai")["function"]["parameters"]["properties"]["timeout"]["default"] == 7
         assert tool.timeout_for is not None
@@ -100,7 +101,7 @@ def test_the_timeout_that_is_set_is_the_default_that_the_model_reads(tmp_path: P
 
 def test_bare_comes_from_the_context(tmp_path: Path) -> None:
     with closing(Workspace(tmp_path)) as workspace:
-        shell = ShellTools(workspace, unavailable, rules=CommandRules(profile="read-only"))
+        shell = ShellTools(CommandRunner(workspace, unavailable), rules=CommandRules(profile="read-only"))
         tool = next(tool for tool in shell.tools() if tool.name == "exec")
         assert tool.judge is not None
         bare = tool.judge({"command": "touch x"}, ToolContext(metadata={"bare": True}))

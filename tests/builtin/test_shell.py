@@ -11,6 +11,7 @@ import pytest
 
 from toolcrib.boundary.sandbox import NoSandbox, SandboxSettings, select_sandbox
 from toolcrib.boundary.workspace import Workspace
+from toolcrib.builtin.runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import SandboxUnavailable
@@ -47,13 +48,14 @@ class Bench:
         self.spill = base / "spill"
         self.workspace = Workspace(self.root)
         settings = options.pop("settings", SandboxSettings())
-        self.shell = ShellTools(
+        runner = CommandRunner(
             self.workspace,
             (lambda: select_sandbox(settings, self.root)) if sandboxed else NoSandbox,
             open_spill=Spill(self.spill).open,
             move_to_trash=self.trash,
-            **options,
+            env=options.pop("env", ()),
         )
+        self.shell = ShellTools(runner, **options)
         self.registry = ToolRegistry(self.shell.tools())
 
     async def __call__(self, name: str, ctx: ToolContext = CALLER, **arguments: Any) -> ToolOutput:
@@ -186,7 +188,7 @@ async def test_missing_sandbox_refuses_the_call(tmp_path: Path) -> None:
     def unavailable() -> NoSandbox:
         raise SandboxUnavailable("There is no bubblewrap. Install it.")
 
-    registry = ToolRegistry(ShellTools(workspace, unavailable).tools())
+    registry = ToolRegistry(ShellTools(CommandRunner(workspace, unavailable)).tools())
     for background in (False, True):
         output = await registry.execute("exec", {"command": f"touch {marker}", "background": background})
         assert output.error_kind == "unavailable"
@@ -273,11 +275,10 @@ async def test_the_journal_brings_them_back(tmp_path: Path) -> None:
     root.mkdir()
     workspace = Workspace(root)
     journal = Journal(StateFolder.for_workspace(root, tmp_path / "state"), workspace)
-    shell = ShellTools(
-        workspace,
-        lambda: select_sandbox(SandboxSettings(), root),
-        move_to_trash=journal.move_to_trash,
+    runner = CommandRunner(
+        workspace, lambda: select_sandbox(SandboxSettings(), root), move_to_trash=journal.move_to_trash
     )
+    shell = ShellTools(runner)
     output = await shell.exec("git init -q . 2>&1; echo x > .mcp.json", ctx=ToolContext(call_id="call-1"))
     assert ".mcp.json moved to the trash" in output.for_llm
     assert not (root / ".git/config").exists()
@@ -303,7 +304,7 @@ async def test_they_go_after_a_timeout_and_a_cancellation_too(boxed: Bench) -> N
 async def test_without_a_trash_the_person_should_know(tmp_path: Path) -> None:
     root = tmp_path / "w"
     root.mkdir()
-    shell = ShellTools(Workspace(root), lambda: select_sandbox(SandboxSettings(), root))
+    shell = ShellTools(CommandRunner(Workspace(root), lambda: select_sandbox(SandboxSettings(), root)))
     output = await shell.exec("echo x > .mcp.json", ctx=CALLER)
     assert ".mcp.json should not stay" in output.for_llm
     assert "Tell the user" in output.for_llm
@@ -416,7 +417,7 @@ async def test_a_background_command_that_fails_at_once_says_so(bench: Bench) -> 
 
 
 async def test_the_number_of_sessions_is_limited(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, most_sessions=2)
+    bench = Bench(tmp_path, max_sessions=2)
     first = await begin(bench, "sleep 1.2; echo done")
     await begin(bench, "sleep 86.5")
     output = await bench("exec", command="sleep 86.5", background=True)
@@ -431,7 +432,7 @@ async def test_the_number_of_sessions_is_limited(tmp_path: Path) -> None:
 
 
 async def test_sessions_that_begin_together_are_counted(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, most_sessions=2)
+    bench = Bench(tmp_path, max_sessions=2)
     calls = [bench("exec", command="sleep 88.5", background=True) for _ in range(6)]
     outputs = await asyncio.gather(*calls)
     assert sum(output.is_error for output in outputs) == 4
@@ -445,7 +446,7 @@ async def test_sessions_that_begin_together_are_counted(tmp_path: Path) -> None:
 
 
 async def test_what_could_not_begin_leaves_room(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, most_sessions=1)
+    bench = Bench(tmp_path, max_sessions=1)
     assert (await bench("exec", command="true", background=True, working_dir="absent")).is_error
     await begin(bench, "sleep 88.5")
     bench.close()

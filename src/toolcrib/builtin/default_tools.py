@@ -16,6 +16,7 @@ from ..record.state import StateFolder
 from .browser_tools import browser_tools
 from .changes_tools import ChangesTools
 from .documents.reader import Documents, DocumentSettings
+from .runner import CommandRunner
 from .search import SearchTools
 from .shell import ShellTools
 from .web_tools import web_tools
@@ -76,12 +77,11 @@ def default_tools(
     if sandbox is None:
         settings = SandboxSettings(hidden=(state.path,))
         sandbox = functools.cache(lambda: select_sandbox(settings, root))
-    shell = ShellTools(
-        workspace, sandbox, env=env, open_spill=open_spill(spill, redactor), secrets=secrets,
-        redact=None if redactor is None else redactor.redact,
-        move_to_trash=journal.move_to_trash,
-        rules=rules, effects=effects,
+    runner = CommandRunner(
+        workspace, sandbox, env=env, open_spill=open_spill(spill, redactor), move_to_trash=journal.move_to_trash,
+        secrets=secrets, effects=effects,
     )  # fmt: skip
+    shell = ShellTools(runner, rules=rules, redact=None if redactor is None else redactor.redact)
     reader = Documents(documents)
     if closers is not None:
         closers += [*made, shell.close, reader.close]

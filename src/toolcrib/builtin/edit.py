@@ -15,15 +15,14 @@ from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
-from ..record.journal import Journal
 from .closest import miss_hint
 from .diffs import bounded_diff
 from .encoding import SAMPLE, UTF8, Encoding, detect, named_encoding, not_quite_utf8, single_byte
 from .explain import call_id_of, explained, still_wanted
 from .files import MAX_EDIT
-from .masked import LostBy, refuse_masks
+from .journaled import JournaledTools
+from .masked import refuse_masks
 from .matching import Match, Matches, apply_matches, find_matches
-from .seen import Seen
 
 _NAMED = 10  # so many line numbers are named in an answer
 
@@ -80,16 +79,8 @@ def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
     return Loaded(found.decode(data), found, identity(st), len(data))
 
 
-class EditTools:
+class EditTools(JournaledTools):
     """edit_file over one workspace and its journal."""
-
-    def __init__(
-        self, workspace: Workspace, journal: Journal, seen: Seen | None = None, *, lost_by: LostBy | None = None
-    ) -> None:
-        self.ws = workspace
-        self._lost_by = lost_by
-        self.journal = journal
-        self.seen = seen or Seen()
 
     def tools(self) -> list[Tool]:
         """The tool, ready to register."""

@@ -26,6 +26,7 @@ from .documents.kinds import container, described
 from .documents.reader import Documents, Wanted
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .explain import call_id_of, explained
+from .journaled import JournaledTools
 from .listing import STYLES, Hider, Listing, ListStyle
 from .masked import LostBy, may_be_masked, refuse_masks
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
@@ -37,7 +38,7 @@ MAX_WEIGHED = 20_000  # names counted for the preview of a deletion
 MAX_EDIT = 100 * 2**20  # larger files are not taken into memory for editing or previews
 
 
-class FileTools:
+class FileTools(JournaledTools):
     """read_file, write_file, list_dir and delete_file over one workspace and its journal."""
 
     def __init__(
@@ -51,11 +52,8 @@ class FileTools:
         hider: Hider | None = None,
         documents: Documents | None = None,
     ) -> None:
-        self.ws = workspace
-        self.journal = journal
-        self.seen = seen or Seen()
+        super().__init__(workspace, journal, seen, lost_by=lost_by)
         self._style = STYLES[list_style]
-        self._lost_by = lost_by
         self._hider = hider
         self._documents = documents or Documents()
         self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()

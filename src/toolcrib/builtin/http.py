@@ -18,7 +18,6 @@ from ..core.verdict import Judgement
 from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
 from .bodies import describe
 from .charsets import decode
-from .needs import WEB, missing
 from .outgoing import Outgoing
 
 if TYPE_CHECKING:
@@ -63,19 +62,12 @@ class HttpSettings:
 class HttpRequest:
     """`http_request`. `resolve` puts secrets into headers; without it there are none."""
 
-    names = ("http_request",)
-
     def __init__(
         self, outgoing: Outgoing, settings: HttpSettings | None = None, resolve: Resolve | None = None
     ) -> None:
         self._outgoing = outgoing
         self._settings = settings or HttpSettings()
         self._resolve = resolve
-
-    @staticmethod
-    def missing() -> str | None:
-        """Why it cannot be there; None if it can."""
-        return missing(*WEB["http_request"])
 
     def tool(self) -> Tool:
         """The tool."""

@@ -8,22 +8,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import Identity, identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
-from ..record.journal import Journal
 from .closest import miss_hint
 from .diffs import bounded_diff
 from .edit import MAX_EDIT
 from .encoding import SAMPLE, UTF8, Encoding, detect, single_byte
 from .explain import call_id_of, explained, still_wanted
-from .masked import LostBy, refuse_masks
+from .journaled import JournaledTools
+from .masked import refuse_masks
 from .matching import line_end
 from .patch_format import FilePatch, Hunk, parse_patch
-from .seen import Seen
 
 _STRICTEST = {"deny": 0, "ask": 1, "allow": 2}
 
@@ -52,16 +50,8 @@ def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
     return found
 
 
-class PatchTools:
+class PatchTools(JournaledTools):
     """apply_patch over one workspace and its journal."""
-
-    def __init__(
-        self, workspace: Workspace, journal: Journal, seen: Seen | None = None, *, lost_by: LostBy | None = None
-    ) -> None:
-        self.ws = workspace
-        self._lost_by = lost_by
-        self.journal = journal
-        self.seen = seen or Seen()
 
     def tools(self) -> list[Tool]:
         """The tool, ready to register."""

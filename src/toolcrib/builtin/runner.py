@@ -144,9 +144,13 @@ class CommandRunner:
         """Ask about effects that wait for a person."""
         return settled if self.effects is None else await self.effects.conclude(settled, ctx)
 
+    def secret_names(self, asker: str) -> list[str]:
+        """The environment variables in which commands of `asker` get secrets."""
+        return [] if self._secrets is None else self._secrets.names_for(asker)
+
     async def granted(self, asker: str) -> tuple[dict[str, str], list[str]]:
         """The secrets for a command, read in a thread: they may come from a program."""
-        if self._secrets is None or not self._secrets.names_for(asker):
+        if self._secrets is None or not self.secret_names(asker):
             return {}, []
         return await shared_threads.run(self._secrets.environment, asker)
 

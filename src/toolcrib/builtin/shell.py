@@ -6,7 +6,7 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
 from typing import Annotated, Any, Literal, cast
 
@@ -15,7 +15,6 @@ from pydantic import Field
 from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
 from ..boundary.spawn import Spawn
-from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
 from ..core.errors import SandboxUnavailable, ToolError
 from ..core.output import ToolOutput
@@ -24,8 +23,8 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .command_rules import CommandJudge, CommandRules, runs_a_shell
-from .effects import Effects, OpenSpill, Settled
-from .runner import CommandRunner, GrantedSecrets, MoveToTrash
+from .effects import Settled
+from .runner import CommandRunner
 from .sessions import Session, Sessions
 from .transcript import MOST_CHARACTERS, NO_UNDO, ending, exit_code, streams
 
@@ -40,38 +39,22 @@ _EARLY_SECONDS = 0.25  # a background command that fails at once says so at once
 
 
 class ShellTools:
-    """`exec` and `exec_session` in one workspace.
-
-    `sandbox` gives the sandbox, once, when the first command comes; where it raises SandboxUnavailable, commands
-    are refused with its reason.
-    `env` are names of host variables that commands get beside the usual ones; `rules` what settings say of commands.
-    """
+    """The tools `exec` and `exec_session`. `runner` runs their commands; `rules` are the settings for commands."""
 
     def __init__(
         self,
-        workspace: Workspace,
-        sandbox: Callable[[], Sandbox],
+        runner: CommandRunner,
         *,
-        env: Iterable[str] = (),
-        open_spill: OpenSpill | None = None,
-        move_to_trash: MoveToTrash | None = None,
-        most_sessions: int | None = None,
-        secrets: GrantedSecrets | None = None,
-        redact: Callable[[str], str] | None = None,
         rules: CommandRules | None = None,
-        effects: Effects | None = None,
+        redact: Callable[[str], str] | None = None,
+        max_sessions: int | None = None,
     ) -> None:
-        self.workspace = workspace
-        self.sessions = Sessions() if most_sessions is None else Sessions(most_sessions)
-        self._runner = CommandRunner(
-            workspace, sandbox, env=env, open_spill=open_spill, move_to_trash=move_to_trash, secrets=secrets,
-            effects=effects,
-        )  # fmt: skip
-        self._secrets = secrets
+        self.sessions = Sessions() if max_sessions is None else Sessions(max_sessions)
+        self._runner, self._workspace = runner, runner.workspace
         self._redact = redact
         self._rules = rules or CommandRules()
         self._timeout = self._rules.timeout or DEFAULT_TIMEOUT
-        self._judged = CommandJudge(str(workspace.root), self._rules, self._runner.sandbox)
+        self._judged = CommandJudge(str(runner.workspace.root), self._rules, self._runner.sandbox)
 
     def tools(self) -> list[Tool]:
         """The two tools."""
@@ -271,10 +254,10 @@ class ShellTools:
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         working_dir = args.get("working_dir")
-        cwd = str(self.workspace.root)
+        cwd = str(self._workspace.root)
         if working_dir is not None:
             try:
-                cwd = str(self.workspace.root / self.workspace.real(self._runner.place(str(working_dir))))
+                cwd = str(self._workspace.root / self._workspace.real(self._runner.place(str(working_dir))))
             except ToolError as error:
                 return Judgement("deny", str(error), "path:outside")
             except OSError as error:  # exec will say so
@@ -297,7 +280,7 @@ class ShellTools:
         typed = args.get("input")
         session = next((s for s in self.sessions.of(ctx.session_id) if s.id == args.get("session_id")), None)
         if typed and session is not None and runs_a_shell(session.command):
-            found = self._judged.judge(str(typed), str(self.workspace.root), bare=bool(ctx.metadata.get("bare")))
+            found = self._judged.judge(str(typed), str(self._workspace.root), bare=bool(ctx.metadata.get("bare")))
             if found.verdict != "allow":
                 return found
         return Judgement("ask", "what a command does with its input cannot be known", "shell:unknown", unknown=True)
@@ -310,10 +293,10 @@ class ShellTools:
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         where = f"\n(in {args['working_dir']})" if args.get("working_dir") else ""
         how = "\n(in the background)" if args.get("background") else ""
-        names = self._secrets.names_for("exec") if self._secrets is not None else []
+        names = self._runner.secret_names("exec")
         gets = f"\n(gets: {', '.join(names)})" if names else ""
         command = str(args.get("command", ""))
-        does = _what_it_does(command, str(self.workspace.root / str(args.get("working_dir") or "")))
+        does = _what_it_does(command, str(self._workspace.root / str(args.get("working_dir") or "")))
         return f"{_shown(command)}{where}{how}{gets}{does}"
 
     def _preview_session(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
@@ -323,7 +306,7 @@ class ShellTools:
             if session.id == args.get("session_id"):
                 text += f", to what runs: {_shown(session.command, 600)}"
                 if typed and runs_a_shell(session.command):
-                    does = _what_it_does(typed, str(self.workspace.root))
+                    does = _what_it_does(typed, str(self._workspace.root))
         return f"{text}\n{_shown(typed)}{does}" if typed else text
 
 

@@ -21,7 +21,6 @@ from .bodies import Body, describe
 from .documents.kinds import container, described
 from .documents.reader import Documents, Found, Wanted
 from .extraction import KEPT
-from .needs import WEB, missing
 from .outgoing import Outgoing, mark
 
 if TYPE_CHECKING:
@@ -59,8 +58,6 @@ class FetchSettings:
 class WebFetch:
     """`web_fetch`. `keep` stores texts that were cut."""
 
-    names = ("web_fetch",)
-
     def __init__(
         self,
         outgoing: Outgoing,
@@ -78,11 +75,6 @@ class WebFetch:
             from .robots import Robots
 
             self._robots = Robots(outgoing)
-
-    @staticmethod
-    def missing() -> str | None:
-        """Why it cannot be there; None if it can."""
-        return missing(*WEB["web_fetch"])
 
     def tool(self) -> Tool:
         """The tool."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..core.tool import Tool
+from . import needs
 from .http import HttpRequest, HttpSettings
 from .outgoing import USER_AGENT, Gate, Outgoing
 from .web import FetchSettings, Keep, WebFetch
@@ -54,12 +55,12 @@ def web_tools(
     fetch = WebFetch(outgoing, settings.fetch, keep, documents)
     http = HttpRequest(outgoing, settings.http, resolve)
     search = WebSearch(outgoing, settings.search, resolve=resolve, learn=learn)
-    for made in (fetch, http, search):
-        why = made.missing()
+    for name, made in (("web_fetch", fetch), ("http_request", http), ("web_search", search)):
+        why = needs.missing(*needs.WEB[name])
         if why is None:
             found.append(made.tool())
         elif missing is not None:
-            missing += [(name, why) for name in made.names]
+            missing.append((name, why))
     if closers is not None:
         closers.append(fetch.close)
     return found

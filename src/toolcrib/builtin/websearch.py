@@ -23,7 +23,6 @@ from ..core.output import ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
-from .needs import WEB, missing
 from .outgoing import Outgoing
 
 if TYPE_CHECKING:
@@ -61,8 +60,6 @@ class WebSearch:
     `bases` replaces the addresses of providers' servers.
     """
 
-    names = ("web_search",)
-
     def __init__(
         self,
         outgoing: Outgoing,
@@ -79,11 +76,6 @@ class WebSearch:
         self._bases = bases or {}
         self._environ = os.environ if environ is None else environ
         self._turns: dict[str, _Turn] = {}
-
-    @staticmethod
-    def missing() -> str | None:
-        """Why it cannot be there; None if it can."""
-        return missing(*WEB["web_search"])
 
     def tool(self) -> Tool:
         """The tool."""

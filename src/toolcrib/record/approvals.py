@@ -20,6 +20,16 @@ CLOCK_SLACK = 300.0
 """A request from further ahead than this, in seconds, is expired: the clock was set back, and its end with it."""
 
 
+def use_up(connection: sqlite3.Connection, request_id: str, run: str) -> ApprovalRow | None:
+    """Use up a yes for the run with the call id `run`. Returns the row of the request; None if there is no such yes."""
+    sql = (
+        "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved' AND expires > ?3"
+        " RETURNING *"
+    )
+    rows = connection.execute(sql, [request_id, run, time.time()]).fetchall()
+    return _row(rows[0]) if rows else None
+
+
 class Approvals:
     """Requests by id in the record database. Any process may answer them; a yes is used up by one run."""
 
@@ -116,13 +126,8 @@ class Approvals:
     def consume(self, request_id: str, run: str) -> ApprovalRow | None:
         """Use up a yes for one run, the call id `run`: the row it was given in, or None. Only one caller gets it."""
         self._expire()
-        sql = (
-            "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved' AND expires > ?3"
-            " RETURNING *"
-        )
         with self._lock:
-            rows = self._connection.execute(sql, [request_id, run, time.time()]).fetchall()
-        return _row(rows[0]) if rows else None
+            return use_up(self._connection, request_id, run)
 
     def refusal(self, request_id: str) -> ApprovalRow | None:
         """A person's no that its caller was not told yet; from now on it counts as told."""

@@ -26,6 +26,7 @@ from ..core.labels import LABELS, Labels
 from ..core.threads import shared_threads
 from ..core.tool import ToolCategory
 from . import chain, retention
+from .approvals import use_up
 from .database import connect, is_busy, transaction, unusable
 from .migrate import note
 from .query import NEWEST, Select, select
@@ -150,12 +151,7 @@ class Audit:
                 weakref.finalize(self, self._durable.close)
             try:
                 with transaction(self._durable):
-                    used = self._durable.execute(
-                        "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved'"
-                        " AND expires > ?3",
-                        [approval_id, row[_CALL_ID], time.time()],
-                    )
-                    if used.rowcount != 1:
+                    if use_up(self._durable, approval_id, str(row[_CALL_ID])) is None:
                         raise ToolExecutionDenied(f"the approval {approval_id} was used up or expired; ask again")
                     head = chain.append(self._durable, [row])
             except sqlite3.Error as error:
