@@ -9,7 +9,7 @@ import pytest
 
 from toolcrib.boundary.sandbox import NoSandbox, Sandbox
 from toolcrib.boundary.workspace import Workspace
-from toolcrib.builtin.command_rules import LONGEST_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
+from toolcrib.builtin.command_rules import MAX_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
 from toolcrib.builtin.runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
 from toolcrib.config import Settings, command_rules
@@ -70,7 +70,7 @@ def test_bare_knows_no_settings(tmp_path: Path) -> None:
 
 
 def test_a_command_too_long_for_patterns(tmp_path: Path) -> None:
-    command = "echo " + "a" * LONGEST_MATCHED
+    command = "echo " + "a" * MAX_MATCHED
     assert judge(tmp_path, command, deny=patterns("x", ["b"])) == ("deny", "exec:patterns")
 
 

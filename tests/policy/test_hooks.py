@@ -172,7 +172,7 @@ def test_arguments_too_long_to_search_count_as_found() -> None:
     [
         ({}, "has either action"),
         ({"action": "block", "preset": "safety"}, "has either action"),
-        ({"action": "block", "pattern": "("}, "no regular expression"),
+        ({"action": "block", "pattern": "("}, "not a valid regular expression"),
         ({"action": "block", "command": ["x"]}, "log or notify"),
         ({"action": "explode"}, "explode"),
         ({"action": "log", "category": "files"}, "unknown category"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -11,13 +10,11 @@ from typing import Literal
 from ..boundary.sandbox import Sandbox
 from ..core.errors import ConfigError, SandboxUnavailable
 from ..core.verdict import Judgement
-from ..policy.regexes import compile_pattern
+from ..policy.regexes import UserPattern, compile_pattern
 
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
 
-# Python's `re` knows no time limit. Patterns that can take exponential time are refused; of those that take a power of
-# the length, this bounds the length.
-LONGEST_MATCHED = 4_000
+MAX_MATCHED = 4_000  # characters; a longer command is refused where patterns would have to judge it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +29,15 @@ class CommandRules:
     profile: Profile = "workspace-write"
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
-    deny: tuple[re.Pattern[str], ...] = ()
-    allow: tuple[re.Pattern[str], ...] = ()
+    deny: tuple[UserPattern, ...] = ()
+    allow: tuple[UserPattern, ...] = ()
     restrict_to_workspace: bool = False
     timeout: int | None = None
 
 
-def patterns(setting: str, texts: Iterable[str]) -> tuple[re.Pattern[str], ...]:
+def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:
     """Compiled patterns of a setting. Raises ConfigError that names it and the pattern."""
-    found: list[re.Pattern[str]] = []
+    found: list[UserPattern] = []
     for text in texts:
         try:
             found.append(compile_pattern(text))
@@ -96,8 +93,8 @@ class CommandJudge:
 
         assert isinstance(place, Place)
         rules = self.rules
-        if (rules.deny or rules.allow) and len(command) > LONGEST_MATCHED:
-            text = f"it is longer than {LONGEST_MATCHED:,} characters, too long for the patterns of tools.exec"
+        if (rules.deny or rules.allow) and len(command) > MAX_MATCHED:
+            text = f"it is longer than {MAX_MATCHED:,} characters, too long for the patterns of tools.exec"
             return Judgement("deny", text, "exec:patterns")
         script = read_script(command, place.cwd, place.home)
         if rules.allow:
@@ -109,7 +106,7 @@ class CommandJudge:
         else:
             for pattern in rules.deny:
                 if pattern.search(command.lower()) or pattern.search(command):
-                    text = f"it matches {pattern.pattern!r} (tools.exec.deny_patterns)"
+                    text = f"it matches {pattern.text!r} (tools.exec.deny_patterns)"
                     return Judgement("deny", text, "exec:deny_patterns")
         return leaves_workspace(script, place) if rules.restrict_to_workspace else None
 
@@ -122,7 +119,7 @@ def warm_judgement() -> None:
     judge_command("ls", Place("/", "/", "/"))
 
 
-def _stranger(segments: list[str], allow: tuple[re.Pattern[str], ...]) -> str | None:
+def _stranger(segments: list[str], allow: tuple[UserPattern, ...]) -> str | None:
     """The first segment that no pattern matches in full."""
     if not segments:
         return ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import subprocess
 import threading
 import time
@@ -27,7 +26,7 @@ from ..core.name_patterns import matches
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement
 from .questions import all_of
-from .regexes import compile_pattern
+from .regexes import UserPattern, compile_pattern
 
 log = logging.getLogger("toolcrib.hooks")
 
@@ -64,12 +63,12 @@ class HookRule:
     command: tuple[str, ...] = ()
 
     @cached_property
-    def compiled(self) -> re.Pattern[str] | None:
+    def compiled(self) -> UserPattern | None:
         """The pattern. Raises ConfigError where it is none."""
         if self.pattern is None:
             return None
         try:
-            return compile_pattern(self.pattern, re.IGNORECASE)
+            return compile_pattern(self.pattern, ignore_case=True)
         except ValueError as error:
             raise ConfigError(f"hooks: {error}") from None
 
@@ -85,7 +84,7 @@ class HookRule:
         """Whether its pattern is in the arguments."""
         if self.compiled is None:
             return True
-        return len(arguments) > MAX_SEARCHED or self.compiled.search(arguments) is not None
+        return len(arguments) > MAX_SEARCHED or self.compiled.search(arguments)
 
 
 def safety_hook(

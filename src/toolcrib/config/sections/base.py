@@ -19,7 +19,7 @@ Seconds = Annotated[float, Bounds(gt=0, finite=True)]
 Count = Annotated[int, Bounds(ge=1, le=2**62)]
 Json = dict[str, Any]
 Expression = Annotated[str, After(_expression)]
-"""A regular expression that takes no exponential time."""
+"""A regular expression, as RE2 reads them."""
 OneOrMore = Annotated[list[str], Before(lambda v: [v] if isinstance(v, str) else v)]
 
 

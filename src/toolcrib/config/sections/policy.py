@@ -104,7 +104,7 @@ class HookSetting(Section):
         if self.action not in ("log", "notify") and (self.file or self.command):
             raise ValueError("file and command are for hooks that log or notify")
         for pattern in self.pattern:
-            compile_pattern(pattern, re.IGNORECASE)
+            compile_pattern(pattern, ignore_case=True)
         known = [str(category) for category in ToolCategory]
         for category in self.categories:
             if category not in known:

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...core.errors import ConfigError
-from ..regexes import compile_pattern
+from ..regexes import UserPattern, compile_pattern
 from . import pem
-from .patterns import CONTEXTS, TOKENS, Pattern, Span, compiled
+from .patterns import CONTEXTS, TOKENS, Pattern, Span, mask
 from .values import SHORTEST, Value, joined
 
 # Classes of characters, one byte each: "a" and "b" may stand in a key, and no key is made of "a" alone.
@@ -80,8 +80,10 @@ class Redactor:
         """The secrets in a text, in order, none within another. `near` is what `_near_runs` gave, if it is known."""
         found = [span for value in self.values for span in value.spans(text)]
         held = len(found)
-        for pattern in (*_candidates(text, _near_runs(text) if near is None else near), *self.own):
+        for pattern in _candidates(text, _near_runs(text) if near is None else near):
             found += pattern.spans(text)
+        for pattern in self.own:
+            found += _own_spans(pattern, text)
         if "IVATE KEY" in text:
             found += pem.spans(text)
         if self.allow:
@@ -112,8 +114,8 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
     """The text with the masks in the place of the secrets."""
     parts: list[str] = []
     position = 0
-    for start, end, mask in spans:
-        parts += text[position:start], mask
+    for start, end, shown in spans:
+        parts += text[position:start], shown
         position = end
     return "".join([*parts, text[position:]])
 
@@ -180,12 +182,15 @@ def _merged(spans: list[Span]) -> list[Span]:
     return merged
 
 
-def _own(number: int, expression: str) -> Pattern:
+def _own(number: int, expression: str) -> UserPattern:
     try:
-        compile_pattern(expression)
-        found = compiled(expression)
+        found = compile_pattern(expression, ascii_only=True)
     except ValueError as error:
         raise ConfigError(f"redact.patterns[{number}]: {error}") from None
-    if found.match(""):
+    if found.search(""):
         raise ConfigError(f"redact.patterns[{number}]: it matches where nothing is, and would mask everything")
-    return Pattern(f"redact.patterns[{number}]", (), expression)
+    return found
+
+
+def _own_spans(pattern: UserPattern, text: str) -> list[Span]:
+    return [Span(start, end, mask(text[start:end])) for start, end in pattern.spans(text, "s") if start < end]
