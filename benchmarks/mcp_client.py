@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.sources.mcp import Host, McpServers, server_config
+from toolcrib.sources.mcp import ClientServices, McpServers, server_config
 from toolcrib.sources.mcp.cache import ListCache
 
 RAW = Path(__file__).resolve().parents[1] / "tests" / "sources" / "mcp" / "servers" / "raw.py"
@@ -29,7 +29,9 @@ def raw(name: str, **behaviour):
 
 def servers(folder: Path, *configs) -> McpServers:
     return McpServers(
-        configs, Host(folder, ListCache(folder / "lists"), folder / "tokens", dict(os.environ)), ToolRegistry()
+        configs,
+        ClientServices(folder, ListCache(folder / "lists"), folder / "tokens", dict(os.environ)),
+        ToolRegistry(),
     )
 
 

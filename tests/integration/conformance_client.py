@@ -18,7 +18,7 @@ import httpx2
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool
-from toolcrib.sources.mcp import Host, McpServers, OAuthConfig, ServerConfig
+from toolcrib.sources.mcp import ClientServices, McpServers, OAuthConfig, ServerConfig
 from toolcrib.sources.mcp.cache import ListCache
 
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -69,7 +69,9 @@ async def main(url: str) -> None:
             "suite", url=url, transport="http", prefix="", oauth=oauth,
             protocol="legacy" if VERSION and VERSION < "2026" else "auto", start_timeout=120,
         )  # fmt: skip
-        host = Host(home, ListCache(home / "lists"), home / "tokens", dict(os.environ), login=lambda _: Door())
+        host = ClientServices(
+            home, ListCache(home / "lists"), home / "tokens", dict(os.environ), login=lambda _: Door()
+        )
         registry = ToolRegistry()
         servers = McpServers([config], host, registry)
         try:

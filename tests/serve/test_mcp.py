@@ -548,9 +548,9 @@ async def test_outputs_that_pause_are_results(connect: Connect, era: str) -> Non
 async def test_a_tool_that_ignores_its_end_is_left_behind_and_named(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from toolcrib.serve import running
+    from toolcrib.serve import running_call
 
-    monkeypatch.setattr(running, "END_SECONDS", 0.05)
+    monkeypatch.setattr(running_call, "END_SECONDS", 0.05)
     started, release = asyncio.Event(), asyncio.Event()
 
     @tool(category="memory", timeout=None)

@@ -170,7 +170,7 @@ async def test_only_who_subscribed_is_told(given: Any, connect: Connect) -> None
             await changed(two, "note://2")
             await until(lambda: len(second) == 2)
         assert (first, second) == (["note://1"], ["note://2", "note://2"])
-        await until(lambda: not box.mcp._servers["raw"].watching._uris)  # nobody is left to be told
+        await until(lambda: not box.mcp._servers["raw"].subscriptions._uris)  # nobody is left to be told
 
 
 async def subscribe(client: Client, uri: str) -> None:

@@ -259,7 +259,7 @@ async def test_whoever_unsubscribes_ends_only_their_own(given: Any, connect: Con
             await first.call_tool("mcp_two_do", {"answer": link})
             await subscribe(second, "mcp+two:x://1")
             await unsubscribe(first, "x://1")
-            uris = {name: dict(each.watching._uris) for name, each in box.mcp._servers.items()}
+            uris = {name: dict(each.subscriptions._uris) for name, each in box.mcp._servers.items()}
             assert uris == {"one": {}, "two": {"x://1": 1}}
 
 
@@ -439,7 +439,7 @@ async def test_a_server_that_exits_is_listened_to_again(given: Any, connect: Con
                 os.kill(int(said.content[0].text), signal.SIGKILL)
                 await until(lambda n=round_: len(heard) == n)  # nobody calls it: it may have changed meanwhile
             await unsubscribe(client, "x://1")
-        await until(lambda: not box.mcp._servers["one"].watching._uris)
+        await until(lambda: not box.mcp._servers["one"].subscriptions._uris)
         assert not server.relay._watched if server.relay else False
     told = [json.loads(line).get("method") for line in log.read_text().splitlines()]
     assert told.count("resources/subscribe") == 3

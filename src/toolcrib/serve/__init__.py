@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
-    from .served import Served
+    from .interface import ToolboxInterface
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8808
 TOKEN_VARIABLE = "TOOLCRIB_HTTP_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
 
 
-async def serve_stdio(box: Served | ToolRegistry) -> None:
+async def serve_stdio(box: ToolboxInterface | ToolRegistry) -> None:
     """Serve MCP on this process's stdin and stdout until the client leaves or SIGTERM comes.
 
     Nothing but the protocol reaches stdout meanwhile: what tools print goes to stderr.
@@ -33,7 +33,7 @@ async def serve_stdio(box: Served | ToolRegistry) -> None:
 
 
 async def serve_http(
-    box: Served | ToolRegistry,
+    box: ToolboxInterface | ToolRegistry,
     host: str = DEFAULT_HOST,
     port: int = DEFAULT_PORT,
     *,

@@ -25,16 +25,16 @@ from ..policy.answers import answer as give_answer
 from ..policy.answers import within
 from ..policy.requests import scopes_of, use_door
 from . import approval
-from .foreign import cleaned, cleaned_error
+from .interface import ToolboxInterface, approvals_of, context_of, state_path
 from .peer import METADATA_KEY, Peer, fits
-from .run import Run, Waiting, session_id
-from .running import CallEnded, RunningCall
-from .seals import Seals, StateRefused
-from .served import Served, approvals_of, context_of, state_path
+from .request_state import RequestStates, StateRefused
+from .running_call import CallEnded, RunningCall
+from .sanitize import sanitize, sanitize_error
+from .transport_state import ParkedCall, TransportState, session_id
 
 if TYPE_CHECKING:
     from ..record.rows import ApprovalRow
-    from .run import Request
+    from .transport_state import Request
 
 QUESTION_SECONDS = 600.0
 """How long a call waits for the answer to its question in the 2026-07-28 protocol."""
@@ -49,7 +49,7 @@ Answers = Mapping[str, InputResponse]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedCall:
     """What a request wants: a call, and `finish`, which puts its output into the form of the answer."""
 
     name: str
@@ -59,37 +59,37 @@ class Wanted:
     """Whether it asks for what another server has, in that server's words."""
 
 
-class Calls:
+class CallHandler:
     """The calls of one server."""
 
-    def __init__(self, box: Served) -> None:
+    def __init__(self, box: ToolboxInterface) -> None:
         self.box = box
         self.registry = box.registry
         self.context = context_of(box)
         self.approvals = approvals_of(box)
-        self.seals = Seals.of_folder(state_path(box))
+        self.request_states = RequestStates.of_folder(state_path(box))
         self.question_seconds = QUESTION_SECONDS
 
-    async def handle(self, ctx: Request, wanted: Wanted, answers: Answers | None, state: str | None) -> Answer:
+    async def handle(self, ctx: Request, wanted: WantedCall, answers: Answers | None, state: str | None) -> Answer:
         """Answer a request: a new call, or with a `state` the retry of one that asked something."""
-        run: Run = ctx.lifespan_context
-        session = session_id(ctx, run)
+        transport: TransportState = ctx.lifespan_context
+        session = session_id(ctx, transport)
         if state is not None:
-            return await self._resume(run, ctx, wanted, answers or {}, state, session)
-        peer = Peer(ctx, answers, exact=wanted.exact, level=run.level_of(ctx), redact=self.redact)
-        return await self._start(run, peer, wanted, session)
+            return await self._resume(transport, ctx, wanted, answers or {}, state, session)
+        peer = Peer(ctx, answers, exact=wanted.exact, level=transport.level_of(ctx), redact=self.redact)
+        return await self._start(transport, peer, wanted, session)
 
-    async def end(self, run: Run) -> None:
+    async def end(self, transport: TransportState) -> None:
         """End every call of a transport: their clients get an answer."""
-        for waiting in run.waiting.values():
+        for waiting in transport.waiting.values():
             waiting.expiry.cancel()
-        run.waiting.clear()
-        await asyncio.gather(*(call.end() for call in tuple(run.calls)))
+        transport.waiting.clear()
+        await asyncio.gather(*(call.end() for call in tuple(transport.calls)))
 
     # --- a call and its turns
 
-    async def _start(self, run: Run, peer: Peer, wanted: Wanted, session: str) -> Answer:
-        self._note_quiet(run, session)
+    async def _start(self, transport: TransportState, peer: Peer, wanted: WantedCall, session: str) -> Answer:
+        self._note_quiet(transport, session)
         can_ask = peer.can("elicitation")
         ctx = replace(
             self.context,
@@ -102,24 +102,26 @@ class Calls:
         )
         call = RunningCall(self._run_call(peer, wanted, ctx, can_ask))
         peer.running = call
-        run.calls.add(call)
-        call.task.add_done_callback(lambda _: run.calls.discard(call))
-        return await self._continue(run, call, peer, wanted, session)
+        transport.calls.add(call)
+        call.task.add_done_callback(lambda _: transport.calls.discard(call))
+        return await self._continue(transport, call, peer, wanted, session)
 
-    async def _run_call(self, peer: Peer, wanted: Wanted, ctx: ToolContext, can_ask: bool) -> ToolOutput:
+    async def _run_call(self, peer: Peer, wanted: WantedCall, ctx: ToolContext, can_ask: bool) -> ToolOutput:
         if peer.modern or not can_ask:
             return await self.box.call(wanted.name, wanted.arguments, ctx)
         with use_door(approval.door(peer)):
             return await self.box.call(wanted.name, wanted.arguments, ctx)
 
-    async def _continue(self, run: Run, call: RunningCall, peer: Peer, wanted: Wanted, session: str) -> Answer:
+    async def _continue(
+        self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: str
+    ) -> Answer:
         """Wait for the call's output or its next question, and put that into the form of the protocol."""
         try:
             got = await call.turn()
         except CallEnded:
             raise MCPError(INTERNAL_ERROR, "the call was ended by the server") from None
         if not isinstance(got, ToolOutput):
-            return self._park(run, call, peer, wanted, session)
+            return self._park(transport, call, peer, wanted, session)
         if got.is_error:
             if peer.failure is not None and got.error_kind == "tool":  # not what a hook or a rule made of it
                 raise self.told(peer.failure)
@@ -144,43 +146,45 @@ class Calls:
 
     def shown(self, value: Any) -> Any:
         """What another server says, as clients may see it."""
-        return cleaned(value, self.registry.pipeline.redact)
+        return sanitize(value, self.registry.pipeline.redact)
 
     def told(self, error: MCPError) -> MCPError:
         """A server's own error, as clients may see it."""
-        return cleaned_error(error, self.registry.pipeline.redact)
+        return sanitize_error(error, self.registry.pipeline.redact)
 
     # --- questions in the 2026-07-28 protocol
 
-    def _park(self, run: Run, call: RunningCall, peer: Peer, wanted: Wanted, session: str) -> InputRequiredResult:
+    def _park(
+        self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: str
+    ) -> InputRequiredResult:
         """Let the call wait for the answer, under an id that a signed state names and that works once."""
-        if len(run.waiting) >= MAX_WAITING:
+        if len(transport.waiting) >= MAX_WAITING:
             call.task.cancel()
             raise MCPError(INTERNAL_ERROR, "too many calls wait for answers; try again later")
         ident = secrets.token_hex(16)
-        expiry = run.loop.call_later(self.question_seconds, self._expire, run, ident)
-        run.waiting[ident] = Waiting(call, peer, expiry)
-        state = self.seals.seal(
+        expiry = transport.loop.call_later(self.question_seconds, self._expire, transport, ident)
+        transport.waiting[ident] = ParkedCall(call, peer, expiry)
+        state = self.request_states.seal(
             "question", ident, tool=wanted.name, arguments=wanted.arguments, session=session,
             expires=time.time() + self.question_seconds,
         )  # fmt: skip
         return InputRequiredResult(input_requests=dict(call.questions or {}), request_state=state)
 
-    def _expire(self, run: Run, ident: str) -> None:
-        waiting = run.waiting.pop(ident, None)
+    def _expire(self, transport: TransportState, ident: str) -> None:
+        waiting = transport.waiting.pop(ident, None)
         if waiting is not None:
             waiting.call.task.cancel()
 
     async def _resume(
-        self, run: Run, ctx: Request, wanted: Wanted, answers: Answers, state: str, session: str
+        self, transport: TransportState, ctx: Request, wanted: WantedCall, answers: Answers, state: str, session: str
     ) -> Answer:
         """A retry: check what it claims to answer, then let that go on. Every refusal is before any effect."""
         try:
-            claims = self.seals.open(state, tool=wanted.name, arguments=wanted.arguments, session=session)
+            claims = self.request_states.open(state, tool=wanted.name, arguments=wanted.arguments, session=session)
             if claims.kind == "approval":
-                peer = Peer(ctx, exact=wanted.exact, level=run.level_of(ctx), redact=self.redact)
-                return await self._approved(run, peer, claims.id, wanted, session, answers)
-            waiting = run.waiting.pop(claims.id, None)
+                peer = Peer(ctx, exact=wanted.exact, level=transport.level_of(ctx), redact=self.redact)
+                return await self._approved(transport, peer, claims.id, wanted, session, answers)
+            waiting = transport.waiting.pop(claims.id, None)
             if waiting is None:
                 raise StateRefused("the question was answered already, or nobody waits for it any more")
         except StateRefused as refused:
@@ -193,24 +197,24 @@ class Calls:
         questions: Mapping[str, Any] = call.questions or {}
         if all(fits(request, answers.get(key)) for key, request in questions.items()):
             call.answer(answers)
-        return await self._continue(run, call, peer, wanted, session)
+        return await self._continue(transport, call, peer, wanted, session)
 
     # --- approval in the 2026-07-28 protocol
 
-    async def _ask_approval(self, output: ToolOutput, wanted: Wanted, session: str) -> InputRequiredResult | None:
+    async def _ask_approval(self, output: ToolOutput, wanted: WantedCall, session: str) -> InputRequiredResult | None:
         """The form for a call that was stored as pending."""
         ident = output.meta.get("approval_id")
         row = None if self.approvals is None or ident is None else await self._row(ident)
         if row is None or row["state"] != "pending":
             return None
         expires = min(float(row["expires"]), time.time() + self.question_seconds)
-        state = self.seals.seal(
+        state = self.request_states.seal(
             "approval", row["id"], tool=wanted.name, arguments=wanted.arguments, session=session, expires=expires
         )
         return InputRequiredResult(input_requests={approval.KEY: approval.form_of_row(row)}, request_state=state)
 
     async def _approved(
-        self, run: Run, peer: Peer, ident: str, wanted: Wanted, session: str, answers: Answers
+        self, transport: TransportState, peer: Peer, ident: str, wanted: WantedCall, session: str, answers: Answers
     ) -> Answer:
         """The answer to an approval form: store it (that works once), and on a yes run the call."""
         store = self.approvals
@@ -232,12 +236,12 @@ class Calls:
             if row is None or row["state"] != "approved" or not decision.approve:
                 raise StateRefused(_ANSWERED)
             # somebody said yes elsewhere meanwhile; the record hands that yes to one call only
-            return await self._start(run, peer, wanted, session)
+            return await self._start(transport, peer, wanted, session)
         said = "approved" if decision.approve else "denied"
         if self.registry.events.listeners:
             self.registry.events.emit(ApprovalResolved(row["call_id"], row["tool"], ident, said, decision.approver))
         if decision.approve:
-            return await self._start(run, peer, wanted, session)
+            return await self._start(transport, peer, wanted, session)
         text = f"Tool {row['tool']!r} was denied by user approval. {decision.reason}".rstrip()
         denied = ToolOutput.error(text, "denied", meta={"approval_id": ident, "rule": row["rule"]})
         await shared_threads.run(store.refusal, ident)
@@ -262,16 +266,16 @@ class Calls:
 
     # --- the loop guard
 
-    def _note_quiet(self, run: Run, session: str) -> None:
+    def _note_quiet(self, transport: TransportState, session: str) -> None:
         """After a pause, what a session repeated before counts no more: see QUIET_SECONDS."""
         guard = self.registry.pipeline.guard
         if guard is None:
             return
         now = time.monotonic()
-        before = run.last_call.pop(session, now)
-        run.last_call[session] = now
-        if len(run.last_call) > 1000:
-            run.last_call.pop(next(iter(run.last_call)))
+        before = transport.last_call.pop(session, now)
+        transport.last_call[session] = now
+        if len(transport.last_call) > 1000:
+            transport.last_call.pop(next(iter(transport.last_call)))
         reset = getattr(guard, "reset", None)
         if reset is not None and now - before > QUIET_SECONDS:
             reset(session)

@@ -55,7 +55,7 @@ def _has_port(authority: str) -> bool:
     return ":" in tail
 
 
-class Guard:
+class RequestGuard:
     """ASGI middleware. `hosts` are whole authorities (`localhost:8808`); `token` None asks for none."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str | None) -> None:

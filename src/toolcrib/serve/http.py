@@ -19,13 +19,13 @@ from starlette.routing import Route
 
 from ..core.errors import ConfigError
 from . import TOKEN_VARIABLE
-from .guard import LOOPBACK, Guard, authorities, is_loopback
+from .guard import LOOPBACK, RequestGuard, authorities, is_loopback
 from .mcp import McpServer
 from .signals import stop_signal
 
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
-    from .served import Served
+    from .interface import ToolboxInterface
 
 PATH = "/mcp"
 MAX_BODY = 16 * 2**20
@@ -35,13 +35,13 @@ SHUTDOWN_SECONDS = 1
 """How long open connections get to end by themselves; clients of the handshake era keep one open all the time."""
 
 
-def app_of(manager: StreamableHTTPSessionManager, hosts: frozenset[str], token: str | None) -> Guard:
+def app_of(manager: StreamableHTTPSessionManager, hosts: frozenset[str], token: str | None) -> RequestGuard:
     """The ASGI application: `POST /mcp` and the rest of the protocol, behind the guard. `manager` runs elsewhere."""
-    return Guard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, token)
+    return RequestGuard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, token)
 
 
 async def serve(
-    box: Served | ToolRegistry,
+    box: ToolboxInterface | ToolRegistry,
     host: str,
     port: int,
     *,

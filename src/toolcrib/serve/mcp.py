@@ -34,18 +34,18 @@ from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 from ..core.telemetry import traced
 from ..sources.mcp.sdk_private import connection_of, without_spans
-from .calls import Answer, Calls, Json, Wanted
+from .calls import Answer, CallHandler, Json, WantedCall
 from .content import offers_structure, result_of
+from .interface import ToolboxInterface, as_interface, exposure_of, servers_of
 from .outbox import Outbox
 from .peer import Peer
-from .run import Run, Session, session_id
-from .served import Served, as_served, exposure_of, servers_of
+from .transport_state import HandshakeSession, TransportState, session_id
 
 if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
 
-    from .relay import Relay
-    from .run import Request
+    from .gateway import Gateway
+    from .transport_state import Request
 
 log = logging.getLogger("toolcrib.serve")
 
@@ -70,13 +70,15 @@ class _Sdk(Server[Any]):
 class McpServer:
     """One MCP server over a toolbox or registry. `sdk` is the SDK's server, to be run on any transport."""
 
-    def __init__(self, box: Served | ToolRegistry, *, name: str = "toolcrib", instructions: str | None = None) -> None:
-        self.box = as_served(box)
+    def __init__(
+        self, box: ToolboxInterface | ToolRegistry, *, name: str = "toolcrib", instructions: str | None = None
+    ) -> None:
+        self.box = as_interface(box)
         self.registry = self.box.registry
         self.exposure = exposure_of(self.box)
-        self.calls = Calls(self.box)
-        self.relay = self._relay()
-        self._runs: list[Run] = []
+        self.calls = CallHandler(self.box)
+        self.gateway = self._gateway()
+        self._runs: list[TransportState] = []
         self.sdk = _Sdk(
             name,
             version=__version__,
@@ -88,41 +90,41 @@ class McpServer:
             on_list_tools=cast("Any", self._list_tools),
             on_call_tool=cast("Any", self._call_tool),
             on_subscriptions_listen=self._listen,
-            **(self.relay.handlers() if self.relay is not None else {}),
+            **(self.gateway.handlers() if self.gateway is not None else {}),
         )
         if not traced():  # spans that nobody reads cost no less
             without_spans(self.sdk)
         self.sdk.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
-        if self.relay is not None:
-            self.sdk.add_request_handler("logging/setLevel", SetLevelRequestParams, self.relay.set_level)
+        if self.gateway is not None:
+            self.sdk.add_request_handler("logging/setLevel", SetLevelRequestParams, self.gateway.set_level)
 
-    def _relay(self) -> Relay | None:
+    def _gateway(self) -> Gateway | None:
         servers = servers_of(self.box)
         if servers is None:
             return None
-        from .relay import Relay
+        from .gateway import Gateway
 
-        return Relay(servers, self.calls)
+        return Gateway(servers, self.calls)
 
     # --- life
 
     @asynccontextmanager
-    async def _lifespan(self, _: Server[Any]) -> AsyncGenerator[Run]:
+    async def _lifespan(self, _: Server[Any]) -> AsyncGenerator[TransportState]:
         bus = InMemorySubscriptionBus()
-        run = Run(asyncio.get_running_loop(), ListenHandler(bus), bus)
-        ends = [self._on_change(lambda: self._changed(run))]
-        self._runs.append(run)
+        transport = TransportState(asyncio.get_running_loop(), ListenHandler(bus), bus)
+        ends = [self._on_change(lambda: self._changed(transport))]
+        self._runs.append(transport)
         try:
-            if self.relay is not None:
-                ends.append(await self.relay.listen(run))
-                await self.relay.start()
-            yield run
+            if self.gateway is not None:
+                ends.append(await self.gateway.listen(transport))
+                await self.gateway.start()
+            yield transport
         finally:
-            self._runs.remove(run)
+            self._runs.remove(transport)
             for end in ends:
                 end()
-            await self._end_run(run)
-            self._session_over(f"mcp:{run.id}")
+            await self._end_run(transport)
+            self._session_over(f"mcp:{transport.id}")
 
     def _on_change(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Be told when some session's list of tools is another one than before."""
@@ -138,23 +140,23 @@ class McpServer:
 
     async def end_calls(self) -> None:
         """End every call and every stream of announcements, in order: their clients get an answer."""
-        await asyncio.gather(*(self._end_run(run) for run in self._runs))
+        await asyncio.gather(*(self._end_run(transport) for transport in self._runs))
 
-    async def _end_run(self, run: Run) -> None:
-        run.listen.close()
-        await self.calls.end(run)
-        if run.tasks:
-            await asyncio.wait(run.tasks, timeout=1)
+    async def _end_run(self, transport: TransportState) -> None:
+        transport.listen.close()
+        await self.calls.end(transport)
+        if transport.tasks:
+            await asyncio.wait(transport.tasks, timeout=1)
 
     async def _initialized(self, ctx: Request, _: NotificationParams) -> None:
         """Remember a handshake-era session, to tell it of changes, until its connection closes."""
-        run: Run = ctx.lifespan_context
+        transport: TransportState = ctx.lifespan_context
         connection = connection_of(ctx)
-        run.sessions[id(connection)] = session = Session(ctx.session, Outbox(run.spawn))
-        connection.exit_stack.callback(run.sessions.pop, id(connection), None)
-        if self.relay is not None:
-            connection.exit_stack.callback(self.relay.forget, run, session)
-            self.relay.begin(run)
+        transport.sessions[id(connection)] = session = HandshakeSession(ctx.session, Outbox(transport.spawn))
+        connection.exit_stack.callback(transport.sessions.pop, id(connection), None)
+        if self.gateway is not None:
+            connection.exit_stack.callback(self.gateway.forget, transport, session)
+            self.gateway.begin(transport)
         if connection.session_id is not None:
             connection.exit_stack.callback(self._session_over, f"mcp:{connection.session_id}")
 
@@ -169,25 +171,25 @@ class McpServer:
             except Exception:  # a record that is closed already
                 log.debug("the approvals of %s could not be released", session, exc_info=True)
 
-    def _changed(self, run: Run) -> None:
+    def _changed(self, transport: TransportState) -> None:
         """The registry changed, on whatever thread: announce it once the change is through."""
-        if not run.announcing:
-            run.announcing = True
-            run.loop.call_soon_threadsafe(lambda: run.loop.create_task(self._announce(run)))
+        if not transport.announcing:
+            transport.announcing = True
+            transport.loop.call_soon_threadsafe(lambda: transport.loop.create_task(self._announce(transport)))
 
-    async def _announce(self, run: Run) -> None:
-        run.announcing = False
-        await run.bus.publish(ToolsListChanged())
-        for each in tuple(run.sessions.values()):
+    async def _announce(self, transport: TransportState) -> None:
+        transport.announcing = False
+        await transport.bus.publish(ToolsListChanged())
+        for each in tuple(transport.sessions.values()):
             await each.session.send_tool_list_changed()
 
     async def _listen(self, ctx: Request, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
-        run: Run = ctx.lifespan_context
+        transport: TransportState = ctx.lifespan_context
         uris = params.notifications.resource_subscriptions or ()
-        if self.relay is None or not uris:
-            return await run.listen(ctx, params)
-        async with self.relay.watching(run, self.relay.who(ctx), map(str, uris)):
-            return await run.listen(ctx, params)
+        if self.gateway is None or not uris:
+            return await transport.listen(ctx, params)
+        async with self.gateway.watching(transport, self.gateway.who(ctx), map(str, uris)):
+            return await transport.listen(ctx, params)
 
     # --- listing
 
@@ -218,7 +220,7 @@ class McpServer:
         def finish(output: ToolOutput, peer: Peer) -> Json:
             return result_of(output, self.registry.find(params.name), peer.request.protocol_version)
 
-        wanted = Wanted(params.name, params.arguments or {}, finish)
+        wanted = WantedCall(params.name, params.arguments or {}, finish)
         return await self.calls.handle(ctx, wanted, params.input_responses, params.request_state)
 
 

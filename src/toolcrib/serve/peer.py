@@ -37,15 +37,15 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..core.errors import ToolError
-from .foreign import cleaned_model
+from .sanitize import sanitize_model
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp_types import ClientCapabilities
 
     from ..core.context import ToolContext
-    from .foreign import Redact
-    from .running import RunningCall
+    from .running_call import RunningCall
+    from .sanitize import Redact
 
 METADATA_KEY = "mcp"
 Capability = Literal["elicitation", "sampling", "roots"]
@@ -207,7 +207,7 @@ class Peer:
             if not self.can_answer(request):
                 self.require(_NEEDS[type(request)])
                 raise ToolError("This tool needs a client that can open pages for its person; this one cannot.")
-        requests = {key: cleaned_model(each, self._redact) for key, each in requests.items()}
+        requests = {key: sanitize_model(each, self._redact) for key, each in requests.items()}
         if not self.modern:
             return {key: await self._send(_with_id(request)) for key, request in requests.items()}
         if all(fits(request, self._early.get(key)) for key, request in requests.items()):
@@ -241,7 +241,7 @@ class Peer:
     async def log(self, params: LoggingMessageNotificationParams) -> None:
         """Tell the client a log message that belongs to this request, if it wants such."""
         if wants(self.log_level, params.level):
-            note = LoggingMessageNotification(params=cleaned_model(params, self._redact))
+            note = LoggingMessageNotification(params=sanitize_model(params, self._redact))
             await self.request.session.send_notification(note, related_request_id=self.request.request_id)
 
     async def progress(self, done: float, total: float | None, message: str | None) -> None:

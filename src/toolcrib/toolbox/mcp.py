@@ -18,7 +18,7 @@ def open_servers(box: Toolbox) -> McpServers:
     """The configured servers; none is started. Raises ConfigError for settings that make no sense."""
     from ..config.mcp import mcp_configs
     from ..policy.secrets.values import SHORTEST
-    from ..sources.mcp import Host, McpServers
+    from ..sources.mcp import ClientServices, McpServers
     from ..sources.mcp.cache import ListCache
     from ..sources.mcp.pins import Pins
 
@@ -31,7 +31,7 @@ def open_servers(box: Toolbox) -> McpServers:
         if is_secret_name(name) and len(value) >= SHORTEST:
             box.redactor.grant(name, value)
 
-    host = Host(
+    host = ClientServices(
         workspace=box.workspace.root, cache=ListCache(folder / "lists"), tokens=folder / "tokens",
         environ=dict(os.environ), resolve=box.secrets.resolve, walls=functools.partial(_walls, box),
         guard=lambda: box.network, learn=learn, pins=Pins(folder / "pins"),

@@ -15,23 +15,23 @@ sys.path.insert(0, str(Path(__file__).parent))  # for mcp_world, here and in the
 from mcp_world import alive
 
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.sources.mcp import Host, McpServers, ServerConfig
+from toolcrib.sources.mcp import ClientServices, McpServers, ServerConfig
 from toolcrib.sources.mcp.cache import ListCache
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
+def host(tmp_path: Path) -> ClientServices:
     """What servers are given in the tests."""
     work = tmp_path / "work"
     work.mkdir()
-    return Host(work, ListCache(tmp_path / "mcp" / "lists"), tmp_path / "mcp" / "tokens", dict(os.environ))
+    return ClientServices(work, ListCache(tmp_path / "mcp" / "lists"), tmp_path / "mcp" / "tokens", dict(os.environ))
 
 
 Opened = Callable[..., Any]
 
 
 @pytest.fixture
-async def client(host: Host) -> AsyncIterator[Opened]:
+async def client(host: ClientServices) -> AsyncIterator[Opened]:
     """`await client(config, …)` connects servers and gives them, with their registry; all are closed in the end, and
     none of their processes is left."""
     made: list[McpServers] = []

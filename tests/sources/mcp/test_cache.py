@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from toolcrib.sources.mcp import server_config
 from toolcrib.sources.mcp.cache import ListCache
-from toolcrib.sources.mcp.listed import ListedTool, Listing, listing_from_json
+from toolcrib.sources.mcp.listed import ListedTool, ServerListing, listing_from_json
 
-LISTING = Listing(
+LISTING = ServerListing(
     (ListedTool("a", "A.", {"type": "object"}, "Title", {"type": "object"}, {"readOnlyHint": True}),),
     "2025-11-25", "server 1", "Be kind.", True, False, ("a fault",),
 )  # fmt: skip

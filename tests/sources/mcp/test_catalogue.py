@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.sources.mcp import Host, McpServers, server_config
+from toolcrib.sources.mcp import ClientServices, McpServers, server_config
 from toolcrib.sources.mcp.catalogue import fits
-from toolcrib.sources.mcp.listed import Listing
-from toolcrib.sources.mcp.offers import Offers, offers_from_json
-from toolcrib.sources.mcp.server import Server
+from toolcrib.sources.mcp.listed import ServerListing
+from toolcrib.sources.mcp.server_content import ServerContent, content_from_json
+from toolcrib.sources.mcp.upstream import Upstream
 
 Make = Callable[..., McpServers]
 
 
-def offers(uris: str = "", templates: str = "", prompts: str = "") -> Offers:
+def offers(uris: str = "", templates: str = "", prompts: str = "") -> ServerContent:
     """Each a list of words."""
-    return Offers(
+    return ServerContent(
         tuple({"uri": each, "name": each} for each in uris.split()),
         tuple({"uriTemplate": each, "name": each} for each in templates.split()),
         tuple({"name": each} for each in prompts.split()),
@@ -30,14 +30,14 @@ def offers(uris: str = "", templates: str = "", prompts: str = "") -> Offers:
 
 
 @pytest.fixture
-def make(host: Host) -> Make:
+def make(host: ClientServices) -> Make:
     """`make(a=offers(…), b=offers(…))`: servers that were asked before; keyword `settings` are of all."""
 
-    def servers(settings: dict[str, Any] | None = None, **known: Offers) -> McpServers:
+    def servers(settings: dict[str, Any] | None = None, **known: ServerContent) -> McpServers:
         configs = [server_config(name, {"command": "not-started", **(settings or {})}) for name in known]
         for config, offer in zip(configs, known.values(), strict=True):
             identity = config.identity(str(host.workspace))
-            host.cache.write(identity, config.name, Listing(has_resources=True, has_prompts=True))
+            host.cache.write(identity, config.name, ServerListing(has_resources=True, has_prompts=True))
             host.cache.keep(identity, "offers", offer.to_json())
         return McpServers(configs, host, ToolRegistry())
 
@@ -53,7 +53,7 @@ async def names(servers: McpServers) -> tuple[list[str], list[str], list[str]]:
     )
 
 
-def server_of(servers: McpServers, name: str) -> Server:
+def server_of(servers: McpServers, name: str) -> Upstream:
     return servers._servers[name]
 
 
@@ -125,7 +125,7 @@ async def test_what_is_switched_off_or_denied_is_not_offered(make: Make) -> None
     assert await place(denied, "mcp+a:note://1") is None
 
 
-async def test_a_list_that_is_none_is_asked_for_again(host: Host, make: Make) -> None:
+async def test_a_list_that_is_none_is_asked_for_again(host: ClientServices, make: Make) -> None:
     servers = make(a=offers("note://1"))
     identity = server_of(servers, "a").identity
     host.cache.keep(identity, "offers", {"resources": [{"name": "no uri"}], "templates": [], "prompts": []})
@@ -134,10 +134,10 @@ async def test_a_list_that_is_none_is_asked_for_again(host: Host, make: Make) ->
 
 def test_offers_survive_the_disk() -> None:
     some = offers("a:1 b:2", "c:{x}", "p")
-    assert offers_from_json(some.to_json()) == some
+    assert content_from_json(some.to_json()) == some
     for wrong in ({}, {"resources": 1, "templates": [], "prompts": []}, {**some.to_json(), "prompts": [{"name": 5}]}):
         with pytest.raises((KeyError, TypeError, ValueError)):
-            offers_from_json(wrong)
+            content_from_json(wrong)
 
 
 TEXT = st.text("ab/", max_size=4)

@@ -91,7 +91,7 @@ async def test_the_guard_where_it_is_set(client: Any, host: Any) -> None:
     with http_server() as world:
         guarded = dataclasses.replace(host, guard=lambda: AddressGuard())
         servers = await client(start=False)
-        servers._host = guarded
+        servers._services = guarded
         with pytest.raises(McpFailure, match=r"the setting web.ports can add it$"):
             await servers.connect("web", web(world.url, guarded=True))
         assert not world.headers

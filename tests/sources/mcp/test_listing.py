@@ -16,7 +16,7 @@ from toolcrib.core.dialects import definition
 from toolcrib.sources.mcp import server_config
 from toolcrib.sources.mcp.described import MAX_EXTRA
 from toolcrib.sources.mcp.fields import MAX_CHARS
-from toolcrib.sources.mcp.listed import Listing, listing_from_json
+from toolcrib.sources.mcp.listed import ServerListing, listing_from_json
 from toolcrib.sources.mcp.listing import _usable
 from toolcrib.sources.mcp.tool import McpTool
 
@@ -29,14 +29,14 @@ APP = {
 }  # fmt: skip
 
 
-def read(*entries: Any, headers: bool = False) -> tuple[Listing, list[str]]:
+def read(*entries: Any, headers: bool = False) -> tuple[ServerListing, list[str]]:
     faults: list[str] = []
     tools, schemas = _usable(list(entries), faults, headers)
     assert len(tools) == len(schemas)
-    return Listing(tuple(tools)), faults
+    return ServerListing(tuple(tools)), faults
 
 
-def as_tool(listing: Listing, n: int = 0, **settings: Any) -> McpTool:
+def as_tool(listing: ServerListing, n: int = 0, **settings: Any) -> McpTool:
     async def run(*_: Any) -> Any:
         raise AssertionError
 

@@ -14,7 +14,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
 from toolcrib.sources.mcp import pipes
-from toolcrib.sources.mcp.pipes import Incoming, Outgoing
+from toolcrib.sources.mcp.pipes import IncomingMessages, OutgoingMessages
 
 
 class Pipe:
@@ -24,8 +24,8 @@ class Pipe:
         self.rubbish: list[bytes] = []
         self.too_long: list[bytes] = []
         self.deaf = 0
-        self.incoming = Incoming(self.rubbish.append, self.too_long.append)
-        self.outgoing = Outgoing(self._nobody_reads)
+        self.incoming = IncomingMessages(self.rubbish.append, self.too_long.append)
+        self.outgoing = OutgoingMessages(self._nobody_reads)
 
     def _nobody_reads(self) -> None:
         self.deaf += 1
@@ -122,7 +122,7 @@ async def test_what_is_no_message_is_told_and_passed_over(pipe: Pipe) -> None:
 
 async def test_a_message_that_is_too_long_is_the_end(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipes, "MAX_LINE", 1_000)
-    small = Incoming(pipe.rubbish.append, pipe.too_long.append)
+    small = IncomingMessages(pipe.rubbish.append, pipe.too_long.append)
     small.data_received(b'{"jsonrpc": "2.0", "method": "n/1"}\n')
     small.data_received(b"x" * 2_000)
     small.data_received(b"x\n" + b'{"jsonrpc": "2.0", "method": "n/2"}\n')

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from .client_services import ClientServices
 from .config import OAuthConfig, ServerConfig, ToolConfig
 from .failure import McpFailure
-from .host import Host
 from .manager import McpServers
-from .server import ServerStatus
 from .settings import server_config
+from .upstream import ServerStatus
 
 __all__ = [
-    "Host",
+    "ClientServices",
     "McpFailure",
     "McpServers",
     "OAuthConfig",

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ...boundary.own_files import replace_file
 from ...record.state import private_folder
-from .listed import Listing, listing_from_json
+from .listed import ServerListing, listing_from_json
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -32,7 +32,7 @@ class ListCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def read(self, identity: str) -> Listing | None:
+    def read(self, identity: str) -> ServerListing | None:
         """The listing, or None."""
         path = self._path(identity)
         try:
@@ -49,7 +49,7 @@ class ListCache:
             log.warning("%s: this list of tools cannot be read (%s); the server is asked again", path, error)
             return None
 
-    def write(self, identity: str, name: str, listing: Listing) -> None:
+    def write(self, identity: str, name: str, listing: ServerListing) -> None:
         """Keep a listing. A failure is logged: it costs time, nothing else."""
         entry = {"version": VERSION, "name": name, "when": time.time(), "listing": listing.to_json()}
         try:

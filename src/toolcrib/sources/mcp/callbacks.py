@@ -17,15 +17,15 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
 from ...core.bound import safe
 from ...core.errors import ToolError
 from . import questions
-from .behind import Behind, behind
+from .downstream import Downstream, downstream_of
 from .inflight import InFlight, current
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
 
-    from .connection import Link
-    from .host import Host
-    from .line import Line
+    from .client_services import ClientServices
+    from .connection import Connection
+    from .connector import Connector
 
 ListKind = Literal["tools", "resources", "prompts"]
 Answers = dict[str, mcp_types.InputResponse]
@@ -35,12 +35,12 @@ NOBODY = "there is nobody here who could be asked"
 class Callbacks:
     """For one connection of one server."""
 
-    def __init__(self, line: Line, host: Host) -> None:
-        self._line, self._server, self._host = line, line.server, host
-        server = line.server
-        self.link: Link | None = None
+    def __init__(self, connector: Connector, services: ClientServices) -> None:
+        self._connector, self._server, self._services = connector, connector.server, services
+        server = connector.server
+        self.connection: Connection | None = None
         # as a gateway we say that we can, for our clients may: one that cannot is an error of that one call
-        self.sampling = self._sample if host.sampler is not None or server.relay.on else None
+        self.sampling = self._sample if services.sampler is not None or server.relay.on else None
         given = server.config.roots
         self.roots = self._roots if given or (given is None and server.relay.on) else None
 
@@ -49,7 +49,7 @@ class Callbacks:
     def changed(self, kind: ListKind) -> None:
         """What it lists has changed."""
         if kind == "tools":
-            self._server.heard_change(self._line)
+            self._server.heard_change(self._connector)
         else:
             self._server.relay.changed(self._server, kind)
 
@@ -64,18 +64,18 @@ class Callbacks:
     async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """A log message: for the client whose call it is of. One of no call is for every session; one that may be of
         several clients' calls is for none."""
-        mine = self._line.asked()
-        client = behind(mine.ctx) if mine is not None else None
+        mine = self._connector.asked()
+        client = downstream_of(mine.ctx) if mine is not None else None
         if mine is not None and client is not None:
             with mine.telling():
                 await client.log(params)
-        elif mine is None and (self._line.calls is None or not self._line.calls.running):
+        elif mine is None and (self._connector.calls is None or not self._connector.calls.running):
             self._server.relay.logged(self._server, params)
 
     def session_lost(self) -> None:
         """The server has forgotten us."""
-        if self.link is not None:
-            self.link.lost = True
+        if self.connection is not None:
+            self.connection.lost = True
 
     # --- what it asks
 
@@ -94,7 +94,7 @@ class Callbacks:
     async def _one(self, request: mcp_types.InputRequest) -> Any:
         """A request of the handshake era: it says nothing of the call it belongs to."""
         try:
-            mine = self._line.asked(question=True)
+            mine = self._connector.asked(question=True)
             return (await self.answers({_KEYS[type(request)]: request}, mine))[_KEYS[type(request)]]
         except MCPError as error:
             return error.error
@@ -104,7 +104,7 @@ class Callbacks:
     async def answers(self, requests: Mapping[str, mcp_types.InputRequest], mine: InFlight | None) -> Answers:
         """The answers to all that a server asks at once, by its keys. Raises MCPError or ToolError for what nobody can
         answer."""
-        client = behind(mine.ctx) if mine is not None else self._asked_at_once()
+        client = downstream_of(mine.ctx) if mine is not None else self._asked_at_once()
         shown = {key: self._signed(request) for key, request in requests.items()}
         theirs = {key: each for key, each in shown.items() if client is not None and client.can_answer(each)}
         with self._asking(mine):
@@ -117,21 +117,21 @@ class Callbacks:
     @contextmanager
     def _asking(self, mine: InFlight | None) -> Generator[None]:
         """While somebody is asked: their time is not the call's, and the call asks nothing else."""
-        if mine is None or self._line.calls is None:
+        if mine is None or self._connector.calls is None:
             yield
             return
-        mine.patience.ask()
+        mine.timeout.ask()
         try:
-            with self._line.calls.asking(mine):
+            with self._connector.calls.asking(mine):
                 yield
         finally:
-            mine.patience.answered()
+            mine.timeout.answered()
 
-    def _asked_at_once(self) -> Behind | None:
+    def _asked_at_once(self) -> Downstream | None:
         """Who answers what is asked before the first call: the client that the connection is made for, at the request
         that made it."""
-        opener = self._line.opener
-        calls = self._line.calls
+        opener = self._connector.opener
+        calls = self._connector.calls
         return opener if opener is not None and not opener.modern and (calls is None or not calls.running) else None
 
     def _signed(self, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
@@ -147,20 +147,20 @@ class Callbacks:
                 ask = mine.ctx.ask if mine is not None else None
                 return await questions.answer(params, self._server.name, ask)
             case mcp_types.CreateMessageRequest(params=params):
-                if self._host.sampler is None:
+                if self._services.sampler is None:
                     self._lacking(mine, "sampling")
                     raise MCPError(mcp_types.INVALID_REQUEST, f"Sampling: {NOBODY} with a model")
-                return await self._host.sampler(params)
+                return await self._services.sampler(params)
             case mcp_types.ListRootsRequest():
                 if not self._server.config.roots:
                     self._lacking(mine, "roots")
                     raise MCPError(mcp_types.INVALID_REQUEST, "the roots are not told (mcp_servers.NAME.roots)")
-                root: Any = self._host.workspace.as_uri()
+                root: Any = self._services.workspace.as_uri()
                 return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root, name="workspace")])
 
     def _lacking(self, mine: InFlight | None, capability: str) -> None:
         """Should the call fail for it, a client of 2026-07-28 is told what it would have to be able to do."""
-        client = behind(mine.ctx) if mine is not None else None
+        client = downstream_of(mine.ctx) if mine is not None else None
         if client is not None and client.modern:
             text = f"this needs a client with the {capability} capability"
             needed: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
@@ -171,7 +171,7 @@ class Callbacks:
     def stamp(self, params: dict[str, Any]) -> None:
         """Declare what the client behind the call under way can do, instead of what we can."""
         mine = current()
-        client = behind(mine.ctx) if mine is not None else None
+        client = downstream_of(mine.ctx) if mine is not None else None
         if client is None:
             return
         meta: dict[str, Any] = params.setdefault("_meta", {})
@@ -182,7 +182,7 @@ class Callbacks:
             can = {key: told[key] for key in ("elicitation", "sampling", "roots") if key in told}
         if self._server.config.roots is False:
             can.pop("roots", None)
-        if self._host.sampler is not None:
+        if self._services.sampler is not None:
             can.setdefault("sampling", {})
         if self._server.config.roots:
             can.setdefault("roots", {})

@@ -14,7 +14,7 @@ from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, URL_ELICITATION_REQUIR
 from pydantic import TypeAdapter, ValidationError
 
 from ...core.errors import ToolError
-from .behind import behind
+from .downstream import downstream_of
 from .inflight import Calls, InFlight, caller_of, current, current_call
 from .listing import read_tools
 from .questions import signed
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from ...core.context import ToolContext
-    from .connection import Link
-    from .patience import Patience
+    from .connection import Connection
+    from .progress_timeout import ProgressTimeout
 
 MAX_ROUNDS = 10
 """How often a server may ask for more before it answers."""
@@ -39,7 +39,7 @@ _PROMPT: TypeAdapter[mcp_types.GetPromptResult | mcp_types.InputRequiredResult] 
 )
 
 
-class LinkLost(Exception):
+class ConnectionLost(Exception):
     """The connection ended before the answer came. `delivered` False: the server refused the call unseen."""
 
     def __init__(self, delivered: bool) -> None:
@@ -48,37 +48,37 @@ class LinkLost(Exception):
 
 
 async def call(
-    link: Link, calls: Calls, what: str, work: Callable[[Link, ProgressFnT], Awaitable[T]], ctx: ToolContext,
-    patience: Patience,
+    connection: Connection, calls: Calls, what: str, work: Callable[[Connection, ProgressFnT], Awaitable[T]],
+    ctx: ToolContext, timeout: ProgressTimeout,
 ) -> T:  # fmt: skip
-    """Do one thing with the server. Raises LinkLost, ToolError for what the server refused, and OutOfPatience."""
-    mine = InFlight(what, ctx, patience, caller_of(ctx))
+    """Do one thing with the server. Raises ConnectionLost, ToolError for what the server refused, and Expired."""
+    mine = InFlight(what, ctx, timeout, caller_of(ctx))
     calls.begin(mine)
     token = current_call.set(mine)
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
-        patience.news()
+        timeout.progress()
         with mine.telling():
             await ctx.progress(progress, total, message)
 
     try:
-        result = await work(link, report)
+        result = await work(connection, report)
         await mine.told()
         return result
     except MCPError as error:
-        if link.lost or says_lost(error):
-            raise LinkLost(error.code == CONNECTION_CLOSED) from error
-        client = behind(ctx)
+        if connection.lost or says_lost(error):
+            raise ConnectionLost(error.code == CONNECTION_CLOSED) from error
+        client = downstream_of(ctx)
         if client is not None and client.failure is None:  # what the client lacks says more
-            client.failure = _signed(link.name, error)
-        raise ToolError(f"MCP server {link.name}: {error.message} ({error.code})") from error
+            client.failure = _signed(connection.name, error)
+        raise ToolError(f"MCP server {connection.name}: {error.message} ({error.code})") from error
     except ValidationError as error:
         raise ToolError(
-            f"MCP server {link.name} answered {what} with something that is no result: {_first(error)}. It may have "
-            "had its effect."
+            f"MCP server {connection.name} answered {what} with something that is no result: {_first(error)}. "
+            "It may have had its effect."
         ) from error
     except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:  # it closed before this was written
-        raise LinkLost(False) from error
+        raise ConnectionLost(False) from error
     finally:
         current_call.reset(token)
         calls.end(mine)
@@ -99,7 +99,9 @@ def _signed(server: str, error: MCPError) -> MCPError:
     return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
 
 
-async def call_tool(link: Link, progress: ProgressFnT, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+async def call_tool(
+    connection: Connection, progress: ProgressFnT, name: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
     """Call a tool. The result is as it came."""
     listed = False
 
@@ -110,20 +112,20 @@ async def call_tool(link: Link, progress: ProgressFnT, name: str, arguments: dic
         )
         request = mcp_types.CallToolRequest(params=params)
         try:
-            raw = await send_raw(link.client.session, request, progress)
+            raw = await send_raw(connection.client.session, request, progress)
             asks = raw.get("resultType") == "input_required"
             return mcp_types.InputRequiredResult.model_validate(raw, by_name=False) if asks else raw
         except MCPError as error:
             if error.code != HEADER_MISMATCH or listed:
                 raise
         listed = True  # the schema says which arguments travel in headers: look at it, and send once more
-        await read_tools(link.client, [])
+        await read_tools(connection.client, [])
         return await send(answers, state)
 
-    return await _rounds(link, send)
+    return await _rounds(connection, send)
 
 
-async def read_resource(link: Link, progress: ProgressFnT, uri: str) -> mcp_types.ReadResourceResult:
+async def read_resource(connection: Connection, progress: ProgressFnT, uri: str) -> mcp_types.ReadResourceResult:
     """Read a resource."""
 
     async def send(answers: Any, state: str | None) -> mcp_types.ReadResourceResult | mcp_types.InputRequiredResult:
@@ -131,13 +133,13 @@ async def read_resource(link: Link, progress: ProgressFnT, uri: str) -> mcp_type
             uri=uri, input_responses=answers, request_state=state, _meta=_meta()
         )
         request = mcp_types.ReadResourceRequest(params=params)
-        return await link.client.session.send_request(request, _RESOURCE, progress_callback=progress)
+        return await connection.client.session.send_request(request, _RESOURCE, progress_callback=progress)
 
-    return await _rounds(link, send)
+    return await _rounds(connection, send)
 
 
 async def get_prompt(
-    link: Link, progress: ProgressFnT, name: str, arguments: dict[str, str]
+    connection: Connection, progress: ProgressFnT, name: str, arguments: dict[str, str]
 ) -> mcp_types.GetPromptResult:
     """Fill a prompt in."""
 
@@ -146,20 +148,21 @@ async def get_prompt(
             name=name, arguments=arguments, input_responses=answers, request_state=state, _meta=_meta()
         )
         request = mcp_types.GetPromptRequest(params=params)
-        return await link.client.session.send_request(request, _PROMPT, progress_callback=progress)
+        return await connection.client.session.send_request(request, _PROMPT, progress_callback=progress)
 
-    return await _rounds(link, send)
+    return await _rounds(connection, send)
 
 
 def _meta() -> Any:
     """What the client behind the call says beside it."""
     mine = current()
-    client = behind(mine.ctx) if mine is not None else None
+    client = downstream_of(mine.ctx) if mine is not None else None
     return dict(client.meta) or None if client is not None else None
 
 
 async def _rounds(
-    link: Link, send: Callable[[Mapping[str, Any] | None, str | None], Awaitable[R | mcp_types.InputRequiredResult]]
+    connection: Connection,
+    send: Callable[[Mapping[str, Any] | None, str | None], Awaitable[R | mcp_types.InputRequiredResult]],
 ) -> R:
     """Ask, answer what the server needs to know first (2026-07-28), ask again."""
     answers: Mapping[str, Any] | None = None
@@ -171,7 +174,7 @@ async def _rounds(
             return result
         state, answers = result.request_state, None
         if result.input_requests:
-            answers = await link.callbacks.answers(result.input_requests, current())
+            answers = await connection.callbacks.answers(result.input_requests, current())
         else:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.25)

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from .behind import Behind
+from .downstream import Downstream
 from .failure import McpFailure
-from .fresh import Fresh
 from .names import tool_name
-from .offers import NOTHING, Json, Offers
-from .server import Server
+from .server_content import EMPTY_CONTENT, Json, ServerContent
+from .single_flight import SingleFlight
+from .upstream import Upstream
 
 if TYPE_CHECKING:
     from ...core.tool import Tool
@@ -40,10 +40,10 @@ KINDS: tuple[Kind, ...] = ("resources", "prompts")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ContentPlace:
     """Where something is: its server, the server's own name for it, and the tool of ours that reaches it."""
 
-    server: Server
+    server: Upstream
     own: str
     tool: Tool
 
@@ -52,43 +52,45 @@ class Place:
 class _Lists:
     """What was listed last: by shown name, whose it is and the entry as it is shown."""
 
-    resources: dict[str, tuple[Server, str, Json]] = field(default_factory=dict[str, tuple[Server, str, Json]])
-    templates: dict[str, tuple[Server, str, Json]] = field(default_factory=dict[str, tuple[Server, str, Json]])
-    prompts: dict[str, tuple[Server, str, Json]] = field(default_factory=dict[str, tuple[Server, str, Json]])
+    resources: dict[str, tuple[Upstream, str, Json]] = field(default_factory=dict[str, tuple[Upstream, str, Json]])
+    templates: dict[str, tuple[Upstream, str, Json]] = field(default_factory=dict[str, tuple[Upstream, str, Json]])
+    prompts: dict[str, tuple[Upstream, str, Json]] = field(default_factory=dict[str, tuple[Upstream, str, Json]])
 
 
 class Catalogue:
     """The offers of servers. `tool_of(server, kind)` is the tool that reaches them; without one they are not offered:
     it is switched off, or a rule denies it."""
 
-    def __init__(self, servers: Callable[[], Iterable[Server]], tool_of: Callable[[Server, Kind], Tool | None]) -> None:
+    def __init__(
+        self, servers: Callable[[], Iterable[Upstream]], tool_of: Callable[[Upstream, Kind], Tool | None]
+    ) -> None:
         self._servers, self._tool_of = servers, tool_of
         self._lists = _Lists()
         self._listed = False
-        self._asking: Fresh[_Lists] = Fresh()
-        self._seen: OrderedDict[str, Server] = OrderedDict()
-        self._offering: dict[Server, Fresh[Offers | None]] = {}
-        self._late: set[Server] = set()
+        self._asking: SingleFlight[_Lists] = SingleFlight()
+        self._seen: OrderedDict[str, Upstream] = OrderedDict()
+        self._offering: dict[Upstream, SingleFlight[ServerContent | None]] = {}
+        self._late: set[Upstream] = set()
 
     # --- lists
 
-    async def resources(self, who: Behind | None = None) -> list[Json]:
+    async def resources(self, who: Downstream | None = None) -> list[Json]:
         """All resources, as they travel."""
         return [entry for _, _, entry in (await self._refreshed(who)).resources.values()]
 
-    async def templates(self, who: Behind | None = None) -> list[Json]:
+    async def templates(self, who: Downstream | None = None) -> list[Json]:
         """All templates of addresses."""
         return [entry for _, _, entry in (await self._refreshed(who)).templates.values()]
 
-    async def prompts(self, who: Behind | None = None) -> list[Json]:
+    async def prompts(self, who: Downstream | None = None) -> list[Json]:
         """All prompts."""
         return [entry for _, _, entry in (await self._refreshed(who)).prompts.values()]
 
-    async def _refreshed(self, who: Behind | None) -> _Lists:
+    async def _refreshed(self, who: Downstream | None) -> _Lists:
         """The lists now."""
         return await self._asking.get(lambda: self._ask(who))
 
-    async def _ask(self, who: Behind | None) -> _Lists:
+    async def _ask(self, who: Downstream | None) -> _Lists:
         servers = [
             each for each in self._servers() if self._tool_of(each, "resources") or self._tool_of(each, "prompts")
         ]
@@ -99,21 +101,21 @@ class Catalogue:
             self._take(lists, server, offer)
         return lists
 
-    async def _offers_of(self, server: Server, who: Behind | None) -> Offers:
+    async def _offers_of(self, server: Upstream, who: Downstream | None) -> ServerContent:
         """What a server offers now; what is known of it, if it does not say so."""
-        offering = self._offering.setdefault(server, Fresh())
+        offering = self._offering.setdefault(server, SingleFlight())
         task = asyncio.get_running_loop().create_task(offering.get(lambda: self._offered(server, who)))
         await asyncio.wait({task}, timeout=BRIEF_SECONDS if server in self._late else None)
         if task.done() and not task.cancelled() and (found := task.result()) is not None:
             return found
         self._late.add(server)
-        return server.known_offers or NOTHING
+        return server.known_content or EMPTY_CONTENT
 
-    async def _offered(self, server: Server, who: Behind | None) -> Offers | None:
+    async def _offered(self, server: Upstream, who: Downstream | None) -> ServerContent | None:
         """What it says; None where it failed. Clients hear of what comes too late for their lists."""
-        known = server.known_offers or NOTHING
+        known = server.known_content or EMPTY_CONTENT
         try:
-            found = await server.offers(who)
+            found = await server.content(who)
         except McpFailure as error:
             log.warning("%s", error)
             return None
@@ -124,7 +126,7 @@ class Catalogue:
                     server.relay.changed(server, kind)
         return found
 
-    def _take(self, lists: _Lists, server: Server, offer: Offers) -> None:
+    def _take(self, lists: _Lists, server: Upstream, offer: ServerContent) -> None:
         if self._tool_of(server, "resources") is not None:
             name = self._names()[server]
             _put(lists.resources, server, name, offer.resources, "uri")
@@ -144,7 +146,7 @@ class Catalogue:
 
     # --- whose is it
 
-    def note(self, server: Server, uri: str) -> str:
+    def note(self, server: Upstream, uri: str) -> str:
         """A result of this server named an address: what clients know it by. It is the server's from now on, if it is
         nobody else's: no server takes an address over from another."""
         if len(uri) > MAX_ADDRESS or _NAMED.fullmatch(uri):
@@ -159,7 +161,7 @@ class Catalogue:
                 self._seen.popitem(last=False)
         return uri
 
-    async def at(self, uri: str, who: Behind | None = None) -> Place | None:
+    async def at(self, uri: str, who: Downstream | None = None) -> ContentPlace | None:
         """Whose address it is: of those that list it, that named it, whose template it fits, or the only one that has
         addresses of its kind. None where that is nobody, or not clear."""
         named = _NAMED.fullmatch(uri)
@@ -177,7 +179,7 @@ class Catalogue:
             return self._place(found[0], uri)
         return self._alone(lists, uri)
 
-    def _alone(self, lists: _Lists, uri: str) -> Place | None:
+    def _alone(self, lists: _Lists, uri: str) -> ContentPlace | None:
         having = [each for each in self._servers() if self._tool_of(each, "resources") is not None]
         if len(having) > 1:
             scheme = uri.split(":", 1)[0].lower()
@@ -190,37 +192,37 @@ class Catalogue:
             having = [each for each in having if id(each) in known]
         return self._place(having[0], uri) if len(having) == 1 else None
 
-    async def template(self, template: str, who: Behind | None = None) -> Place | None:
+    async def template(self, template: str, who: Downstream | None = None) -> ContentPlace | None:
         """Whose template it is; an address will do, too."""
         lists = self._lists if self._listed else await self._refreshed(who)
         found = lists.templates.get(template)
         return self._place(found[0], found[1]) if found is not None else await self.at(template, who)
 
-    async def prompt(self, shown: str, who: Behind | None = None) -> Place | None:
+    async def prompt(self, shown: str, who: Downstream | None = None) -> ContentPlace | None:
         """Whose prompt it is."""
         found = self._lists.prompts.get(shown) if self._listed else None
         if found is None:  # the list may be old
             found = (await self._refreshed(who)).prompts.get(shown)
         if found is not None:
             tool = self._tool_of(found[0], "prompts")
-            return Place(found[0], found[1], tool) if tool is not None else None
+            return ContentPlace(found[0], found[1], tool) if tool is not None else None
         # one that is not listed: of the only server whose prompts begin like this
-        places: list[Place] = []
+        places: list[ContentPlace] = []
         for server in self._servers():
             prefix, tool = server.config.prefix, self._tool_of(server, "prompts")
             if prefix is not None and tool is not None and shown.startswith(prefix):
-                places.append(Place(server, shown[len(prefix) :], tool))
+                places.append(ContentPlace(server, shown[len(prefix) :], tool))
         return places[0] if len(places) == 1 else None
 
-    def shown_uri(self, server: Server, own: str) -> list[str]:
+    def shown_uri(self, server: Upstream, own: str) -> list[str]:
         """The addresses that clients know a server's address by."""
         named = f"mcp+{self._names()[server]}:{own}"
         listed = self._lists.resources.get(own)
         return [named] if listed is not None and listed[0] is not server else [own, named]
 
-    def _names(self) -> dict[Server, str]:
+    def _names(self) -> dict[Upstream, str]:
         """What each server is called in an address: no two the same."""
-        names: dict[Server, str] = {}
+        names: dict[Upstream, str] = {}
         taken: set[str] = set()
         for server in self._servers():
             name = plain = address_name(server)
@@ -232,13 +234,13 @@ class Catalogue:
             names[server] = name
         return names
 
-    def _place(self, server: Server, own: str) -> Place | None:
+    def _place(self, server: Upstream, own: str) -> ContentPlace | None:
         tool = self._tool_of(server, "resources")
-        return Place(server, own, tool) if tool is not None else None
+        return ContentPlace(server, own, tool) if tool is not None else None
 
 
 def _put(
-    table: dict[str, tuple[Server, str, Json]], server: Server, name: str, entries: Iterable[Json], key: str
+    table: dict[str, tuple[Upstream, str, Json]], server: Upstream, name: str, entries: Iterable[Json], key: str
 ) -> None:
     for entry in entries:
         own = shown = str(entry[key])
@@ -249,20 +251,20 @@ def _put(
         table[shown] = (server, own, {**entry, key: shown} if shown != own else entry)
 
 
-def address_name(server: Server) -> str:
+def address_name(server: Upstream) -> str:
     """A server's name as it stands in an address."""
     return re.sub(r"[^a-z0-9.-]", "-", server.name.lower())
 
 
-def shown_prompt(server: Server, own: str) -> str:
+def shown_prompt(server: Upstream, own: str) -> str:
     """The name of a prompt: with the prefix of its server's tools."""
     prefix = server.config.prefix
     return f"{prefix}{own}" if prefix is not None else tool_name(server.name, own, None)
 
 
-def _fitting(table: dict[str, tuple[Server, str, Json]], uri: str) -> tuple[Server, str, Json] | None:
+def _fitting(table: dict[str, tuple[Upstream, str, Json]], uri: str) -> tuple[Upstream, str, Json] | None:
     """The template that an address fits; of several the one with most text of its own."""
-    best: tuple[int, tuple[Server, str, Json]] | None = None
+    best: tuple[int, tuple[Upstream, str, Json]] | None = None
     for entry in table.values():
         literal = _EXPRESSION.split(entry[1])
         if not fits(uri, literal):

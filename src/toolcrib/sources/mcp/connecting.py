@@ -19,14 +19,14 @@ from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
 from .callbacks import Callbacks
 from .config import ServerConfig
-from .connection import Link, Transport
+from .connection import Connection, Transport
 from .inflight import Calls
 from .stdio import StdioTransport
 
 if TYPE_CHECKING:
-    from .host import Host
-    from .line import Line
-    from .server import Server
+    from .client_services import ClientServices
+    from .connector import Connector
+    from .upstream import Upstream
 
 DEPTH = "TOOLCRIB_DEPTH"
 MAX_DEPTH = 3
@@ -35,21 +35,21 @@ MAX_DEPTH = 3
 __all__ = ["Calls", "prepare"]
 
 
-async def prepare(line: Line, host: Host) -> tuple[Transport, Link]:
+async def prepare(connector: Connector, services: ClientServices) -> tuple[Transport, Connection]:
     """A transport and a connection that is not open yet. Raises ToolError or ConfigError for what is not there."""
-    config = line.config
-    callbacks = Callbacks(line, host)
+    config = connector.config
+    callbacks = Callbacks(connector, services)
     if config.url is None:
-        values = await asyncio.to_thread(_resolved, config.env, config, host)
-        transport: Any = StdioTransport(lambda: _spawn(config, values, host))
+        values = await asyncio.to_thread(_resolved, config.env, config, services)
+        transport: Any = StdioTransport(lambda: _spawn(config, values, services))
     else:
-        transport = await _http(config, host, callbacks)
-    link = Link(config.name, transport, callbacks, line.mode or _mode(line.server))
-    callbacks.link = link
-    return transport, link
+        transport = await _http(config, services, callbacks)
+    connection = Connection(config.name, transport, callbacks, connector.mode or _mode(connector.server))
+    callbacks.connection = connection
+    return transport, connection
 
 
-def _mode(server: Server) -> str:
+def _mode(server: Upstream) -> str:
     """How to negotiate. A server that was of the handshake era last time is not asked for the later one first, unless
     that has just failed: it may have moved on."""
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -60,22 +60,22 @@ def _mode(server: Server) -> str:
     return server.config.protocol
 
 
-def _resolved(values: Mapping[str, str], config: ServerConfig, host: Host) -> dict[str, str]:
+def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientServices) -> dict[str, str]:
     """The values with granted secrets in them; the redactor learns those that look like secrets."""
-    found = {key: host.resolve(value, f"mcp:{config.name}") for key, value in values.items()}
+    found = {key: services.resolve(value, f"mcp:{config.name}") for key, value in values.items()}
     for key, value in found.items():
-        host.learn(key, value)
+        services.learn(key, value)
     return found
 
 
-def _spawn(config: ServerConfig, values: Mapping[str, str], host: Host) -> Spawn:
+def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServices) -> Spawn:
     """What to start: in the workspace, with an environment of its own, in walls if it is to be."""
     asker = f"mcp:{config.name}"
-    if _depth(host.environ) >= MAX_DEPTH:
+    if _depth(services.environ) >= MAX_DEPTH:
         raise ToolError(f"Toolcrib was started by Toolcrib {MAX_DEPTH} times over: does a server of it start Toolcrib?")
-    args = [host.resolve(arg, asker) for arg in config.args]
-    env = server_environment(host.environ, values)
-    cwd = Path(os.path.abspath(host.workspace / os.path.expanduser(config.cwd or "")))
+    args = [services.resolve(arg, asker) for arg in config.args]
+    env = server_environment(services.environ, values)
+    cwd = Path(os.path.abspath(services.workspace / os.path.expanduser(config.cwd or "")))
     if not cwd.is_dir():
         raise ToolError(f"its working directory {cwd} is not there (mcp_servers.{config.name}.cwd)")
     command = os.path.expanduser(config.command or "")
@@ -86,21 +86,21 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], host: Host) -> Spawn
         return NoSandbox().wrap([found, *args], cwd=cwd, env=env, timeout=None)
     # a sandbox shows what is on the PATH, and the interpreters that it leads to
     env["PATH"] = os.pathsep.join([os.path.dirname(found), env["PATH"]])
-    walls = host.walls(config.sandbox, tuple(Path(os.path.expanduser(path)) for path in config.read))
+    walls = services.walls(config.sandbox, tuple(Path(os.path.expanduser(path)) for path in config.read))
     return walls.wrap([found, *args], cwd=cwd, env=env, timeout=None)
 
 
-def server_environment(host: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+def server_environment(services: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
     """A short list of harmless variables, and what is set for the server. Our own virtual environment is taken out:
     a server that was installed for another version of the SDK breaks in it."""
-    env = command_environment((), host)
+    env = command_environment((), services)
     env.pop("VIRTUAL_ENV", None)
     if sys.prefix != sys.base_prefix:
         own = os.path.realpath(os.path.join(sys.prefix, "Scripts" if os.name == "nt" else "bin"))
         parts = [part for part in env["PATH"].split(os.pathsep) if os.path.realpath(part) != own]
         env["PATH"] = os.pathsep.join(parts)
     env.update(values)
-    env[DEPTH] = str(_depth(host) + 1)
+    env[DEPTH] = str(_depth(services) + 1)
     return env
 
 
@@ -110,18 +110,18 @@ def _depth(environ: Mapping[str, str]) -> int:
     return int(told) if told.isdecimal() and len(told) < 4 else 0
 
 
-async def _http(config: ServerConfig, host: Host, callbacks: Callbacks) -> Transport:
+async def _http(config: ServerConfig, services: ClientServices, callbacks: Callbacks) -> Transport:
     from .http import HttpTransport
 
     asker = f"mcp:{config.name}"
-    url = await asyncio.to_thread(host.resolve, config.url or "", asker)
-    headers = await asyncio.to_thread(_resolved, config.headers, config, host)
-    guard = host.guard() if config.guarded and host.guard is not None else None
+    url = await asyncio.to_thread(services.resolve, config.url or "", asker)
+    headers = await asyncio.to_thread(_resolved, config.headers, config, services)
+    guard = services.guard() if config.guarded and services.guard is not None else None
     auth = None
     if "authorization" not in {name.lower() for name in headers}:
         from .oauth import provider
 
-        auth = provider(config, url, host)
+        auth = provider(config, url, services)
     return HttpTransport(
         url, headers=headers, auth=auth, guard=guard, legacy=config.transport == "sse",
         session_lost=callbacks.session_lost,

@@ -27,7 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ... import __version__
 from ...core.errors import ToolError
-from .listening import Listening
+from .notifications import Notifications
 from .sdk_private import stamp_also
 from .streams import ReadStream
 
@@ -62,7 +62,7 @@ class Transport(Protocol):
         ...
 
 
-class Link:
+class Connection:
     """A connection while it lives. Make it, `open` it, use `client`, `close` it; it is never opened again."""
 
     def __init__(self, name: str, transport: Transport, callbacks: Callbacks, mode: str) -> None:
@@ -72,7 +72,7 @@ class Link:
         self.lost = False
         """The server has forgotten the session, or its stream ended: nothing more will come."""
         self.callbacks, self._mode = callbacks, mode
-        self.listening = Listening(callbacks)
+        self.notifications = Notifications(callbacks)
         self._client: Client | None = None
         self._closing = asyncio.Event()
         self._ready: asyncio.Future[None] = self.loop.create_future()
@@ -155,7 +155,7 @@ class Link:
                 if not self._ready.done():
                     self._ready.set_result(None)
                 try:
-                    async with self.listening.on(client):
+                    async with self.notifications.on(client):
                         await self._closing.wait()
                 finally:
                     self._client = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from .config import ServerConfig
-from .listed import Json, ListedTool, Listing
+from .listed import Json, ListedTool, ServerListing
 
 READ_ONLY: Json = {"readOnlyHint": True}
 RESOURCES, PROMPTS = "resources", "prompts"
 
 
-def extra_tools(config: ServerConfig, listing: Listing) -> list[ListedTool]:
+def extra_tools(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
     """The tools for what a server has beside tools."""
     taken = {tool.name for tool in listing.tools}
     found: list[ListedTool] = []

@@ -14,11 +14,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .behind import behind
+from .downstream import downstream_of
 
 if TYPE_CHECKING:
     from ...core.context import ToolContext
-    from .patience import Patience
+    from .progress_timeout import ProgressTimeout
 
 
 PARKED_SECONDS, LOOK_SECONDS = 5.0, 0.5
@@ -33,7 +33,7 @@ class InFlight:
 
     tool: str
     ctx: ToolContext
-    patience: Patience
+    timeout: ProgressTimeout
     caller: Hashable
     asking: int = 0
     """Questions of it that wait for an answer."""
@@ -64,7 +64,7 @@ class InFlight:
 def caller_of(ctx: ToolContext) -> Hashable:
     """Who calls, as far as it matters for a question: one session of the handshake era is one person at one client;
     in 2026-07-28 a question is answered at the request that it stopped."""
-    client = behind(ctx)
+    client = downstream_of(ctx)
     request = id(client) if client is not None and client.modern else None
     return ctx.session_id, ctx.channel, ctx.chat_id, request
 

@@ -56,7 +56,7 @@ class ListedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ServerListing:
     """Everything that is known of a server without asking it. `protocol` is the revision that was negotiated, `faults`
     are words on tools that were left out."""
 
@@ -81,10 +81,10 @@ class Listing:
         }
 
 
-def listing_from_json(value: Mapping[str, Any]) -> Listing:
+def listing_from_json(value: Mapping[str, Any]) -> ServerListing:
     """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
     tools = tuple(_tool_from_json(each) for each in cast("list[Mapping[str, Any]]", value["tools"]))
-    return Listing(
+    return ServerListing(
         tools,
         _text(value.get("protocol")),
         _text(value.get("server")),

@@ -14,7 +14,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...core.errors import ToolDefinitionError, ToolError
 from .described import MAX_EXTRA, described
-from .listed import Json, ListedTool, Listing
+from .listed import Json, ListedTool, ServerListing
 from .sdk_private import know_tools, send_raw
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class _Page(NamedTuple):
     next_cursor: str | None
 
 
-async def list_server(client: Client) -> Listing:
+async def list_server(client: Client) -> ServerListing:
     """What the server at the other end has. Raises MCPError, or ToolError for a list that is not one."""
     faults: list[str] = []
     capabilities = client.server_capabilities
@@ -72,7 +72,7 @@ async def list_server(client: Client) -> Listing:
     info = client.server_info
     if len(faults) > MAX_FAULTS:
         faults[MAX_FAULTS:] = [f"and {len(faults) - MAX_FAULTS:,} more of that kind"]
-    return Listing(
+    return ServerListing(
         tuple(tools),
         client.protocol_version,
         f"{info.name} {info.version}".strip()[:200] if info else None,

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ConfigError, ToolConflictError, ToolcribError
 from ...core.name_patterns import matches
 from .catalogue import Catalogue, Kind
+from .client_services import ClientServices, LoginDoor
 from .config import ServerConfig
 from .extras import extra_names, extra_tools
 from .failure import McpFailure
-from .host import Host, LoginDoor
-from .listed import ListedTool, Listing
+from .listed import ListedTool, ServerListing
 from .names import free_name, shown_name, tool_name
 from .relay import Listener
-from .server import Server, ServerStatus, check_category
 from .settings import server_config
 from .tool import McpTool
+from .upstream import ServerStatus, Upstream, check_category
 
 if TYPE_CHECKING:
     from ...core.registry import ToolRegistry
@@ -42,9 +42,9 @@ FIRST_RETRY, LAST_RETRY = 10.0, 300.0
 class McpServers:
     """The servers of one toolbox. `configs` are in the order in which names are given out."""
 
-    def __init__(self, configs: Iterable[ServerConfig], host: Host, registry: ToolRegistry) -> None:
-        self._host, self._registry = host, registry
-        self._servers: dict[str, Server] = {}
+    def __init__(self, configs: Iterable[ServerConfig], services: ClientServices, registry: ToolRegistry) -> None:
+        self._services, self._registry = services, registry
+        self._servers: dict[str, Upstream] = {}
         self._names: dict[tuple[str, str], str] = {}
         self._shown: dict[str, dict[str, Tool]] = {}
         self._closed = False
@@ -54,10 +54,10 @@ class McpServers:
         for config in configs:
             self._add(config)
 
-    def _add(self, config: ServerConfig) -> Server:
+    def _add(self, config: ServerConfig) -> Upstream:
         check_category(config)
         # shown as it is written: what its variables hold may be secret
-        server = Server(config.expanded(self._host.environ), self._host, self._took, config.where)
+        server = Upstream(config.expanded(self._services.environ), self._services, self._took, config.where)
         self._servers[config.name] = server
         if server.listing is not None and not config.disabled:
             self._took(server, server.listing)
@@ -92,12 +92,12 @@ class McpServers:
 
         A login that was there is forgotten. Raises McpFailure.
         """
-        host = replace(self._host, login=door)
-        config = replace(config.expanded(host.environ), start_timeout=seconds)
+        services = replace(self._services, login=door)
+        config = replace(config.expanded(services.environ), start_timeout=seconds)
         from .oauth import TokenFile
 
-        TokenFile(host.tokens, config.url or "", host.learn).forget()
-        server = Server(config, host, lambda server, listing: None)
+        TokenFile(services.tokens, config.url or "", services.learn).forget()
+        server = Upstream(config, services, lambda server, listing: None)
         try:
             listing = await server.refresh()
             return server.status(len(listing.tools))
@@ -129,7 +129,7 @@ class McpServers:
     async def pass_on(self, listener: Listener) -> Callable[[], None]:
         """Tell a listener what servers say beside answers, until what is returned is called; servers are told that
         there may be clients behind us who can do more than we can. Connections made before that are made anew."""
-        relay = self._host.relay
+        relay = self._services.relay
         first = not relay.on
         end = relay.listen(listener)
         relay.seen = self.catalogue.note
@@ -141,7 +141,7 @@ class McpServers:
         """How severe a log message has to be for servers to tell it."""
         await asyncio.gather(*(server.log_level(level) for server in self._enabled()), return_exceptions=True)
 
-    def _reaching(self, server: Server, kind: Kind) -> Tool | None:
+    def _reaching(self, server: Upstream, kind: Kind) -> Tool | None:
         """The tool that reaches a server's resources or prompts; None where it is switched off, or denied."""
         shown = self._shown.get(server.name, {})
         for name in extra_names(kind):
@@ -159,7 +159,7 @@ class McpServers:
         return any(self._is_new(server) for server in self._enabled())
 
     @staticmethod
-    def _is_new(server: Server) -> bool:
+    def _is_new(server: Upstream) -> bool:
         """Whether it is to be asked when the toolbox opens: not again where it has failed just now."""
         return server.config.required or (server.listing is None and server.error is None)
 
@@ -176,7 +176,7 @@ class McpServers:
             task = loop.create_task(self._revive(failed), name="toolcrib-mcp-revive", context=contextvars.Context())
             self._reviving = (loop, task)
 
-    async def _revive(self, servers: list[Server]) -> None:
+    async def _revive(self, servers: list[Upstream]) -> None:
         """Try servers that failed again, while the toolbox is open: one that starts slowly is there in the end."""
         delay = FIRST_RETRY
         while servers:
@@ -213,17 +213,17 @@ class McpServers:
         for thread in threads:
             thread.join(CLOSE_SECONDS + 1)
 
-    def _enabled(self) -> list[Server]:
+    def _enabled(self) -> list[Upstream]:
         return [server for server in self._servers.values() if not server.config.disabled]
 
-    def _require(self, name: str) -> Server:
+    def _require(self, name: str) -> Upstream:
         server = self._servers.get(name)
         if server is None:
             known = ", ".join(self._servers) or "none"
             raise ConfigError(f"there is no MCP server {name!r}; configured: {known}")
         return server
 
-    async def _try(self, server: Server) -> McpFailure | None:
+    async def _try(self, server: Upstream) -> McpFailure | None:
         try:
             await server.refresh()
         except McpFailure as error:
@@ -233,7 +233,7 @@ class McpServers:
 
     # --- the registry
 
-    def _took(self, server: Server, listing: Listing) -> None:
+    def _took(self, server: Upstream, listing: ServerListing) -> None:
         """A server's tools are these now: those that are new, changed or gone change the registry."""
         if self._closed or self._servers.get(server.name) is not server:
             return
@@ -247,11 +247,11 @@ class McpServers:
         for listed in new:
             self._show(server, listed, taken)
 
-    def _trust_first(self, server: Server, listing: Listing) -> None:
-        if self._host.pins is None:
+    def _trust_first(self, server: Upstream, listing: ServerListing) -> None:
+        if self._services.pins is None:
             return
         try:
-            self._host.pins.trust_first(server.identity, listing.tools)
+            self._services.pins.trust_first(server.identity, listing.tools)
         except OSError as error:
             log.warning("MCP server %s: what it says cannot be kept, so its tools ask: %s", server.name, error)
 
@@ -261,20 +261,24 @@ class McpServers:
 
     def accepted(self, name: str, tool: McpTool) -> str | None:
         """The description of a tool that was accepted; None for one that was not there."""
-        said = None if self._host.pins is None else self._host.pins.said(self._require(name).identity, tool.listed.name)
+        said = (
+            None
+            if self._services.pins is None
+            else self._services.pins.said(self._require(name).identity, tool.listed.name)
+        )
         return None if said is None else said.description
 
     def accept(self, name: str) -> None:
         """Accept what a server says now of its tools. Raises OSError where that cannot be kept."""
         server = self._require(name)
-        if self._host.pins is None or server.listing is None:
+        if self._services.pins is None or server.listing is None:
             return
-        self._host.pins.accept(server.identity, server.listing.tools)
+        self._services.pins.accept(server.identity, server.listing.tools)
         for tool in self.doubted(name):
             tool.doubt = None
         self._registry.policy_changed()
 
-    def _wanted(self, config: ServerConfig, listing: Listing) -> list[ListedTool]:
+    def _wanted(self, config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
         def chosen(name: str) -> bool:
             own = tool_name(config.name, name, config.prefix)
             spelled = (name, own)
@@ -284,7 +288,7 @@ class McpServers:
 
         return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool.name)]
 
-    def _show(self, server: Server, listed: ListedTool, taken: set[str]) -> None:
+    def _show(self, server: Upstream, listed: ListedTool, taken: set[str]) -> None:
         """Register one tool under a name that no other has; it keeps that name for the life of the toolbox."""
         config = server.config
         key = (config.name, listed.name)
@@ -298,8 +302,8 @@ class McpServers:
             if shown is not None and self._registry.find(shown) is not None:
                 shown = None
             tool = McpTool(name, listed, config, server.call, shown)
-            if self._host.pins is not None and listed.kind == "tool":
-                tool.doubt = self._host.pins.doubt(server.identity, config.name, listed)
+            if self._services.pins is not None and listed.kind == "tool":
+                tool.doubt = self._services.pins.doubt(server.identity, config.name, listed)
             try:
                 self._registry.register(tool)
             except ToolConflictError:  # another tool answers to this name, too

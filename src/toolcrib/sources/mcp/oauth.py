@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from mcp.client.auth.oauth2 import OAuthContext
 
-    from .host import Host, LoginDoor
+    from .client_services import ClientServices, LoginDoor
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -47,19 +47,19 @@ EXPIRY_SLACK = 30.0
 """Seconds before its end from which a token counts as expired."""
 
 
-def provider(config: ServerConfig, url: str, host: Host) -> OAuthClientProvider | None:
+def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthClientProvider | None:
     """What puts tokens on requests, renews them, and sends a person to the login page where there is a door.
 
     None where there is neither a token nor a door: then a server that wants a login is not even asked how.
     """
     given = config.oauth or OAuthConfig()
-    storage = TokenFile(host.tokens, url, host.learn)
-    door = host.login(config) if host.login is not None else None
+    storage = TokenFile(services.tokens, url, services.learn)
+    door = services.login(config) if services.login is not None else None
     if door is None and not storage.has_tokens:
         return None
     redirect = door.redirect_uri if door is not None else storage.redirect_uri
     if given.client_id is not None:
-        secret = host.resolve(given.client_secret, f"mcp:{config.name}") if given.client_secret else None
+        secret = services.resolve(given.client_secret, f"mcp:{config.name}") if given.client_secret else None
         storage.use_client(_registered(given.client_id, secret, redirect))
     elif door is not None:
         storage.forget_client_unless(redirect)

@@ -11,8 +11,8 @@ import mcp_types
 from ...core.errors import ToolError
 from ...core.output import ContentBlock, ResourceBlock, TextBlock, ToolOutput
 from ...core.wrap import describe
-from .behind import behind
 from .calling import call_tool, get_prompt, read_resource
+from .downstream import downstream_of
 from .listing import every_page
 from .results import blocks_of, of_blocks, output_of, resource_block
 
@@ -21,32 +21,34 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from ...core.context import ToolContext
-    from .connection import Link
+    from .connection import Connection
     from .listed import Json, ListedTool
-    from .server import Server
+    from .upstream import Upstream
 
-Operation = Callable[["Link", "ProgressFnT"], Awaitable[ToolOutput]]
+Operation = Callable[["Connection", "ProgressFnT"], Awaitable[ToolOutput]]
 MAX_LISTED = 500
 """Resources or prompts that one answer names."""
 
 
-def operation(server: Server, tool: ListedTool, arguments: Json, ctx: ToolContext) -> Operation:
+def operation(server: Upstream, tool: ListedTool, arguments: Json, ctx: ToolContext) -> Operation:
     """What a call of this tool does. Labels of results count only where the server is trusted."""
 
-    async def run(link: Link, progress: ProgressFnT) -> ToolOutput:
+    async def run(connection: Connection, progress: ProgressFnT) -> ToolOutput:
         if tool.kind == "resources":
-            return await _resources(server, link, progress, arguments.get("uri"), ctx)
+            return await _resources(server, connection, progress, arguments.get("uri"), ctx)
         if tool.kind == "prompts":
-            return await _prompts(server, link, progress, arguments.get("name"), arguments.get("arguments") or {}, ctx)
+            return await _prompts(
+                server, connection, progress, arguments.get("name"), arguments.get("arguments") or {}, ctx
+            )
         output = output_of(
-            await call_tool(link, progress, tool.name, arguments), trusted=server.config.trust == "hints"
+            await call_tool(connection, progress, tool.name, arguments), trusted=server.config.trust == "hints"
         )
         return _addressed(server, output)
 
     return run
 
 
-def _addressed(server: Server, output: ToolOutput) -> ToolOutput:
+def _addressed(server: Upstream, output: ToolOutput) -> ToolOutput:
     """The output with the addresses that clients know its resources by. Whoever reads one later means this server."""
     seen = server.relay.seen
     if seen is None or not any(isinstance(block, ResourceBlock) for block in output.content):
@@ -62,10 +64,10 @@ def _addressed(server: Server, output: ToolOutput) -> ToolOutput:
     return replace(output, for_llm=said, content=tuple(blocks))
 
 
-def _deliver(server: Server, ctx: ToolContext, result: mcp_types.Result, asked: str) -> None:
+def _deliver(server: Upstream, ctx: ToolContext, result: mcp_types.Result, asked: str) -> None:
     """The answer as it came, for a client of ours that made the same request; addresses in it but the one asked for
     are those that clients know."""
-    client = behind(ctx)
+    client = downstream_of(ctx)
     if client is None or not client.exact:
         return
     client.delivered = plain(result)
@@ -85,15 +87,15 @@ def _addresses(delivered: Json) -> Iterator[Json]:
 
 
 async def _resources(
-    server: Server, link: Link, progress: ProgressFnT, uri: str | None, ctx: ToolContext
+    server: Upstream, connection: Connection, progress: ProgressFnT, uri: str | None, ctx: ToolContext
 ) -> ToolOutput:
     if uri:
-        result = await read_resource(link, progress, uri)
+        result = await read_resource(connection, progress, uri)
         _deliver(server, ctx, result, uri)
         return of_blocks([resource_block(each) for each in result.contents], "(empty)")
     faults: list[str] = []
-    found = await list_resources(link.client, faults)
-    templates = await list_templates(link.client, faults)
+    found = await list_resources(connection.client, faults)
+    templates = await list_templates(connection.client, faults)
     lines = [_line(str(each.uri), each.title or each.name, each.description) for each in found]
     lines += [_line(each.uri_template, each.title or each.name, each.description) for each in templates]
     data = {
@@ -126,12 +128,17 @@ async def list_prompts(client: Client, faults: list[str]) -> list[mcp_types.Prom
 
 
 async def _prompts(
-    server: Server, link: Link, progress: ProgressFnT, name: str | None, arguments: dict[str, str], ctx: ToolContext
+    server: Upstream,
+    connection: Connection,
+    progress: ProgressFnT,
+    name: str | None,
+    arguments: dict[str, str],
+    ctx: ToolContext,
 ) -> ToolOutput:
     if not name and arguments:
         raise ToolError("arguments are for a prompt: give its name, too")
     if name:
-        result = await get_prompt(link, progress, name, arguments)
+        result = await get_prompt(connection, progress, name, arguments)
         _deliver(server, ctx, result, "")
         blocks: list[ContentBlock] = []
         for message in result.messages:
@@ -140,7 +147,7 @@ async def _prompts(
             blocks += blocks_of(message.content)
         return of_blocks(blocks, "(empty)")
     faults: list[str] = []
-    found = await list_prompts(link.client, faults)
+    found = await list_prompts(connection.client, faults)
     lines: list[str] = []
     for each in found:
         takes = ", ".join(f"{a.name}{'' if a.required else '?'}" for a in each.arguments or ())

@@ -24,7 +24,7 @@ TURNS = 16
 """After so many messages without a pause others on the loop get their turn."""
 
 
-class Incoming(ReadStream, asyncio.Protocol):
+class IncomingMessages(ReadStream, asyncio.Protocol):
     """Messages of a pipe, as the SDK's `ReadStream`. `answered` once there was one.
 
     `rubbish` gets lines that are none, `too_long` the beginning of a message that is longer than MAX_LINE.
@@ -121,7 +121,7 @@ class Incoming(ReadStream, asyncio.Protocol):
         self._wake()
 
 
-class Outgoing(asyncio.Protocol):
+class OutgoingMessages(asyncio.Protocol):
     """Messages to a pipe, as the SDK's `WriteStream`. `deaf()` is called where it turns out that nobody reads them."""
 
     def __init__(self, deaf: Callable[[], None]) -> None:
@@ -164,7 +164,7 @@ class Outgoing(asyncio.Protocol):
         """Take no more messages."""
         self._closed = True
 
-    async def __aenter__(self) -> Outgoing:
+    async def __aenter__(self) -> OutgoingMessages:
         return self
 
     async def __aexit__(self, *_: Any) -> None:

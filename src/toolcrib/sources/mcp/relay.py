@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import mcp_types
 
-    from .server import Server
+    from .upstream import Upstream
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
     """A server's list of resources or prompts has changed."""
 
-    server: Server
+    server: Upstream
     kind: Literal["resources", "prompts"]
 
 
@@ -27,7 +27,7 @@ class Changed:
 class Updated:
     """A resource that was subscribed to has changed; `uri` is the server's own."""
 
-    server: Server
+    server: Upstream
     uri: str
 
 
@@ -35,7 +35,7 @@ class Updated:
 class Logged:
     """A log message that belongs to no call, or nobody knows to which."""
 
-    server: Server
+    server: Upstream
     params: mcp_types.LoggingMessageNotificationParams
 
 
@@ -43,7 +43,7 @@ class Logged:
 class Told:
     """Another notification for whoever it concerns."""
 
-    server: Server
+    server: Upstream
     notification: Any
 
 
@@ -57,7 +57,7 @@ class Relay:
     clients know them by."""
 
     listeners: list[Listener] = field(default_factory=list[Listener])
-    seen: Callable[[Server, str], str] | None = None
+    seen: Callable[[Upstream, str], str] | None = None
 
     @property
     def on(self) -> bool:
@@ -69,19 +69,19 @@ class Relay:
         self.listeners.append(listener)
         return lambda: self.listeners.remove(listener)
 
-    def changed(self, server: Server, kind: Literal["resources", "prompts"]) -> None:
+    def changed(self, server: Upstream, kind: Literal["resources", "prompts"]) -> None:
         """A list has changed."""
         self._tell(Changed(server, kind))
 
-    def updated(self, server: Server, uri: str) -> None:
+    def updated(self, server: Upstream, uri: str) -> None:
         """A resource has changed."""
         self._tell(Updated(server, uri))
 
-    def logged(self, server: Server, params: mcp_types.LoggingMessageNotificationParams) -> None:
+    def logged(self, server: Upstream, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """A server logs."""
         self._tell(Logged(server, params))
 
-    def told(self, server: Server, notification: Any) -> None:
+    def told(self, server: Upstream, notification: Any) -> None:
         """A server tells something else."""
         self._tell(Told(server, notification))
 

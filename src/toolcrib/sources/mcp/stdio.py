@@ -39,8 +39,8 @@ class StdioTransport:
         self._spawn = spawn
         self._process: Process | None = None
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
-        self._read = pipes.Incoming(self._note, self._too_long)
-        self._written = pipes.Outgoing(self._read.end)  # it reads no more: no answer will come, either
+        self._read = pipes.IncomingMessages(self._note, self._too_long)
+        self._written = pipes.OutgoingMessages(self._read.end)  # it reads no more: no answer will come, either
         self.fault: str | None = None
         """Why reading from it stopped, where it was not the end of its output."""
 

@@ -15,7 +15,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.sources.mcp import McpFailure, McpServers
 from toolcrib.sources.mcp.inflight import Calls, InFlight
-from toolcrib.sources.mcp.patience import Patience
+from toolcrib.sources.mcp.progress_timeout import ProgressTimeout
 
 
 class Client:
@@ -54,13 +54,13 @@ async def pid(servers: McpServers, client: Client | None) -> int:
 async def test_a_client_reaches_a_server_over_its_own_era(client: Any) -> None:
     servers = await client(sdk())
     one = server(servers, "sdk")
-    assert one.main.link.modern
+    assert one.main.connection.modern
     later = await pid(servers, Client(modern=True))
     assert later == await pid(servers, None), "we ourselves speak the later one"
     earlier = await pid(servers, Client(modern=False))
     assert earlier != later, "a process of its own: a local server speaks one era at a time"
     assert await pid(servers, Client(modern=False)) == earlier
-    assert [line.alive for line in one._lines()] == [True, True], "both are used"
+    assert [line.alive for line in one._connectors()] == [True, True], "both are used"
     assert one.listing.protocol == "2026-07-28", "asked for the earlier one, it still knows the later"
     await servers.aclose()
     assert not alive(earlier)
@@ -125,7 +125,9 @@ async def test_a_listener_hears_what_changes(client: Any) -> None:
     servers = await client(raw(tools=["notify"]))
     heard: list[Any] = []
     end = await servers.pass_on(heard.append)
-    assert server(servers, "raw").main.link is None or not server(servers, "raw").main.alive, "made anew, to say more"
+    assert server(servers, "raw").main.connection is None or not server(servers, "raw").main.alive, (
+        "made anew, to say more"
+    )
     for method in ("resources/list_changed", "prompts/list_changed"):
         await servers._registry.execute("mcp_raw_notify", {"method": f"notifications/{method}"})
     await asyncio.sleep(0.1)
@@ -141,7 +143,7 @@ async def test_tools_that_ask_run_by_themselves() -> None:
 
     async def run(tool: str, caller: str, seconds: float, *, asks: bool = False) -> None:
         await calls.turn(tool, caller)
-        mine = InFlight(tool, ToolContext(), Patience(1, 1), caller)
+        mine = InFlight(tool, ToolContext(), ProgressTimeout(1, 1), caller)
         calls.begin(mine)
         order.append(f"{caller} {tool}")
         try:

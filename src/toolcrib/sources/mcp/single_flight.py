@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Fresh(Generic[T]):
+class SingleFlight(Generic[T]):
     """Does some work for those who ask. Whoever asks while it is done gets the answer of the next time: what is under
     way may have looked before the question came. Used on one event loop."""
 

@@ -22,7 +22,7 @@ Redact = Callable[[str], str]
 M = TypeVar("M", bound="BaseModel")
 
 
-def cleaned(value: Any, redact: Redact | None) -> Any:
+def sanitize(value: Any, redact: Redact | None) -> Any:
     """Data of the protocol without secrets in its keys, its texts and the bytes of its resources, and without keys of
     ours in any `_meta`. What are a picture's or a sound's bytes stays as it is."""
     if isinstance(value, Mapping):
@@ -34,7 +34,7 @@ def cleaned(value: Any, redact: Redact | None) -> Any:
             for key, each in entries.items()
         }
     if isinstance(value, list):
-        return [cleaned(each, redact) for each in cast("list[Any]", value)]
+        return [sanitize(each, redact) for each in cast("list[Any]", value)]
     return redact(value) if redact is not None and isinstance(value, str) else value
 
 
@@ -47,7 +47,7 @@ def _entry(key: str, value: Any, redact: Redact | None, *, media: bool, held: bo
             return value if _bytes(value) is not None else redact(value)
         if key == "blob" and held:
             return _blob(value, redact)
-    return cleaned(value, redact)
+    return sanitize(value, redact)
 
 
 def _blob(text: str, redact: Redact) -> str:
@@ -65,19 +65,19 @@ def _bytes(text: str) -> bytes | None:
         return None
 
 
-def cleaned_model(model: M, redact: Redact | None) -> M:
+def sanitize_model(model: M, redact: Redact | None) -> M:
     """The same for one of the SDK's models."""
     told = model.model_dump(by_alias=True, mode="json", exclude_none=True)
-    shown = cleaned(told, redact)
+    shown = sanitize(told, redact)
     return model if shown == told else type(model).model_validate(shown, by_name=False)
 
 
-def cleaned_error(error: MCPError, redact: Redact | None) -> MCPError:
+def sanitize_error(error: MCPError, redact: Redact | None) -> MCPError:
     """A server's own error: bounded, without secrets, escapes, and keys of ours in its data."""
     data = error.error.data
     if isinstance(data, Mapping):
         data = foreign_meta(cast("Mapping[str, Any]", data))
-    data = cleaned(data, redact)
+    data = sanitize(data, redact)
     if data is not None and _size(data) > MAX_ERROR:
         data = None
     said = error.error.message

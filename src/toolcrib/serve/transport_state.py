@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
-    from ..sources.mcp.catalogue import Place
+    from ..sources.mcp.catalogue import ContentPlace
     from .peer import Peer
-    from .running import RunningCall
+    from .running_call import RunningCall
 
     Request = ServerRequestContext[Any, Any]
 
 
 @dataclass(slots=True)
-class Waiting:
+class ParkedCall:
     """A call that stopped at a question."""
 
     call: RunningCall
@@ -33,18 +33,18 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Session:
+class HandshakeSession:
     """A session of the handshake era: what it listens for, and whose that is. `level` is of log messages, None where it
     set none."""
 
     session: ServerSession
     outbox: Outbox
     level: str | None = None
-    uris: dict[str, Place] = field(default_factory=dict[str, "Place"])
+    uris: dict[str, ContentPlace] = field(default_factory=dict[str, "ContentPlace"])
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class TransportState:
     """One stdio connection, or the HTTP server with all its clients."""
 
     loop: asyncio.AbstractEventLoop
@@ -52,8 +52,8 @@ class Run:
     bus: InMemorySubscriptionBus
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     calls: set[RunningCall] = field(default_factory=set["RunningCall"])
-    waiting: dict[str, Waiting] = field(default_factory=dict[str, Waiting])
-    sessions: dict[int, Session] = field(default_factory=dict[int, Session])
+    waiting: dict[str, ParkedCall] = field(default_factory=dict[str, ParkedCall])
+    sessions: dict[int, HandshakeSession] = field(default_factory=dict[int, HandshakeSession])
     last_call: dict[str, float] = field(default_factory=dict[str, float])
     announcing: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
@@ -62,7 +62,7 @@ class Run:
     def __post_init__(self) -> None:
         self.outbox = Outbox(self.spawn)
 
-    def session_of(self, ctx: Request) -> Session | None:
+    def session_of(self, ctx: Request) -> HandshakeSession | None:
         """What a request's session listens for; None in 2026-07-28, which has none."""
         return self.sessions.get(id(connection_of(ctx)))
 
@@ -78,7 +78,7 @@ class Run:
         task.add_done_callback(self.tasks.discard)
 
 
-def session_id(ctx: Request, run: Run) -> str:
+def session_id(ctx: Request, transport: TransportState) -> str:
     """What belongs to one conversation: the handshake's session, a stdio connection, or for 2026-07-28 over HTTP,
     which has no sessions, who sends: credential, address and client."""
     connection = connection_of(ctx)
@@ -86,7 +86,7 @@ def session_id(ctx: Request, run: Run) -> str:
         return f"mcp:{connection.session_id}"
     request = ctx.request
     if request is None:
-        return f"mcp:{run.id}"
+        return f"mcp:{transport.id}"
     params = ctx.session.client_params
     who = params.client_info.model_dump_json() if params else ""
     host = request.client.host if request.client else ""

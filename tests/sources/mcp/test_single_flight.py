@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from toolcrib.sources.mcp.fresh import Fresh
+from toolcrib.sources.mcp.single_flight import SingleFlight
 
 
 async def test_whoever_asks_meanwhile_gets_the_next_answer() -> None:
-    fresh: Fresh[int] = Fresh()
+    fresh: SingleFlight[int] = SingleFlight()
     go, looked = asyncio.Event(), list[int]()
     state = 0
 
@@ -36,7 +36,7 @@ async def test_whoever_asks_meanwhile_gets_the_next_answer() -> None:
 
 
 async def test_a_failure_is_for_those_who_asked() -> None:
-    fresh: Fresh[int] = Fresh()
+    fresh: SingleFlight[int] = SingleFlight()
 
     async def fail() -> int:
         raise ValueError("no")

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.serve.seals import KEY_BYTES, KEY_FILE, Seals, StateRefused, load_key
+from toolcrib.serve.request_state import KEY_BYTES, KEY_FILE, RequestStates, StateRefused, load_key
 
-SEALS = Seals(b"k" * KEY_BYTES)
+SEALS = RequestStates(b"k" * KEY_BYTES)
 CALL = {"tool": "launch", "arguments": {"a": 1, "b": [2]}, "session": "s1"}
 
 
-def sealed(expires: float | None = None, seals: Seals = SEALS) -> str:
-    return seals.seal("approval", "ap_1", expires=time.time() + 60 if expires is None else expires, **CALL)  # type: ignore[arg-type]
+def sealed(expires: float | None = None, request_states: RequestStates = SEALS) -> str:
+    return request_states.seal("approval", "ap_1", expires=time.time() + 60 if expires is None else expires, **CALL)  # type: ignore[arg-type]
 
 
 def test_a_state_opens_for_its_own_call() -> None:
@@ -46,7 +46,7 @@ def test_it_expires() -> None:
 
 def test_another_key_cannot_make_it() -> None:
     with pytest.raises(StateRefused, match="signature"):
-        SEALS.open(sealed(seals=Seals(b"x" * KEY_BYTES)), **CALL)  # type: ignore[arg-type]
+        SEALS.open(sealed(request_states=RequestStates(b"x" * KEY_BYTES)), **CALL)  # type: ignore[arg-type]
 
 
 def test_two_states_for_one_call_differ() -> None:
@@ -70,10 +70,10 @@ def test_no_changed_character_opens(place: int, character: str) -> None:
 
 
 def test_the_key_is_made_once_and_only_we_can_read_it(tmp_path: Path) -> None:
-    first = Seals.of_folder(tmp_path)
+    first = RequestStates.of_folder(tmp_path)
     path = tmp_path / KEY_FILE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    Seals.of_folder(tmp_path).open(sealed(seals=first), **CALL)  # type: ignore[arg-type]
+    RequestStates.of_folder(tmp_path).open(sealed(request_states=first), **CALL)  # type: ignore[arg-type]
     assert [each.name for each in tmp_path.iterdir()] == [KEY_FILE]
 
 
@@ -120,4 +120,4 @@ def test_a_linked_key_is_refused(tmp_path: Path) -> None:
 
 def test_without_a_folder_a_key_lives_with_the_process() -> None:
     with pytest.raises(StateRefused):
-        Seals.of_folder(None).open(sealed(seals=Seals.of_folder(None)), **CALL)  # type: ignore[arg-type]
+        RequestStates.of_folder(None).open(sealed(request_states=RequestStates.of_folder(None)), **CALL)  # type: ignore[arg-type]

@@ -42,18 +42,18 @@ from ..core.labels import META_KEY
 from ..core.output import ToolOutput
 from ..sources.mcp.fields import result_meta
 from ..sources.mcp.relay import Changed, Event, Logged, Told, Updated
-from .calls import Answer, Calls, Json, Wanted
+from .calls import Answer, CallHandler, Json, WantedCall
 from .content import META_APPROVAL, META_KIND
-from .foreign import cleaned_model
 from .peer import LEVELS, Peer, wants
-from .run import Run
+from .sanitize import sanitize_model
+from .transport_state import TransportState
 
 if TYPE_CHECKING:
     from ..core.tool import Tool
     from ..sources.mcp import McpServers
-    from ..sources.mcp.catalogue import Catalogue, Place
-    from ..sources.mcp.server import Server
-    from .run import Request, Session
+    from ..sources.mcp.catalogue import Catalogue, ContentPlace
+    from ..sources.mcp.upstream import Upstream
+    from .transport_state import HandshakeSession, Request
 
 log = logging.getLogger("toolcrib.serve")
 
@@ -67,13 +67,13 @@ MAX_WATCHED = 1_000
 """Resources that one session or stream may listen for."""
 
 
-class Relay:
+class Gateway:
     """What a gateway passes on of its servers. `handlers` are for the SDK's server."""
 
-    def __init__(self, servers: McpServers, calls: Calls) -> None:
+    def __init__(self, servers: McpServers, calls: CallHandler) -> None:
         self._servers, self._calls = servers, calls
         self._level = LEVELS[0]
-        self._watched: dict[tuple[Server, str], Counter[str]] = {}
+        self._watched: dict[tuple[Upstream, str], Counter[str]] = {}
         """By server and its own address: how often each shown address is listened for."""
 
     @property
@@ -129,7 +129,7 @@ class Relay:
                     content["uri"] = uri
             return result
 
-        wanted = Wanted(place.tool.name, {"uri": place.own}, finish, exact=True)
+        wanted = WantedCall(place.tool.name, {"uri": place.own}, finish, exact=True)
         return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
 
     async def _get_prompt(self, ctx: Request, params: GetPromptRequestParams) -> Answer:
@@ -139,7 +139,7 @@ class Relay:
         arguments: dict[str, Any] = {"name": place.own}
         if params.arguments:
             arguments["arguments"] = dict(params.arguments)
-        wanted = Wanted(place.tool.name, arguments, self._exact, exact=True)
+        wanted = WantedCall(place.tool.name, arguments, self._exact, exact=True)
         return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
 
     def _exact(self, output: ToolOutput, peer: Peer) -> Json:
@@ -199,8 +199,8 @@ class Relay:
     # --- subscriptions
 
     async def _subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
-        run: Run = ctx.lifespan_context
-        session, uri = run.session_of(ctx), str(params.uri)
+        transport: TransportState = ctx.lifespan_context
+        session, uri = transport.session_of(ctx), str(params.uri)
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to tell of changes")
         if uri not in session.uris:
@@ -214,13 +214,13 @@ class Relay:
         return EmptyResult()
 
     async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
-        run: Run = ctx.lifespan_context
-        session, uri = run.session_of(ctx), str(params.uri)
+        transport: TransportState = ctx.lifespan_context
+        session, uri = transport.session_of(ctx), str(params.uri)
         if session is not None and uri in session.uris:
             await self._unwatch({uri: session.uris.pop(uri)})
         return EmptyResult()
 
-    async def _watch(self, uri: str, who: Peer) -> Place:
+    async def _watch(self, uri: str, who: Peer) -> ContentPlace:
         place = await self._catalogue.at(uri, who)
         if place is None:
             raise MCPError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
@@ -233,7 +233,7 @@ class Relay:
         self._watched.setdefault((place.server, place.own), Counter())[uri] += 1
         return place
 
-    async def _unwatch(self, places: Mapping[str, Place]) -> None:
+    async def _unwatch(self, places: Mapping[str, ContentPlace]) -> None:
         for uri, place in places.items():
             shown = self._watched[place.server, place.own]
             shown[uri] -= 1
@@ -244,21 +244,21 @@ class Relay:
             with contextlib.suppress(MCPError, ToolError):
                 await place.server.unwatch(place.own)
 
-    def begin(self, run: Run) -> None:
+    def begin(self, transport: TransportState) -> None:
         """There is another session of the handshake era."""
         if self._level != LEVELS[0]:
-            run.spawn(self._tell_level(run))
+            transport.spawn(self._tell_level(transport))
 
-    def forget(self, run: Run, session: Session) -> None:
+    def forget(self, transport: TransportState, session: HandshakeSession) -> None:
         """A session of the handshake era is over."""
         if session.uris:
-            run.spawn(self._unwatch(session.uris))
+            transport.spawn(self._unwatch(session.uris))
             session.uris = {}
 
     @asynccontextmanager
-    async def watching(self, run: Run, who: Peer, uris: Iterable[str]) -> AsyncGenerator[None]:
+    async def watching(self, transport: TransportState, who: Peer, uris: Iterable[str]) -> AsyncGenerator[None]:
         """While a stream of 2026-07-28 listens for these resources. What no server has never changes."""
-        watched: dict[str, Place] = {}
+        watched: dict[str, ContentPlace] = {}
         for uri in islice(dict.fromkeys(uris), MAX_WATCHED):
             try:
                 watched[uri] = await self._watch(uri, who)
@@ -268,23 +268,23 @@ class Relay:
             yield
         finally:
             if watched:
-                run.spawn(self._unwatch(watched))
+                transport.spawn(self._unwatch(watched))
 
     # --- logs
 
     async def set_level(self, ctx: Request, params: SetLevelRequestParams) -> EmptyResult:
         """`logging/setLevel` of the handshake era: servers tell what the most curious session wants."""
-        run: Run = ctx.lifespan_context
-        session = run.session_of(ctx)
+        transport: TransportState = ctx.lifespan_context
+        session = transport.session_of(ctx)
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
         session.level = params.level
-        await self._tell_level(run)
+        await self._tell_level(transport)
         return EmptyResult()
 
-    async def _tell_level(self, run: Run) -> None:
+    async def _tell_level(self, transport: TransportState) -> None:
         """Ask servers for what the most curious session wants. One that set no level wants everything."""
-        levels = [each.level or LEVELS[0] for each in run.sessions.values()]
+        levels = [each.level or LEVELS[0] for each in transport.sessions.values()]
         wanted = min(levels, key=LEVELS.index, default=LEVELS[0])
         if wanted != self._level:
             self._level = wanted
@@ -292,11 +292,11 @@ class Relay:
 
     # --- what servers tell
 
-    async def listen(self, run: Run) -> Callable[[], None]:
+    async def listen(self, transport: TransportState) -> Callable[[], None]:
         """Pass on to the sessions and streams of a transport what servers tell of their own accord."""
 
         def heard(event: Event) -> None:
-            run.loop.call_soon_threadsafe(self._tell, run, event)
+            transport.loop.call_soon_threadsafe(self._tell, transport, event)
 
         return await self._servers.pass_on(heard)
 
@@ -306,15 +306,15 @@ class Relay:
         if self._servers.waiting:
             await self._servers.start()
 
-    def _tell(self, run: Run, event: Event) -> None:
+    def _tell(self, transport: TransportState, event: Event) -> None:
         """Tell it to whom it concerns, when they can hear it: see `Outbox`."""
-        sessions = tuple(run.sessions.values())
-        bus = run.bus
+        sessions = tuple(transport.sessions.values())
+        bus = transport.bus
         match event:
             case Changed(_, kind):
                 self._catalogue.stale()
                 lists = ResourcesListChanged() if kind == "resources" else PromptsListChanged()
-                run.outbox.put(("list", kind), lambda: bus.publish(lists))
+                transport.outbox.put(("list", kind), lambda: bus.publish(lists))
                 for each in sessions:
                     to = each.session
                     each.outbox.put(
@@ -323,7 +323,7 @@ class Relay:
                     )
             case Updated(server, own):
                 for uri in tuple(self._watched.get((server, own), ())):
-                    run.outbox.put(uri, partial(bus.publish, ResourceUpdated(uri)))
+                    transport.outbox.put(uri, partial(bus.publish, ResourceUpdated(uri)))
                     for each in sessions:
                         place = each.uris.get(uri)
                         if place is not None and place.server is server:
@@ -331,16 +331,16 @@ class Relay:
             case Logged(_, params):
                 wanting = [each for each in sessions if wants(each.level or LEVELS[0], params.level)]
                 if wanting:
-                    self._send(wanting, LoggingMessageNotification(params=cleaned_model(params, self._calls.redact)))
+                    self._send(wanting, LoggingMessageNotification(params=sanitize_model(params, self._calls.redact)))
             case Told(_, notification):
                 self._send(sessions, notification)
 
     @staticmethod
-    def _send(sessions: Iterable[Session], note: Any) -> None:
+    def _send(sessions: Iterable[HandshakeSession], note: Any) -> None:
         for each in sessions:
             each.outbox.put(None, partial(each.session.send_notification, note))
 
-    async def _reach(self, place: Place, ask: Callable[[Any], Any], who: Peer) -> Json:
+    async def _reach(self, place: ContentPlace, ask: Callable[[Any], Any], who: Peer) -> Json:
         """Ask a server something that is no call. Raises MCPError: its own, or that it cannot be reached."""
         refused: list[MCPError] = []
 

@@ -29,7 +29,7 @@ RELISTEN_SECONDS = 5.0
 """How long after a stream was lost it is opened again."""
 
 
-class Listening:
+class Notifications:
     """For the life of one connection; `on` runs it."""
 
     def __init__(self, callbacks: Callbacks) -> None:
@@ -40,7 +40,7 @@ class Listening:
         self._lock = asyncio.Lock()
 
     @property
-    def watching(self) -> bool:
+    def subscriptions(self) -> bool:
         """Whether it is told of changes of some resource."""
         return bool(self._uris)
 
@@ -86,8 +86,8 @@ class Listening:
 
     @property
     def _name(self) -> str:
-        link = self._callbacks.link
-        return f"MCP server {link.name}" if link is not None else "an MCP server"
+        connection = self._callbacks.connection
+        return f"MCP server {connection.name}" if connection is not None else "an MCP server"
 
     # --- resources
 

@@ -6,39 +6,39 @@ import asyncio
 
 import pytest
 
-from toolcrib.sources.mcp.patience import OutOfPatience, Patience
+from toolcrib.sources.mcp.progress_timeout import Expired, ProgressTimeout
 
 
 async def test_it_ends_without_news() -> None:
-    with pytest.raises(OutOfPatience) as caught:
-        async with Patience(0.05, 10):
+    with pytest.raises(Expired) as caught:
+        async with ProgressTimeout(0.05, 10):
             await asyncio.sleep(10)
-    assert caught.value.seconds == 0.05 and not caught.value.news
+    assert caught.value.seconds == 0.05 and not caught.value.progress
     task = asyncio.current_task()
     assert task is not None and task.cancelling() == 0
     await asyncio.sleep(0)
 
 
 async def test_news_extend_it_up_to_the_most() -> None:
-    with pytest.raises(OutOfPatience) as caught:
-        async with Patience(0.2, 0.6) as patience:
+    with pytest.raises(Expired) as caught:
+        async with ProgressTimeout(0.2, 0.6) as patience:
             while True:
                 await asyncio.sleep(0.02)
-                patience.news()
-    assert caught.value.seconds == 0.6 and caught.value.news
+                patience.progress()
+    assert caught.value.seconds == 0.6 and caught.value.progress
 
 
 async def test_the_time_of_a_person_does_not_count() -> None:
-    async with Patience(0.05, 0.1) as patience:
+    async with ProgressTimeout(0.05, 0.1) as patience:
         patience.ask()
         patience.ask()
         await asyncio.sleep(0.1)
         patience.answered()
-        patience.news()
+        patience.progress()
         await asyncio.sleep(0.1)
         patience.answered()
-    with pytest.raises(OutOfPatience):
-        async with Patience(0.05, 0.1) as patience:
+    with pytest.raises(Expired):
+        async with ProgressTimeout(0.05, 0.1) as patience:
             patience.ask()
             patience.answered()
             await asyncio.sleep(10)
@@ -46,7 +46,7 @@ async def test_the_time_of_a_person_does_not_count() -> None:
 
 async def test_whoever_cancels_the_call_is_not_taken_for_it() -> None:
     async def work() -> None:
-        async with Patience(10, 10):
+        async with ProgressTimeout(10, 10):
             await asyncio.sleep(10)
 
     task = asyncio.create_task(work())
@@ -57,8 +57,8 @@ async def test_whoever_cancels_the_call_is_not_taken_for_it() -> None:
 
 
 async def test_late_news_start_nothing() -> None:
-    async with Patience(0.05, 0.05) as patience:
+    async with ProgressTimeout(0.05, 0.05) as patience:
         patience.ask()
     patience.answered()
-    patience.news()
+    patience.progress()
     await asyncio.sleep(0.1)  # would be cancelled

@@ -21,7 +21,7 @@ MAX_LIST = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Offers:
+class ServerContent:
     """The lists of one server."""
 
     resources: tuple[Json, ...] = ()
@@ -33,12 +33,12 @@ class Offers:
         return {"resources": list(self.resources), "templates": list(self.templates), "prompts": list(self.prompts)}
 
 
-NOTHING = Offers()
+EMPTY_CONTENT = ServerContent()
 
 
-def offers_from_json(value: Mapping[str, Any]) -> Offers:
+def content_from_json(value: Mapping[str, Any]) -> ServerContent:
     """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-    return Offers(
+    return ServerContent(
         _entries(value["resources"], "uri"), _entries(value["templates"], "uriTemplate"),
         _entries(value["prompts"], "name"),
     )  # fmt: skip
@@ -65,7 +65,7 @@ def _bounded(entries: list[Json], what: str, faults: list[str]) -> tuple[Json, .
     return tuple(kept)
 
 
-async def ask_offers(client: Client, faults: list[str]) -> Offers:
+async def ask_content(client: Client, faults: list[str]) -> ServerContent:
     """What the server at the other end offers now. A list that it refuses is empty, with a word in `faults`."""
     import asyncio
 
@@ -85,7 +85,7 @@ async def ask_offers(client: Client, faults: list[str]) -> Offers:
             return ()
 
     offered = client.server_capabilities
-    return Offers(
+    return ServerContent(
         *await asyncio.gather(
             entries(offered.resources is not None, list_resources),
             entries(offered.resources is not None, list_templates),

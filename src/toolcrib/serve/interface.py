@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class Served(Protocol):
+class ToolboxInterface(Protocol):
     """A toolbox, as far as a door needs it."""
 
     @property
@@ -32,7 +32,7 @@ class Served(Protocol):
         ...
 
 
-class Bare:
+class RegistryInterface:
     """A registry without a toolbox around it: what its own policy allows runs, nothing is stored."""
 
     def __init__(self, registry: ToolRegistry) -> None:
@@ -45,32 +45,32 @@ class Bare:
         return self.registry.execute(name, arguments, ctx)
 
 
-def as_served(box: Served | ToolRegistry) -> Served:
+def as_interface(box: ToolboxInterface | ToolRegistry) -> ToolboxInterface:
     """The same thing, or a registry made callable like a toolbox."""
-    return Bare(box) if isinstance(box, ToolRegistry) else box
+    return RegistryInterface(box) if isinstance(box, ToolRegistry) else box
 
 
-def approvals_of(box: Served) -> Approvals | None:
+def approvals_of(box: ToolboxInterface) -> Approvals | None:
     """Where the box keeps approval requests; None where it keeps none."""
     return getattr(box, "approvals", None)
 
 
-def exposure_of(box: Served) -> Exposure | None:
+def exposure_of(box: ToolboxInterface) -> Exposure | None:
     """What decides which of its tools are listed; None where all are."""
     return getattr(box, "exposure", None)
 
 
-def state_path(box: Served) -> Path | None:
+def state_path(box: ToolboxInterface) -> Path | None:
     """The folder of the box's private state; None where it has none."""
     return getattr(getattr(box, "state", None), "path", None)
 
 
-def context_of(box: Served) -> ToolContext:
+def context_of(box: ToolboxInterface) -> ToolContext:
     """What every call in this box starts from: its workspace, the host's own things."""
     return getattr(box, "context", EMPTY_CONTEXT)
 
 
-def servers_of(box: Served) -> McpServers | None:
+def servers_of(box: ToolboxInterface) -> McpServers | None:
     """The MCP servers of the box; None where none are configured or connected yet."""
     settings = getattr(box, "settings", None)
     if settings is None:

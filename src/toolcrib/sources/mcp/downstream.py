@@ -1,7 +1,7 @@
 """The client of ours behind a call that came in over MCP: what a server that the call reaches may have of it.
 
 Servers ask (a form, a message of a model, roots), tell (logs), and answer in the protocol's own form. Where the call
-came in by another door there is nobody behind it, and `behind` gives None.
+came in by another door there is nobody behind it, and `downstream_of` gives None.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ KEY = "mcp"
 """Where `ToolContext.metadata` has it."""
 
 
-class Behind(Protocol):
+class Downstream(Protocol):
     """A client of ours. `modern`: it speaks 2026-07-28. `exact`: it made a request of the protocol's own (a resource, a
     prompt), and wants the answer as the server gave it, in `delivered`, or the server's own error, in `failure`.
     """
@@ -57,7 +57,7 @@ class Behind(Protocol):
         ...
 
 
-def behind(ctx: ToolContext) -> Behind | None:
+def downstream_of(ctx: ToolContext) -> Downstream | None:
     """The client behind a call."""
     found = ctx.metadata.get(KEY)
-    return cast("Behind", found) if hasattr(found, "exchange") else None
+    return cast("Downstream", found) if hasattr(found, "exchange") else None

@@ -6,16 +6,16 @@ import asyncio
 from types import TracebackType
 
 
-class OutOfPatience(Exception):
+class Expired(Exception):
     """The time is over. `news` says whether progress was reported meanwhile."""
 
     def __init__(self, seconds: float, news: bool) -> None:
         super().__init__(seconds)
-        self.seconds, self.news = seconds, news
+        self.seconds, self.progress = seconds, news
 
 
-class Patience:
-    """`async with Patience(idle, most) as patience`, in seconds: news extend the time, up to the most."""
+class ProgressTimeout:
+    """`async with ProgressTimeout(idle, most) as patience`, in seconds: news extend the time, up to the most."""
 
     def __init__(self, idle: float, most: float) -> None:
         self._idle, self._most = idle, max(idle, most)
@@ -24,7 +24,7 @@ class Patience:
         self._asking = 0
         self._asked_at = 0.0
 
-    async def __aenter__(self) -> Patience:
+    async def __aenter__(self) -> ProgressTimeout:
         self._loop = asyncio.get_running_loop()
         self._end = self._loop.time() + self._most
         await self._timeout.__aenter__()
@@ -37,11 +37,11 @@ class Patience:
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
-            raise OutOfPatience(self._most if self._loop.time() >= self._end else self._idle, self._news) from None
+            raise Expired(self._most if self._loop.time() >= self._end else self._idle, self._news) from None
         if self._timeout.expired():
-            raise OutOfPatience(self._idle, self._news)
+            raise Expired(self._idle, self._news)
 
-    def news(self) -> None:
+    def progress(self) -> None:
         """Progress was reported."""
         self._news = True
         self._extend()

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from toolcrib.core.output import ToolOutput
-from toolcrib.serve.running import CallEnded, RunningCall
+from toolcrib.serve.running_call import CallEnded, RunningCall
 
 
 async def test_ending_twice_cancels_once() -> None:

@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .connection import Link
-    from .line import Line
+    from .connection import Connection
+    from .connector import Connector
 
 log = logging.getLogger("toolcrib.mcp")
 
 
-class Watch:
+class Subscriptions:
     """For one server; `lines` are the ways to it."""
 
-    def __init__(self, lines: Callable[[], Sequence[Line]]) -> None:
+    def __init__(self, connectors: Callable[[], Sequence[Connector]]) -> None:
         self.level: str | None = None
-        self._lines = lines
+        self._connectors = connectors
         self._uris: Counter[str] = Counter()
 
     @property
@@ -30,12 +30,12 @@ class Watch:
         """What somebody wants to hear of while there is no connection to hear it over."""
         return tuple(self._uris) if self._over() is None else ()
 
-    async def add(self, uri: str, line: Line, link: Link) -> None:
+    async def add(self, uri: str, connector: Connector, connection: Connection) -> None:
         """Listen for changes of a resource, over this connection if over none yet. Raises what the server raises."""
-        over = self._over() or link
+        over = self._over() or connection
         self._uris[uri] += 1
         try:
-            await over.listening.watch(self._uris)
+            await over.notifications.watch(self._uris)
         except BaseException:
             self._forget(uri)
             raise
@@ -45,31 +45,35 @@ class Watch:
         self._forget(uri)
         over = self._over()
         if over is not None:
-            await over.listening.watch(self._uris)
+            await over.notifications.watch(self._uris)
 
     async def tell_level(self) -> None:
         """Tell the level to whoever has not heard it."""
-        for line in self._lines():
-            if self.level is not None and line.alive and line.link is not None:
-                await line.link.listening.level(self.level)
+        for connector in self._connectors():
+            if self.level is not None and connector.alive and connector.connection is not None:
+                await connector.connection.notifications.level(self.level)
 
-    async def take_up(self, line: Line, link: Link) -> None:
+    async def take_up(self, connector: Connector, connection: Connection) -> None:
         """A new connection: what was listened for over one that is gone is listened for again."""
         from mcp.shared.exceptions import MCPError
 
         try:
             if self.level is not None:
-                await link.listening.level(self.level)
+                await connection.notifications.level(self.level)
             if self._uris and self._over() is None:
-                await link.listening.watch(self._uris)
+                await connection.notifications.watch(self._uris)
         except (MCPError, TimeoutError) as error:
-            log.warning("MCP server %s does not tell what it told before: %s", link.name, error)
+            log.warning("MCP server %s does not tell what it told before: %s", connection.name, error)
 
-    def _over(self) -> Link | None:
+    def _over(self) -> Connection | None:
         """The connection that is listened over."""
-        for line in self._lines():
-            if line.alive and line.link is not None and line.link.listening.watching:
-                return line.link
+        for connector in self._connectors():
+            if (
+                connector.alive
+                and connector.connection is not None
+                and connector.connection.notifications.subscriptions
+            ):
+                return connector.connection
         return None
 
     def _forget(self, uri: str) -> None:

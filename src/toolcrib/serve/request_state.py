@@ -41,7 +41,7 @@ class Claims:
     id: str
 
 
-class Seals:
+class RequestStates:
     """Makes and checks request states under one key."""
 
     def __init__(self, key: bytes) -> None:
@@ -50,8 +50,8 @@ class Seals:
         self._key = key
 
     @classmethod
-    def of_folder(cls, folder: Path | None) -> Seals:
-        """Seals under the folder's own key, so that a state outlives the process; without a folder it does not."""
+    def of_folder(cls, folder: Path | None) -> RequestStates:
+        """Use the key in this folder, so that a state outlives the process; without a folder it does not."""
         return cls(secrets.token_bytes(KEY_BYTES) if folder is None else load_key(folder / KEY_FILE))
 
     def seal(

@@ -22,12 +22,12 @@ from .failure import McpFailure
 from .idle import Idle
 
 if TYPE_CHECKING:
-    from .behind import Behind
+    from .client_services import ClientServices
     from .config import ServerConfig
-    from .connection import Link
-    from .host import Host
+    from .connection import Connection
+    from .downstream import Downstream
     from .inflight import Calls, InFlight
-    from .server import Server
+    from .upstream import Upstream
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -35,23 +35,27 @@ FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
 """Seconds until a server that failed is tried again; doubled each time."""
 
 
-class Line:
+class Connector:
     """`mode` says how to negotiate: None asks the configuration and what is known of the server. `connected` is done
     with each new connection."""
 
     def __init__(
-        self, server: Server, host: Host, mode: str | None, connected: Callable[[Line, Link], Awaitable[None]]
+        self,
+        server: Upstream,
+        services: ClientServices,
+        mode: str | None,
+        connected: Callable[[Connector, Connection], Awaitable[None]],
     ) -> None:
         self.server, self.mode = server, mode
         self.config: ServerConfig = server.config
         self.error: str | None = None
-        self.link: Link | None = None
+        self.connection: Connection | None = None
         self.calls: Calls | None = None
         self.used = False
         """Whether a call was made over it."""
-        self.opener: Behind | None = None
-        self._host, self._connected = host, connected
-        self._connecting: asyncio.Task[Link] | None = None
+        self.opener: Downstream | None = None
+        self._services, self._connected = services, connected
+        self._connecting: asyncio.Task[Connection] | None = None
         self._failures = 0
         self._not_before = 0.0
         self.closed = False
@@ -62,7 +66,7 @@ class Line:
     @property
     def alive(self) -> bool:
         """Whether there is a connection that a call may be tried over."""
-        return self.link is not None and self.link.alive
+        return self.connection is not None and self.connection.alive
 
     @property
     def connecting(self) -> bool:
@@ -78,16 +82,16 @@ class Line:
         self._idle.touch()
 
     def _in_use(self) -> bool:
-        watching = self.link is not None and self.link.listening.watching
+        watching = self.connection is not None and self.connection.notifications.subscriptions
         return watching or (self.calls is not None and bool(self.calls.running))
 
     # --- its life
 
-    async def up(self, who: Behind | None = None) -> Link:
+    async def up(self, who: Downstream | None = None) -> Connection:
         """The live connection; whoever needs one at the same time shares it. `who` is the client it is made for, which
         answers what the server asks at once. Raises McpFailure."""
-        if self.link is not None and self.link.alive:
-            return self.link
+        if self.connection is not None and self.connection.alive:
+            return self.connection
         if self._connecting is None or self._connecting.done():
             self._may_connect()
             self.opener = who
@@ -106,15 +110,15 @@ class Line:
         if left > 0:
             raise McpFailure(f"MCP server {name} is not there: {self.error}. It is tried again in {left:.0f} s.")
 
-    async def _connect(self) -> Link:
-        old, self.link = self.link, None
+    async def _connect(self) -> Connection:
+        old, self.connection = self.connection, None
         if old is not None:
             await old.close()
         transport: Any = None
         try:
             loaded = await asyncio.to_thread(importlib.import_module, f"{__package__}.connecting")  # the SDK: ≈ 1 s
-            transport, link = await loaded.prepare(self, self._host)
-            await link.open(self.config.start_timeout)
+            transport, connection = await loaded.prepare(self, self._services)
+            await connection.open(self.config.start_timeout)
         except asyncio.CancelledError:
             raise
         except BaseException as error:
@@ -124,10 +128,10 @@ class Line:
             self.server.failed(self.error)
             raise McpFailure(f"MCP server {self.config.name} could not be reached: {self.error}") from error
         self._failures, self._not_before, self.error = 0, 0.0, None
-        self.link, self.calls = link, loaded.Calls()
+        self.connection, self.calls = connection, loaded.Calls()
         self.touch()
-        await self._connected(self, link)
-        return link
+        await self._connected(self, connection)
+        return connection
 
     def explain(self, error: BaseException, transport: Any) -> str:
         """Why it failed, in one sentence and what the server itself said."""
@@ -148,16 +152,16 @@ class Line:
             said, account = account, f"it wants a login: run `toolcrib mcp login {name}`"
         return safe(f"{said} ({account})" if account and said not in account else said)[:2_000]
 
-    async def lost(self, link: Link) -> str:
+    async def lost(self, connection: Connection) -> str:
         """Clear a connection away that was lost, and say why it was, as far as is known."""
-        await link.close()
-        return link.transport.account()
+        await connection.close()
+        return connection.transport.account()
 
     async def end(self) -> None:
         """End the connection unless it is in use; the next need makes another."""
-        if self.link is not None and self.link.alive and not self._in_use():
+        if self.connection is not None and self.connection.alive and not self._in_use():
             log.info("MCP server %s: a connection that nobody uses is ended", self.config.name)
-            await self.link.close()
+            await self.connection.close()
 
     async def close(self) -> None:
         """End it for good."""
@@ -166,16 +170,16 @@ class Line:
         if self._connecting is not None and not self._connecting.done():
             self._connecting.cancel()
             await asyncio.wait({self._connecting}, timeout=5)
-        if self.link is not None:
-            await self.link.close()
+        if self.connection is not None:
+            await self.connection.close()
 
     def abandon(self) -> None:
         """Its loop has ended, and everything of it there."""
         self.kill()
-        self.link = self._connecting = None
+        self.connection = self._connecting = None
         self._idle.stop()
 
     def kill(self) -> None:
         """End its process at once; from any thread."""
-        if self.link is not None:
-            self.link.kill()
+        if self.connection is not None:
+            self.connection.kill()

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ...core.context import ToolContext
 from ...core.errors import ConfigError, ToolError
 from ...core.output import ToolOutput
-from .behind import Behind, behind
 from .config import ServerConfig
+from .connector import FIRST_DELAY, LONGEST_DELAY, Connector
+from .downstream import Downstream, downstream_of
 from .failure import McpFailure
-from .line import FIRST_DELAY, LONGEST_DELAY, Line
-from .listed import ListedTool, Listing
+from .listed import ListedTool, ServerListing
 from .loops import abroad, on_loop
-from .offers import NOTHING, Offers, ask_offers, offers_from_json
-from .watch import Watch
+from .server_content import EMPTY_CONTENT, ServerContent, ask_content, content_from_json
+from .subscriptions import Subscriptions
 
 if TYPE_CHECKING:
-    from .connection import Link
-    from .host import Host
+    from .client_services import ClientServices
+    from .connection import Connection
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -56,32 +56,36 @@ class ServerStatus:
     faults: tuple[str, ...] = ()
 
 
-class Server:
+class Upstream:
     """A server by its settings. `host` is what it needs of the toolbox; `changed` hears of each new listing."""
 
     def __init__(
-        self, config: ServerConfig, host: Host, changed: Callable[[Server, Listing], None], where: str = ""
+        self,
+        config: ServerConfig,
+        services: ClientServices,
+        changed: Callable[[Upstream, ServerListing], None],
+        where: str = "",
     ) -> None:
-        self.config, self._host, self._changed = config, host, changed
+        self.config, self._services, self._changed = config, services, changed
         self._where = where or config.where
         self.error: str | None = config.fault
-        self.listing: Listing | None = None
+        self.listing: ServerListing | None = None
         if not config.fault:
-            self.listing = host.cache.read(self.identity)
-            self.error = host.cache.failure(self.identity)
+            self.listing = services.cache.read(self.identity)
+            self.error = services.cache.failure(self.identity)
         self.checked = False
-        self.relay = host.relay
-        self.main = Line(self, host, None, self._connected)
-        self._legacy: Line | None = None
+        self.relay = services.relay
+        self.main = Connector(self, services, None, self._connected)
+        self._legacy: Connector | None = None
         self._modern_only = False
-        self.watching = Watch(self._lines)
-        self._offers: Offers | None = None
+        self.subscriptions = Subscriptions(self._connectors)
+        self._content: ServerContent | None = None
         self._home: asyncio.AbstractEventLoop | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._ear: asyncio.Task[None] | None = None
         self._again = False
-        self._changed_over: Line | None = None
+        self._changed_over: Connector | None = None
         self._lock = threading.Lock()
 
     # --- how it stands
@@ -93,39 +97,39 @@ class Server:
     @property
     def identity(self) -> str:
         """What its listing and what was accepted of it are kept under."""
-        return self.config.identity(str(self._host.workspace))
+        return self.config.identity(str(self._services.workspace))
 
     @property
     def state(self) -> State:
         """Where in its life it is."""
         if self.config.disabled:
             return "disabled"
-        if any(line.alive for line in self._lines()):
+        if any(connector.alive for connector in self._connectors()):
             return "connected"
-        if any(line.connecting for line in self._lines()):
+        if any(connector.connecting for connector in self._connectors()):
             return "connecting"
         return "failed" if self.error else "idle"
 
     @property
     def busy(self) -> bool:
         """Whether it has, or is getting, a connection that must be ended."""
-        return any(line.link is not None or line.connecting for line in self._lines())
+        return any(connector.connection is not None or connector.connecting for connector in self._connectors())
 
     def status(self, tools: int) -> ServerStatus:
         """How it stands, for people."""
-        link = next((line.link for line in self._lines() if line.alive), None)
+        connection = next((connector.connection for connector in self._connectors() if connector.alive), None)
         listing = self.listing
         return ServerStatus(
             self.name, self.state, self._where, self.config.transport, tools,
             cached=listing is not None and not self.checked, error=self.error,
-            pid=getattr(link.transport, "pid", None) if link is not None else None,
+            pid=getattr(connection.transport, "pid", None) if connection is not None else None,
             protocol=listing.protocol if listing else None, server=listing.server if listing else None,
             faults=listing.faults if listing else (),
         )  # fmt: skip
 
     # --- what is done with it
 
-    async def refresh(self) -> Listing:
+    async def refresh(self) -> ServerListing:
         """Connect if needed, and ask what it has. Raises McpFailure."""
         return await self._at_home(self._refresh)
 
@@ -137,7 +141,7 @@ class Server:
         elsewhere = abroad(ctx)
         return await on_loop(home, lambda: self._call(tool, arguments, elsewhere))
 
-    async def use(self, work: Callable[[Any], Coroutine[Any, Any, T]], who: Behind | None = None) -> T:
+    async def use(self, work: Callable[[Any], Coroutine[Any, Any, T]], who: Downstream | None = None) -> T:
         """Do something with the SDK's client, on its loop: `await server.use(lambda client: client.list_prompts())`.
 
         Raises McpFailure where there is no connection, ToolError for what the server refused.
@@ -145,44 +149,49 @@ class Server:
         return await self._at_home(lambda: self._in_time(self._use(work, who)))
 
     @property
-    def known_offers(self) -> Offers | None:
+    def known_content(self) -> ServerContent | None:
         """What it offered when it was last asked."""
-        if self._offers is None:
-            kept = self._host.cache.kept(self.identity, "offers")
+        if self._content is None:
+            kept = self._services.cache.kept(self.identity, "offers")
             if kept is not None:
                 with contextlib.suppress(KeyError, TypeError, ValueError):
-                    self._offers = offers_from_json(kept)
-        return self._offers
+                    self._content = content_from_json(kept)
+        return self._content
 
-    async def offers(self, who: Behind | None = None) -> Offers:
+    async def content(self, who: Downstream | None = None) -> ServerContent:
         """What it offers beside tools: asked for if it is connected or was never asked. Raises McpFailure."""
         listing = self.listing
         if listing is not None and not listing.has_resources and not listing.has_prompts:
-            return NOTHING
-        known = self.known_offers
+            return EMPTY_CONTENT
+        known = self.known_content
         if known is not None and self.state != "connected":
             return known
-        return await self._at_home(lambda: self._ask_offers(who))
+        return await self._at_home(lambda: self._ask_content(who))
 
-    async def watch(self, uri: str, who: Behind | None = None) -> None:
+    async def watch(self, uri: str, who: Downstream | None = None) -> None:
         """Let it tell of changes of a resource, until `unwatch` was called as often. Raises McpFailure, and MCPError
         for what it refuses."""
         await self._at_home(lambda: self._in_time(self._watch(uri, who)))
 
     async def unwatch(self, uri: str) -> None:
         """Stop that."""
-        await self._at_home(lambda: self._in_time(self.watching.remove(uri)))
+        await self._at_home(lambda: self._in_time(self.subscriptions.remove(uri)))
 
     async def log_level(self, level: str) -> None:
         """How severe a log message has to be for it to be told (up to 2025-11-25), now and over later connections."""
-        self.watching.level = level
+        self.subscriptions.level = level
         if self.state == "connected":
-            await self._at_home(lambda: self._in_time(self.watching.tell_level()))
+            await self._at_home(lambda: self._in_time(self.subscriptions.tell_level()))
 
     async def renew(self) -> None:
         """End a connection that was made when nobody stood behind us, unless it is in use: the next says more."""
-        link = self.main.link
-        if link is not None and link.alive and not link.modern and link.callbacks.sampling is None:
+        connection = self.main.connection
+        if (
+            connection is not None
+            and connection.alive
+            and not connection.modern
+            and connection.callbacks.sampling is None
+        ):
             await self._at_home(self.main.end)
 
     async def aclose(self) -> None:
@@ -214,12 +223,12 @@ class Server:
 
     def kill(self) -> None:
         """End its processes at once."""
-        for line in self._lines():
-            line.kill()
+        for connector in self._connectors():
+            connector.kill()
 
     def _shut(self) -> None:
-        for line in self._lines():
-            line.closed = True
+        for connector in self._connectors():
+            connector.closed = True
 
     # --- at home
 
@@ -231,74 +240,74 @@ class Server:
         with self._lock:
             loop = asyncio.get_running_loop()
             if self._home is None or (self._home is not loop and not self._home.is_running()):
-                for line in self._lines():
-                    line.abandon()
+                for connector in self._connectors():
+                    connector.abandon()
                 self._refreshing = None
                 self._home = loop
             return self._home
 
     # --- the ways to it
 
-    def _lines(self) -> list[Line]:
+    def _connectors(self) -> list[Connector]:
         return [self.main] if self._legacy is None else [self.main, self._legacy]
 
-    async def _link(self, who: Behind | None) -> tuple[Line, Link]:
+    async def _connection(self, who: Downstream | None) -> tuple[Connector, Connection]:
         """A way to it for a client behind us, None for ourselves. Raises McpFailure.
 
         A client of the handshake era reaches a server that speaks both over the handshake era, too: what a tool may ask
         while it runs is not the same in both.
         """
         old = who is not None and not who.modern
-        if old and self._legacy is not None and self._legacy.alive and self._legacy.link is not None:
-            return self._legacy, self._legacy.link
+        if old and self._legacy is not None and self._legacy.alive and self._legacy.connection is not None:
+            return self._legacy, self._legacy.connection
         if not old or self._modern_only or not await self._speaks_both():
             return self.main, await self.main.up(who)
         if self._legacy is None:
-            self._legacy = Line(self, self._host, "legacy", self._connected)
-        line = self._legacy
-        if not line.alive and self.config.url is None and self.main.alive and not self.main.used:
+            self._legacy = Connector(self, self._services, "legacy", self._connected)
+        connector = self._legacy
+        if not connector.alive and self.config.url is None and self.main.alive and not self.main.used:
             self._ending = asyncio.get_running_loop().create_task(self.main.end())  # one process will do
         try:
-            return line, await line.up(who)
+            return connector, await connector.up(who)
         except McpFailure:
             if self.listing is None or self.listing.protocol in _handshakes():
                 raise
-            link = await self.main.up(who)
+            connection = await self.main.up(who)
             self._modern_only = True
-            return self.main, link
+            return self.main, connection
 
     async def _speaks_both(self) -> bool:
         """Whether it may know both eras: it was asked, and chose the later one; or it was never asked."""
         if self.config.protocol != "auto":
             return False
-        if self.main.alive and self.main.link is not None:
-            return self.main.link.modern
+        if self.main.alive and self.main.connection is not None:
+            return self.main.connection.modern
         known = self.listing.protocol if self.listing is not None else None
         return known is None or known not in await asyncio.to_thread(_handshakes)
 
-    async def _any_link(self, who: Behind | None) -> tuple[Line, Link]:
+    async def _any_connection(self, who: Downstream | None) -> tuple[Connector, Connection]:
         """One that is there, that of this client first; else one for it."""
-        lines = self._lines()
+        connectors = self._connectors()
         if who is not None and not who.modern:
-            lines.reverse()
-        for line in lines:
-            if line.alive and line.link is not None:
-                return line, line.link
-        return await self._link(who)
+            connectors.reverse()
+        for connector in connectors:
+            if connector.alive and connector.connection is not None:
+                return connector, connector.connection
+        return await self._connection(who)
 
-    async def _connected(self, line: Line, link: Link) -> None:
+    async def _connected(self, connector: Connector, connection: Connection) -> None:
         self.error = None
-        await self.watching.take_up(line, link)
-        link.when_over(self._listen_again)
+        await self.subscriptions.take_up(connector, connection)
+        connection.when_over(self._listen_again)
 
     def _listen_again(self) -> None:
         """A connection is over: what was listened for over it is listened for over another, without a call."""
-        if self.watching.unheard and not self.main.closed and (self._ear is None or self._ear.done()):
+        if self.subscriptions.unheard and not self.main.closed and (self._ear is None or self._ear.done()):
             self._ear = asyncio.get_running_loop().create_task(self._find_ear(), context=contextvars.Context())
 
     async def _find_ear(self) -> None:
         delay = FIRST_DELAY
-        while (missed := self.watching.unheard) and not self.main.closed:
+        while (missed := self.subscriptions.unheard) and not self.main.closed:
             await asyncio.sleep(delay)
             delay = min(2 * delay, LONGEST_DELAY)
             with contextlib.suppress(McpFailure):
@@ -310,36 +319,38 @@ class Server:
         """A connection could not be made."""
         self.error = error
         if self.listing is None:
-            self._host.cache.failed(self.identity, error)
+            self._services.cache.failed(self.identity, error)
 
     # --- what it lists
 
-    async def _refresh(self) -> Listing:
-        line, link = await self._any_link(None)
-        return await self._list(line, link)
+    async def _refresh(self) -> ServerListing:
+        connector, connection = await self._any_connection(None)
+        return await self._list(connector, connection)
 
-    async def _list(self, line: Line, link: Link) -> Listing:
+    async def _list(self, connector: Connector, connection: Connection) -> ServerListing:
         from .listing import list_server
 
         try:
-            listing = await list_server(link.client)
+            listing = await list_server(connection.client)
         except Exception as error:
-            self.error = f"its tools could not be listed: {line.explain(error, link.transport)}"
+            self.error = f"its tools could not be listed: {connector.explain(error, connection.transport)}"
             raise McpFailure(f"MCP server {self.name}: {self.error}") from error
-        if line is not self.main:  # what it speaks when it is asked for the older era says nothing of the later one
+        if (
+            connector is not self.main
+        ):  # what it speaks when it is asked for the older era says nothing of the later one
             listing = replace(listing, protocol=self.listing.protocol if self.listing is not None else None)
         self.checked, self.error = True, None
         for fault in listing.faults:
             log.warning("MCP server %s: %s", self.name, fault)
         if listing != self.listing:
             self.listing = listing
-            self._host.cache.write(self.identity, self.name, listing)
+            self._services.cache.write(self.identity, self.name, listing)
         self._changed(self, listing)
         return listing
 
-    def heard_change(self, line: Line | None = None) -> None:
+    def heard_change(self, connector: Connector | None = None) -> None:
         """The server says, over this line, that what it lists has changed: ask again, once for many such words."""
-        self._again, self._changed_over = True, line or self._changed_over
+        self._again, self._changed_over = True, connector or self._changed_over
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh_soon())
 
@@ -348,32 +359,32 @@ class Server:
             await asyncio.sleep(SETTLE_SECONDS)
             self._again = False
             told = [self._changed_over] if self._changed_over is not None else []
-            line = next((line for line in (*told, *self._lines()) if line.alive), None)
-            if line is None or line.link is None:
+            connector = next((connector for connector in (*told, *self._connectors()) if connector.alive), None)
+            if connector is None or connector.connection is None:
                 return
             try:
-                await self._list(line, line.link)
+                await self._list(connector, connector.connection)
             except Exception as error:
                 log.warning("%s", error)
 
     # --- what it offers and tells
 
-    async def _ask_offers(self, who: Behind | None) -> Offers:
-        line, link = await self._any_link(who)
+    async def _ask_content(self, who: Downstream | None) -> ServerContent:
+        connector, connection = await self._any_connection(who)
         faults: list[str] = []
         try:
             async with asyncio.timeout(self.config.timeout):
-                found = await ask_offers(link.client, faults)
+                found = await ask_content(connection.client, faults)
         except Exception as error:
-            said = line.explain(error, link.transport)
+            said = connector.explain(error, connection.transport)
             raise McpFailure(f"MCP server {self.name}: what it offers could not be listed: {said}") from error
         finally:
-            line.touch()
+            connector.touch()
         for fault in faults:
             log.warning("MCP server %s: %s", self.name, fault)
-        if found != self.known_offers:
-            self._offers = found
-            self._host.cache.keep(self.identity, "offers", found.to_json())
+        if found != self.known_content:
+            self._content = found
+            self._services.cache.keep(self.identity, "offers", found.to_json())
         return found
 
     async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
@@ -385,37 +396,37 @@ class Server:
         except TimeoutError:
             raise ToolError(f"MCP server {self.name} did not answer within {seconds:g} s") from None
 
-    async def _watch(self, uri: str, who: Behind | None) -> None:
-        line, link = await self._link(who)
-        await self.watching.add(uri, line, link)
+    async def _watch(self, uri: str, who: Downstream | None) -> None:
+        connector, connection = await self._connection(who)
+        await self.subscriptions.add(uri, connector, connection)
 
     # --- calls
 
-    async def _use(self, work: Callable[[Any], Coroutine[Any, Any, T]], who: Behind | None) -> T:
+    async def _use(self, work: Callable[[Any], Coroutine[Any, Any, T]], who: Downstream | None) -> T:
         from mcp.shared.exceptions import MCPError
 
-        line, link = await self._any_link(who)
-        line.touch()
+        connector, connection = await self._any_connection(who)
+        connector.touch()
         try:
-            return await work(link.client)
+            return await work(connection.client)
         except MCPError as error:
-            if link.lost:
+            if connection.lost:
                 raise McpFailure(
-                    f"MCP server {self.name} went away: {await line.lost(link) or error.message}"
+                    f"MCP server {self.name} went away: {await connector.lost(connection) or error.message}"
                 ) from error
             raise ToolError(f"MCP server {self.name}: {error.message} ({error.code})") from error
 
     async def _call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
         for last in (False, True):
-            line, link = await self._link(behind(ctx))  # loads the SDK, in a thread
+            connector, connection = await self._connection(downstream_of(ctx))  # loads the SDK, in a thread
 
-            from .calling import LinkLost
+            from .calling import ConnectionLost
 
             self._look_again()
             try:
-                return await self._once(line, link, tool, arguments, ctx)
-            except LinkLost as error:
-                why = await line.lost(link)
+                return await self._once(connector, connection, tool, arguments, ctx)
+            except ConnectionLost as error:
+                why = await connector.lost(connection)
                 log.info("MCP server %s went away in a call of %s: %s", self.name, tool.name, why)
                 if last or not (tool.repeatable or not error.delivered):
                     done = "It may have had part of its effect: look before you repeat it."
@@ -433,40 +444,45 @@ class Server:
             self.heard_change()
 
     async def _once(
-        self, line: Line, link: Link, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext
+        self,
+        connector: Connector,
+        connection: Connection,
+        tool: ListedTool,
+        arguments: dict[str, Any],
+        ctx: ToolContext,
     ) -> ToolOutput:
         from .calling import call
         from .inflight import caller_of
         from .operations import operation
-        from .patience import OutOfPatience, Patience
+        from .progress_timeout import Expired, ProgressTimeout
 
         own, config = self.config.of_tool(tool.name), self.config
         idle, most = own.timeout or config.timeout, own.max_timeout or config.max_timeout
-        assert line.calls is not None
-        line.used = True
-        if line.calls.asks:
+        assert connector.calls is not None
+        connector.used = True
+        if connector.calls.asks:
             try:
                 async with asyncio.timeout(idle):
-                    await line.calls.turn(tool.name, caller_of(ctx))
+                    await connector.calls.turn(tool.name, caller_of(ctx))
             except TimeoutError:
                 raise ToolError(
                     f"{tool.name} of MCP server {self.name} was not called: it asks questions, and somebody else "
                     "has not answered theirs yet. Try again later."
                 ) from None
         try:
-            async with Patience(idle, most) as patience:
+            async with ProgressTimeout(idle, most) as timeout:
                 work = operation(self, tool, arguments, ctx)
-                return await call(link, line.calls, tool.name, work, ctx, patience)
-        except OutOfPatience as over:
+                return await call(connection, connector.calls, tool.name, work, ctx, timeout)
+        except Expired as over:
             waited = f"within {over.seconds:g} s" + (
-                " of its last report" if over.news and over.seconds == idle else ""
+                " of its last report" if over.progress and over.seconds == idle else ""
             )
             text = f"{tool.name} of MCP server {self.name} did not answer {waited}; the server was told to stop."
             hint = f"mcp_servers.{self.name}.timeout can give it more"
             return ToolOutput.error(f"{text} It may have had part of its effect. ({hint})", "timeout")
         finally:
-            line.touch()
-            line.opener = None
+            connector.touch()
+            connector.opener = None
 
     async def _close(self) -> None:
         if self._ear is not None:
@@ -474,7 +490,7 @@ class Server:
         if self._refreshing is not None and not self._refreshing.done():
             self._refreshing.cancel()
             await asyncio.wait({self._refreshing}, timeout=5)
-        await asyncio.gather(*(line.close() for line in self._lines()))
+        await asyncio.gather(*(connector.close() for connector in self._connectors()))
 
 
 def _handshakes() -> frozenset[str]:

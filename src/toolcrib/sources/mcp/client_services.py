@@ -44,7 +44,7 @@ def _no_walls(profile: str, read: tuple[Path, ...]) -> Sandbox:
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class ClientServices:
     """`environ` is where the few harmless variables of local servers come from; `resolve(text, asker)` puts granted
     secrets in; `walls(profile, read)` gives the sandbox for a server that is to stand in one and may read these paths;
     `learn(name, value)` tells the redactor a secret. `login(config)` gives a door to a person's browser, where there is
