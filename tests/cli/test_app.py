@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
-from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from toolcrib.cli.app import COMMANDS, named
+from toolcrib.cli.app import COMMANDS, load
+from toolcrib.cli.reader import parameters_of
 
 from .conftest import Cli
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_there(name: str) -> None:
-    assert import_module(f"toolcrib.cli.{name}").app
+    assert load(name).run
 
 
 def test_help_names_every_command_and_its_short_help_is_not_cut(cli: Cli) -> None:
@@ -35,13 +37,13 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     loaded = set(done.stderr.split())
-    assert "typer" in loaded
-    assert not loaded & {"pydantic", "mcp", "rich", "sqlite3", "rapidfuzz"}
+    assert "argparse" in loaded
+    assert not loaded & {"asyncio", "pydantic", "mcp", "sqlite3", "rapidfuzz"}
 
 
 def test_every_command_takes_the_shared_options() -> None:
     for name in COMMANDS:
-        options = {option for param in named(name).params for option in param.opts}
+        options = {flag for parameter in parameters_of(load(name)) for flag in parameter.flags}
         assert {"--workspace", "--config", "--mode", "--yes"} <= options, name
 
 
@@ -79,11 +81,39 @@ def test_a_reader_that_leaves_is_no_error(cli: Cli) -> None:
 
 def test_completion_of_commands_and_tools(cli: Cli) -> None:
     def complete(line: str) -> list[str]:
-        env = {"_TOOLCRIB_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()))}
-        return cli(env=env, code=None).stdout.split()
+        return cli(*line.split(" ")[1:], env={"_TOOLCRIB_COMPLETE": "1"}).stdout.split()
 
     assert "call" in complete("toolcrib ")
+    assert complete("toolcrib --mode observer ch") == ["check", "changes"]
     assert "read_file" in complete("toolcrib call ")
+    assert complete("toolcrib -w . call read_f") == ["read_file"]
+    assert complete("toolcrib --mode obs") == ["observer"]
+    assert complete("toolcrib approvals app") == ["approve"]
+    assert complete("toolcrib call read_file --eff") == ["--effects"]
+    assert complete("toolcrib call read_file --effects rev") == ["review"]
+    assert complete("toolcrib call read_file pa") == []
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_completion_is_installed(cli: Cli, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "toolcrib").write_text(f'#!/bin/sh\nexec {sys.executable} -m toolcrib "$@"\n')
+    (programs / "toolcrib").chmod(0o755)
+    start = cli.home / ".bashrc"
+    start.write_text("alias l=ls")
+    for _ in range(2):
+        cli("--install-completion", env={"SHELL": "/bin/bash"})
+    assert start.read_text().count("toolcrib/completion.bash") == 1
+    work = (
+        f'PATH="{programs}:$PATH"; source {start}; COMP_WORDS=(toolcrib call --effects dir); COMP_CWORD=3; '
+        '_toolcrib_completion toolcrib; echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(["bash", "-c", work], capture_output=True, text=True, cwd=cli.work, env=cli.env, timeout=60)
+    assert (done.stdout, done.stderr) == ("direct\n", "")
+    for shell in ("zsh", "fish"):
+        assert "_TOOLCRIB_COMPLETE" in cli("--show-completion", env={"SHELL": f"/usr/bin/{shell}"}).stdout
+    assert "bash, zsh, fish" in cli("--show-completion", env={"SHELL": "/bin/csh"}, code=2).stderr
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])

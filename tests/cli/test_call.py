@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.cli.arguments import read_arguments
-from toolcrib.cli.options import Usage
+from toolcrib.cli.exit_codes import Usage
 
 from .conftest import COMMAND, Cli
 

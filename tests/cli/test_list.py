@@ -11,7 +11,7 @@ from toolcrib import Toolbox
 from toolcrib.config import load_settings
 
 from .conftest import Cli
-from .test_line import loaded_by
+from .test_reader import loaded_by
 
 SERVER = """
 import json, os, sys

@@ -65,7 +65,7 @@ def test_a_pinned_program_is_told_of_where_commands_run_in_containers(cli: Cli) 
 
 def test_new_refuses_what_it_should(cli: Cli) -> None:
     assert "letters, digits and -" in cli("plugin", "new", "a_b", code=2).stderr
-    assert "there are command, binary" in cli("plugin", "new", "a", "-k", "wasm", code=2).stderr
+    assert "it can be command, binary" in cli("plugin", "new", "a", "-k", "wasm", code=2).stderr
     cli("plugin", "new", "a", "--to", "here")
     assert "is there already" in cli("plugin", "new", "a", "--to", "here", code=2).stderr
     cli("plugin", "new", "pack", "-k", "python")

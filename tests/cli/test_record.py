@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.cli.exit_codes import Usage
 from toolcrib.cli.filters import read_time
-from toolcrib.cli.options import Usage
 
 from .conftest import COMMAND, Cli
 

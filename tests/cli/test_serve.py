@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 
-from toolcrib.cli.options import Usage
+from toolcrib.cli.exit_codes import Usage
 from toolcrib.cli.serve import _address as address  # pyright: ignore[reportPrivateUsage]
 
 from .conftest import COMMAND, Cli

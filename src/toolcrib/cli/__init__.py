@@ -17,32 +17,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         if reconfigure is not None:
             # File names that are not UTF-8 reach us as surrogates: showing them must not fail.
             reconfigure(errors="backslashreplace")
-    from .line import run_plain
+    from .exit_codes import of_command
 
-    code = run_plain(sys.argv[1:] if argv is None else argv)
-    if code is not None:
-        if argv is None:  # the command itself, not a host or a test
-            _leave(code)
-        sys.exit(code)
-    from .app import app
-
-    app()(args=None if argv is None else [*argv], prog_name="toolcrib")
+    words = sys.argv[1:] if argv is None else argv
+    sys.exit(of_command(lambda: _run(words)))
 
 
-def _leave(code: int) -> None:
-    """End this process without taking its modules apart one by one, which takes 50 ms; return where threads go on."""
-    import atexit
-    import threading
+def _run(words: Sequence[str]) -> int | None:
+    from . import app, completion
 
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
-        return
-    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] # as at any other end
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            return  # Python says it in its own way
-    os._exit(code)
+    if completion.VARIABLE in os.environ:
+        print(*completion.complete(app.ROOT, words), sep="\n")
+        return None
+    return app.run(words)
 
 
 def _fill_closed_streams() -> None:

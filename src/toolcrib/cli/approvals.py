@@ -10,15 +10,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from ..core.errors import ConfigError
 from ..policy.answers import Answered, Remember, answer
 from ..policy.plain import plain_line
 from ..policy.preview import visible
 from ..policy.requests import Decision, Scope, about_rule, scopes_of
 from . import show
-from .options import FAILED, HELP, OK, USAGE, Options, Usage, command, group
+from .exit_codes import FAILED, OK, Usage
+from .options import Options
+from .reader import Argument, Command, Option, group
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from ..record.approvals import Approvals
     from ..record.rows import ApprovalRow
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The request, like ap_1a2b3c4d5e.")]
-Reason = Annotated[str, typer.Option("--reason", help="A word for the model.")]
+Id = Annotated[str, Argument(metavar="ID", help="The request, like ap_1a2b3c4d5e.")]
+Reason = Annotated[str, Option("--reason", help="A word for the model.")]
 
 
 def listed(
     options: Options,
-    everywhere: Annotated[bool, typer.Option("--all", help="Those of all workspaces, answered ones too.")] = False,
+    everywhere: Annotated[bool, Option("--all", help="Those of all workspaces, answered ones too.")] = False,
 ) -> int:
     """List the calls that wait for an answer."""
     rows: list[ApprovalRow] = []
@@ -96,15 +96,11 @@ def shown(options: Options, request_id: Id) -> int:
 def approve(
     options: Options,
     request_id: Id,
-    session: Annotated[
-        bool, typer.Option("--session", help="Also what `show` says a yes for that session covers.")
-    ] = False,
+    session: Annotated[bool, Option("--session", help="Also what `show` says a yes for that session covers.")] = False,
     always: Annotated[
-        bool, typer.Option("--always", help="Also write the rule that `show` names into your own settings.")
+        bool, Option("--always", help="Also write the rule that `show` names into your own settings.")
     ] = False,
-    edit: Annotated[
-        str | None, typer.Option("--edit", metavar="JSON", help="Run it with these arguments instead.")
-    ] = None,
+    edit: Annotated[str | None, Option("--edit", metavar="JSON", help="Run it with these arguments instead.")] = None,
     reason: Reason = "",
 ) -> int:
     """Say yes. The call runs once, when it is repeated (at once, where its caller still waits)."""
@@ -178,8 +174,7 @@ def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, Ap
             if row is not None:
                 yield approvals, row
                 return
-    show.error(f"there is no approval request {request_id}; `toolcrib approvals --all` lists them")
-    raise typer.Exit(USAGE)
+    raise Usage(f"there is no approval request {request_id}; `toolcrib approvals --all` lists them")
 
 
 def _databases() -> Iterator[Path]:
@@ -199,8 +194,13 @@ def _opened(path: Path) -> Generator[Approvals]:
         approvals.close()
 
 
-app = group(listed, "Calls that wait for a yes, and the answers. Alone: list them.")
-app.command("list", context_settings=HELP)(command(listed))
-app.command("show", context_settings=HELP)(command(shown))
-app.command("approve", context_settings=HELP)(command(approve, without=("json",)))
-app.command("deny", context_settings=HELP)(command(deny, without=("json",)))
+COMMAND = group(
+    listed,
+    "Calls that wait for a yes, and the answers. Alone: list them.",
+    {
+        "list": Command(listed),
+        "show": Command(shown),
+        "approve": Command(approve, without=("json",)),
+        "deny": Command(deny, without=("json",)),
+    },
+)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, cast
 
-from .options import Usage
+from .exit_codes import Usage
 
 MAX_INPUT = 64 * 2**20  # the most a call spills; more than any argument is meant to be
 

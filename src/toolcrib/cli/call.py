@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from . import show
 from .arguments import read_arguments
-from .options import FAILED, INTERRUPTED, OK, REFUSED, USAGE, Options, Usage, single
+from .exit_codes import of_output
+from .options import Options
+from .reader import Argument, Command, Option
 
 if TYPE_CHECKING:
-    import typer
-
     from ..core.output import ToolOutput
-
-_EFFECTS = ("direct", "journal", "review")
-_CODES = {"not_found": USAGE, "invalid": USAGE, "denied": REFUSED, "pending": REFUSED, "cancelled": INTERRUPTED}
 
 
 def tool_names(incomplete: str) -> list[str]:
@@ -27,30 +24,26 @@ def tool_names(incomplete: str) -> list[str]:
 
 def call(
     options: Options,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool.", autocompletion=tool_names)],
+    name: Annotated[str, Argument(metavar="NAME", help="The tool.", complete=tool_names)],
     pairs: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="KEY=VALUE",
             help="Arguments; key=@file reads a file, key=- stdin, key:=JSON takes JSON; repeated, a key is a list.",
         ),
     ] = None,
     text: Annotated[
-        str | None, typer.Option("--json", metavar="JSON", help="All arguments as JSON; @file or - read it.")
+        str | None, Option("--json", metavar="JSON", help="All arguments as JSON; @file or - read it.")
     ] = None,
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="text|json", help="How to print the result.")
-    ] = "text",
+    output: Annotated[Literal["text", "json"], Option("--output", "-o", help="How to print the result.")] = "text",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", "-n", help="Say what it would do; only tools that read are run.")
+        bool, Option("--dry-run", "-n", help="Say what it would do; only tools that read are run.")
     ] = False,
     effects: Annotated[
-        str | None,
-        typer.Option(
+        Literal["direct", "journal", "review"] | None,
+        Option(
             "--effects",
-            metavar="direct|journal|review",
             help="What becomes of what a command changes: written at once, applied at its end, or shown first.",
-            autocompletion=lambda: list(_EFFECTS),
         ),
     ] = None,
 ) -> int:
@@ -61,10 +54,6 @@ def call(
     """
     from .running import run
 
-    if output not in ("text", "json"):
-        raise Usage(f"--output {output}: it can be text or json")
-    if effects is not None and effects not in _EFFECTS:
-        raise Usage(f"--effects {effects}: it can be {', '.join(_EFFECTS)}")
     arguments = read_arguments(pairs or [], text)
     result = run(_call(options, name, arguments, dry_run, effects))
     if output == "json":
@@ -73,7 +62,7 @@ def call(
         show.error(result.user_text or result.for_llm)
     else:
         show.out(result.user_text or result.for_llm)
-    return exit_code(result)
+    return of_output(result)
 
 
 async def _call(
@@ -96,11 +85,6 @@ async def _call(
     finally:
         progress.close()
         await box.aclose()
-
-
-def exit_code(output: ToolOutput) -> int:
-    """The exit code that says what became of a call."""
-    return _CODES.get(output.error_kind or "", FAILED) if output.is_error else OK
 
 
 def as_json(name: str, output: ToolOutput) -> dict[str, Any]:
@@ -131,4 +115,4 @@ def _block(block: Any) -> dict[str, Any]:
     return {key: value for key, value in plain.items() if value is not None}
 
 
-app = single("call", call, without=("json",))
+COMMAND = Command(call, without=("json",))

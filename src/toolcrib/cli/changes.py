@@ -6,23 +6,23 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ..policy.plain import plain, plain_line
 from . import show
-from .options import FAILED, HELP, OK, Options, command, group
+from .exit_codes import FAILED, OK
+from .options import Options
+from .reader import Argument, Command, Option, group
 
 if TYPE_CHECKING:
     from ..boundary.layers.changes import PathChange
     from ..record.journal import Journal
     from ..record.layers import HeldChanges
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The changes, like ch-19a5c0e7b21-3fa9c1.")]
+Id = Annotated[str, Argument(metavar="ID", help="The changes, like ch-19a5c0e7b21-3fa9c1.")]
 
 
 def listed(
     options: Options,
-    everything: Annotated[bool, typer.Option("--all", help="Those that were applied or undone, too.")] = False,
+    everything: Annotated[bool, Option("--all", help="Those that were applied or undone, too.")] = False,
 ) -> int:
     """List the changes that wait to be applied."""
     with _journal(options) as journal:
@@ -113,7 +113,12 @@ def _journal(options: Options) -> Generator[Journal]:
         yield journal
 
 
-app = group(listed, "See what commands would change, and apply or drop it.")
-app.command("show", context_settings=HELP)(command(shown))
-app.command("apply", context_settings=HELP)(command(apply, without=("json",)))
-app.command("discard", context_settings=HELP)(command(discard, without=("json",)))
+COMMAND = group(
+    listed,
+    "See what commands would change, and apply or drop it.",
+    {
+        "show": Command(shown),
+        "apply": Command(apply, without=("json",)),
+        "discard": Command(discard, without=("json",)),
+    },
+)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 from . import show
 from .arguments import read_arguments
-from .options import OK, REFUSED, Options, Usage, single
+from .exit_codes import OK, Usage, of_verdict
+from .options import Options
+from .reader import Argument, Command, Option
 from .rows import chunks_of_lines
 
 if TYPE_CHECKING:
-    import typer
-
     from ..core.verdict import Judgement
     from ..policy.check import Checker
     from ..policy.policy import Check
@@ -37,15 +37,15 @@ Answer = dict[str, Any]
 
 def check(
     options: Options,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The tool.")] = None,
-    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="The tool.")] = None,
+    pairs: Annotated[list[str] | None, Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Read rows {id, tool, arguments, resolve} from stdin, one a line.")
+        bool, Option("--jsonl", help="Read rows {id, tool, arguments, resolve} from stdin, one a line.")
     ] = False,
     bare: Annotated[
-        bool, typer.Option("--bare", help="Judge the arguments alone: no configuration, mode or sandbox.")
+        bool, Option("--bare", help="Judge the arguments alone: no configuration, mode or sandbox.")
     ] = False,
-    arguments: Annotated[str | None, typer.Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
+    arguments: Annotated[str | None, Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
 ) -> int:
     """Say what would happen to a call: allow, ask or deny, by which rule, and why.
 
@@ -66,7 +66,7 @@ def check(
     else:
         _show(name, found)
         show.columns([["", part.verdict, text] for text, part in parts], (None, "verdict"))
-    return OK if found.verdict == "allow" else REFUSED
+    return of_verdict(found.verdict)
 
 
 def _show(name: str, found: Check) -> None:
@@ -285,4 +285,4 @@ def _deny(known: Answer, reason: str) -> Answer:
     return {**known, "verdict": "deny", "category": None, "rule": None, "reason": reason[:LONGEST_REASON]}
 
 
-app = single("check", check)
+COMMAND = Command(check)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from . import show
-from .options import OK, REFUSED, Options, single
+from .exit_codes import OK
+from .options import Options
+from .reader import Command, Option
 
 if TYPE_CHECKING:
     from ..record.state import Removal, StateFolder
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def clean(
     options: Options,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only say what would go.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="All spilled outputs, undo history and trash, whatever their age.")
+        bool, Option("--all", help="All spilled outputs, undo history and trash, whatever their age.")
     ] = False,
 ) -> int:
     """Remove spilled outputs, undo history and recorded calls that are too old or too large.
@@ -28,12 +28,11 @@ def clean(
     """
     settings = options.settings(quiet=True)
     state = options.state()
-    if everything and not dry_run and not options.yes:
+    if everything and not dry_run:
         sizes = state.sizes()
         kept = sum(size for part, size in sizes.items() if part not in ("record", "browser"))
-        if not show.confirm(f"Remove {show.size(kept)} in {state.path}? Nothing can be undone afterwards."):
-            show.error("nothing was removed (say yes at a terminal, or use --yes)")
-            return REFUSED
+        question = f"Remove {show.size(kept)} in {state.path}? Nothing can be undone afterwards."
+        options.confirm(question, "nothing was removed")
     if everything:
         report = state.clean(spill_quota=0, spill_age=0, journal_quota=0, journal_age=0, dry_run=dry_run)
     else:
@@ -81,4 +80,4 @@ def _dead_browsers(state: StateFolder, dry_run: bool) -> list[Removal]:
     return [Removal("browser", name, found[name][0], now - found[name][1]) for name in gone if name in found]
 
 
-app = single("clean", clean)
+COMMAND = Command(clean)

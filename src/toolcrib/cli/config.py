@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, cast
 
-import typer
-
 from . import show
-from .options import Options, single
+from .options import Options
+from .reader import Command, Option
 
 
 def config(
     options: Options,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of a configuration file.")] = False,
-    changed: Annotated[bool, typer.Option("--changed", help="Only what is not a default.")] = False,
+    schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a configuration file.")] = False,
+    changed: Annotated[bool, Option("--changed", help="Only what is not a default.")] = False,
 ) -> None:
     """Show the settings that count here, and where each value came from. Secrets are hidden."""
     if schema:
@@ -68,4 +67,4 @@ def _written(value: Any) -> str:
     return "(unset)" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
-app = single("config", config)
+COMMAND = Command(config)

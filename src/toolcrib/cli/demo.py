@@ -17,8 +17,10 @@ from socket import create_connection, create_server
 from typing import TYPE_CHECKING, Any, cast
 
 from . import show
+from .exit_codes import FAILED, OK, Usage
 from .install import own_command
-from .options import FAILED, OK, Options, Usage, single
+from .options import Options
+from .reader import Command
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -320,4 +322,4 @@ class Listener:
             connection.close()
 
 
-app = single("demo", demo, without=("json",))
+COMMAND = Command(demo, without=("json",))

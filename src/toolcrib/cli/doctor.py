@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from . import show
-from .options import FAILED, OK, Options, single
+from .exit_codes import of_success
+from .options import Options
+from .reader import Command
 
 if TYPE_CHECKING:
     from ..boundary.sandbox.spec import DoctorFinding
@@ -31,7 +33,7 @@ def doctor(options: Options) -> int:
                 {"name": f.name, "ok": f.ok, "detail": f.detail, "remedy": f.remedy, "needed": f.needed} for f in found
             ],
         })  # fmt: skip
-        return FAILED if bad else OK
+        return of_success(not bad)
     width = max(len(f.name) for f in found)
     for finding in found:
         word, style = ("ok", "green") if finding.ok else ("MISSING", "red") if finding.needed else ("no", "yellow")
@@ -40,7 +42,7 @@ def doctor(options: Options) -> int:
         if finding.remedy and not finding.ok:
             show.out(f"{' ' * (width + 11)}{finding.remedy}", "dim")
     show.out(f"\n{len(bad)} of {len(found)} need attention." if bad else "\nEverything needed is there.")
-    return FAILED if bad else OK
+    return of_success(not bad)
 
 
 def _findings(options: Options) -> Iterator[DoctorFinding]:
@@ -51,7 +53,7 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
     yield DoctorFinding(
         "toolcrib", True, f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}"
     )
-    for package in ("pydantic", "mcp", "typer"):
+    for package in ("pydantic", "mcp"):
         yield _version(package)
     settings: Settings | None = None
     try:
@@ -200,4 +202,4 @@ def _openat2() -> DoctorFinding:
     )
 
 
-app = single("doctor", doctor)
+COMMAND = Command(doctor)

@@ -10,13 +10,13 @@ import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast
-
-import typer
+from typing import Annotated, Any, Literal, cast
 
 from ..boundary.own_files import replace_file
 from . import show
-from .options import OK, REFUSED, Options, Usage, single
+from .exit_codes import OK, Usage
+from .options import Options
+from .reader import Argument, Command, Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,11 @@ class Client:
     typed: bool = False  # whether an entry says `"type": "stdio"`
 
 
+ClientName = Literal["claude", "cursor", "vscode"]
 _CODE = "Library/Application Support/Code" if sys.platform == "darwin" else ".config/Code"
 
 # From the clients' own documentation, November 2026.
-CLIENTS = {
+CLIENTS: dict[ClientName, Client] = {
     "claude": Client("Claude Code", ".mcp.json", ".claude.json", "mcpServers", True),
     "cursor": Client("Cursor", ".cursor/mcp.json", ".cursor/mcp.json", "mcpServers"),
     "vscode": Client("VS Code", ".vscode/mcp.json", f"{_CODE}/User/mcp.json", "servers", True),
@@ -43,18 +44,16 @@ MAX_BYTES = 64 * 2**20  # ~/.claude.json holds histories, too, and grows
 
 def install(
     options: Options,
-    client: Annotated[str, typer.Argument(metavar="claude|cursor|vscode", autocompletion=lambda: list(CLIENTS))],
-    user: Annotated[bool, typer.Option("--user", help="For all your projects, not for this workspace alone.")] = False,
-    name: Annotated[str, typer.Option(help="What the client calls the server.")] = "toolcrib",
-    printed: Annotated[bool, typer.Option("--print", help="Only print what to add.")] = False,
+    client: Annotated[ClientName, Argument(help="The MCP client to set up.")],
+    user: Annotated[bool, Option("--user", help="For all your projects, not for this workspace alone.")] = False,
+    name: Annotated[str, Option(help="What the client calls the server.")] = "toolcrib",
+    printed: Annotated[bool, Option("--print", help="Only print what to add.")] = False,
 ) -> int:
     """Set a client up to start `toolcrib serve`.
 
     Shows the change and asks first; keeps the rest of the file, and a copy of it.
     """
-    known = CLIENTS.get(client)
-    if known is None:
-        raise Usage(f"{client}: there is no such client; it can be {', '.join(CLIENTS)}")
+    known = CLIENTS[client]
     root = options.settings(quiet=True).workspace
     entry = _entry(options, known, None if user else root)
     if printed:
@@ -72,9 +71,7 @@ def install(
     servers[name] = entry
     after = json.dumps(values, indent=_indent(before), ensure_ascii=False) + "\n"
     _show_change(path, before, after)
-    if not options.yes and not show.confirm(f"Write this to {path}?"):
-        show.error("nothing was written (say yes at a terminal, or use --yes)")
-        return REFUSED
+    options.confirm(f"Write this to {path}?", "nothing was written")
     if _read(path)[0] != before:
         raise Usage(f"{path} was changed meanwhile; nothing was written, try again")
     backup = _write(path, after)
@@ -156,4 +153,4 @@ def _write(path: Path, text: str) -> Path | None:
     return backup
 
 
-app = single("install", install, without=("json",))
+COMMAND = Command(install, without=("json",))

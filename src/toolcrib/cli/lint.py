@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
-
-import typer
+from typing import Annotated, Literal
 
 from . import show
-from .options import Options, Usage, single
+from .exit_codes import of_success
+from .options import Options
+from .reader import Argument, Command, Option
 
 _STYLES = {"error": "red", "warning": "yellow", "info": None}
 
 
 def lint_tools(
     options: Options,
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tools.")] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="RULE", help="A rule that does not count; may be given again.")
-    ] = None,
-    level: Annotated[str, typer.Option(help="The least that is shown: error, warning or info.")] = "warning",
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Only these tools.")] = None,
+    ignore: Annotated[list[str] | None, Option(metavar="RULE", help="Leave this rule out.")] = None,
+    level: Annotated[
+        Literal["error", "warning", "info"], Option(help="Show findings of this level and above.")
+    ] = "warning",
 ) -> int:
     """Check names, descriptions and schemas, and look for injected instructions. Exit code 1 if there is an error."""
     from ..policy.lint import LEVELS, lint
 
-    if level not in LEVELS:
-        raise Usage(f"--level {level}: should be one of {', '.join(LEVELS)}")
     with options.open() as box:
         offered = list(box.registry)
         tools = [box.registry.require(name) for name in names] if names else offered
@@ -40,7 +38,7 @@ def lint_tools(
                 show.out(f"    {finding.remedy}", "dim")
         counts = ", ".join(f"{sum(f.level == each for f in found)} {each}" for each in LEVELS)
         show.say(f"{len(tools)} tools: {counts}", "dim")
-    return 1 if any(finding.level == "error" for finding in found) else 0
+    return of_success(not any(finding.level == "error" for finding in found))
 
 
-app = single("lint", lint_tools)
+COMMAND = Command(lint_tools)

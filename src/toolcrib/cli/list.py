@@ -6,27 +6,26 @@ import gc
 from typing import TYPE_CHECKING, Annotated
 
 from . import show
-from .options import Options, single
+from .options import Options
+from .reader import Argument, Command, Option
 
 if TYPE_CHECKING:
-    import typer
-
     from ..core.tool import Tool
     from ..policy.policy import Policy
 
 
 def list_tools(
     options: Options,
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these tools, in full.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Only these tools, in full.")] = None,
     dialect: Annotated[
         str | None,
-        typer.Option(help="Print definitions for openai, openai-responses, anthropic, gemini or mcp as JSON."),
+        Option(help="Print definitions for openai, openai-responses, anthropic, gemini or mcp as JSON."),
     ] = None,
     search: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="Only those that fit these words, the best first.")
+        str | None, Option(metavar="WORDS", help="Only those that fit these words, the best first.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many --search shows.")] = 10,
-    compact: Annotated[bool, typer.Option("--compact", help="Short descriptions in definitions.")] = False,
+    limit: Annotated[int, Option(minimum=1, help="How many --search shows.")] = 10,
+    compact: Annotated[bool, Option("--compact", help="Short descriptions in definitions.")] = False,
 ) -> int | None:
     """List the tools: name, category, what its mode says by default, description."""
     gc.disable()  # the process ends before there is garbage; looking for it is a twentieth of the time
@@ -86,4 +85,4 @@ def _in_full(tool: Tool, policy: Policy) -> None:
     show.columns(rows, ("cyan", "dim", None, None))
 
 
-app = single("list", list_tools)
+COMMAND = Command(list_tools)

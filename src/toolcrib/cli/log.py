@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-import typer.core
-
 from ..core.text import clip
 from . import logged, show
-from .filters import filtered
-from .options import HELP, OK, Options, Usage, command, group
+from .exit_codes import OK, Usage
+from .filters import Filters
+from .options import Options
+from .reader import Argument, Command, Option, group
 from .verify import verify
 
 if TYPE_CHECKING:
@@ -24,35 +23,35 @@ if TYPE_CHECKING:
 
 _COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
 
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=2**31, help="The latest so many.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on as calls come, until Ctrl-C.")]
+Limit = Annotated[int, Option("--limit", "-n", minimum=1, help="The latest so many.")]
+Follow = Annotated[bool, Option("--follow", "-f", help="Go on as calls come, until Ctrl-C.")]
 Unfinished = Annotated[
-    bool, typer.Option("--unfinished", help="Calls that never ended: cut off with their process, or running.")
+    bool, Option("--unfinished", help="Calls that never ended: cut off with their process, or running.")
 ]
-By = Annotated[str, typer.Option("--by", metavar="WHAT", help=f"Count by {', '.join(_COUNTED)}.")]
-Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")]
+By = Annotated[str, Option("--by", metavar="WHAT", help=f"Count by {', '.join(_COUNTED)}.")]
+Output = Annotated[str | None, Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")]
 Stored = Annotated[
-    bool, typer.Option("--stored", help="Every row as it stands in the file, so that its hash can be checked.")
+    bool, Option("--stored", help="Every row as it stands in the file, so that its hash can be checked.")
 ]
-CallId = Annotated[str, typer.Argument(metavar="CALL-ID", help="The call.")]
+CallId = Annotated[str, Argument(metavar="CALL-ID", help="The call.")]
 
 
-@filtered
 def listed(
-    options: Options, filters: dict[str, Any], *, limit: Limit = 50, follow: Follow = False,
+    options: Options, filters: Filters, *, limit: Limit = 50, follow: Follow = False,
     unfinished: Unfinished = False,
 ) -> int:  # fmt: skip
     """Show the record of calls, oldest first. With --json one object a line."""
-    if follow and ("until" in filters or unfinished):
-        raise Usage("--follow goes on for ever; leave --until and --unfinished away")
+    if follow and (filters.until or unfinished):
+        raise Usage("--follow never ends; leave --until and --unfinished out")
+    wanted = filters.query()
     with opened(options) as audit:
         end = audit.head().seq  # what comes later is for --follow, all of it
         kind: dict[str, Any] = {"kind": "intent", "unfinished": True} if unfinished else {}
-        rows = audit.query(**filters, **kind, upto=end, limit=limit)
+        rows = audit.query(**wanted, **kind, upto=end, limit=limit)
         _rows(list(reversed(rows)), options.json)
         if follow:
-            filters.pop("since", None)
-            for row in audit.follow(after=end, **filters):
+            wanted.pop("since", None)
+            for row in audit.follow(after=end, **wanted):
                 _rows([row], options.json)
                 sys.stdout.flush()
         elif len(rows) == limit and sys.stdout.isatty() and not options.json:
@@ -67,15 +66,14 @@ def call(options: Options, call_id: CallId) -> int:
         return logged.one(audit, call_id, options.json)
 
 
-@filtered
-def export(options: Options, filters: dict[str, Any], *, output: Output = None, stored: Stored = False) -> int:
+def export(options: Options, filters: Filters, *, output: Output = None, stored: Stored = False) -> int:
     """Write the whole record as JSON Lines, oldest first: an object for each call.
 
     Notes of the record itself and calls that never ended are in it. --stored gives every row as it stands.
     """
     with opened(options) as audit, _file(output) as file:
         count = 0
-        for row in audit.rows(stored=stored, kind=None, once=not stored, **filters):
+        for row in audit.rows(stored=stored, kind=None, once=not stored, **filters.query()):
             file.write(json.dumps(row if stored else logged.plain(row), ensure_ascii=False) + "\n")
             count += 1
         if output is not None:
@@ -83,14 +81,13 @@ def export(options: Options, filters: dict[str, Any], *, output: Output = None, 
         return OK
 
 
-@filtered
-def stats(options: Options, filters: dict[str, Any], *, by: By = "tool") -> int:
+def stats(options: Options, filters: Filters, *, by: By = "tool") -> int:
     """Count calls: how many, refused, asked about, failed, and how long they took."""
     if by not in _COUNTED:
         raise Usage(f"--by takes {', '.join(_COUNTED)}")
     column = "session_id" if by == "session" else by
     with opened(options) as audit:
-        rows = audit.count(column, **filters)
+        rows = audit.count(column, **filters.query())
     if options.json:
         show.out_json(rows)
         return OK
@@ -147,23 +144,14 @@ def _brief(row: CallRow) -> str:
     return f"{clip(arguments, 160)}{'  — ' + row['error'] if row['error'] else ''}"
 
 
-class LogGroup(typer.core.TyperGroup):
-    """A group whose commands need not be named: what is none of them is a call's id."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of that name, or `show` with the id."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            return "show", self.commands["show"], args
-        return super().resolve_command(ctx, args)
-
-
-app = group(
+COMMAND = group(
     listed,
     "What was called, and why it ran: the latest calls, or `toolcrib log CALL-ID` for one in full.",
-    cls=LogGroup,
-    subcommand_metavar="[CALL-ID | COMMAND [ARGS]...]",
+    {
+        "show": Command(call),
+        "export": Command(export, without=("json",)),
+        "stats": Command(stats),
+        "verify": Command(verify),
+    },
+    otherwise="show",
 )
-app.command("show", context_settings=HELP)(command(call))
-app.command("export", context_settings=HELP)(command(export, without=("json",)))
-app.command("stats", context_settings=HELP)(command(stats))
-app.command("verify", context_settings=HELP)(command(verify))

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from . import show
-from .options import FAILED, OK
+from .exit_codes import FAILED, OK
 
 if TYPE_CHECKING:
     from ..record.audit import Audit

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from . import show
-from .options import FAILED, HELP, OK, REFUSED, USAGE, Options, Usage, command, group
+from .exit_codes import OK, Usage, of_success
+from .options import Options
+from .reader import Argument, Command, Option, group
 
 if TYPE_CHECKING:
     from ..sources.mcp import ServerConfig, ServerStatus
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="What the server is called.")]
+Name = Annotated[str, Argument(metavar="NAME", help="What the server is called.")]
 LOGIN_SECONDS = 360.0
 
 
@@ -38,7 +38,7 @@ def listed(options: Options) -> int:
 
 def tested(
     options: Options,
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="These servers; default all.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="These servers; default all.")] = None,
 ) -> int:
     """Connect to servers now, and list their tools. Exit code 1 if one of them fails."""
     from .running import run
@@ -53,7 +53,7 @@ def tested(
                 show.warn(f"{status.name}: {fault}")
             for tool in tools:
                 show.out(f"  {tool}")
-    return FAILED if any(status.error for status, _ in found) else OK
+    return of_success(not any(status.error for status, _ in found))
 
 
 async def _reload(options: Options, names: list[str]) -> list[tuple[ServerStatus, list[str]]]:
@@ -75,13 +75,13 @@ def added(
     name: Name,
     target: Annotated[
         list[str],
-        typer.Argument(metavar="COMMAND [ARG…] | URL", help="A program with its arguments (after --), or a URL."),
+        Argument(metavar="COMMAND [ARG…] | URL", help="A program with its arguments (after --), or a URL."),
     ],
-    env: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A variable for a program.")] = None,
-    header: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A header for a URL.")] = None,
-    transport: Annotated[str | None, typer.Option(help="stdio, http or sse.")] = None,
-    category: Annotated[str | None, typer.Option(help="The category of its tools.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Believe what it says of its tools and results.")] = False,
+    env: Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="A variable for a program.")] = None,
+    header: Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="A header for a URL.")] = None,
+    transport: Annotated[str | None, Option(help="stdio, http or sse.")] = None,
+    category: Annotated[str | None, Option(help="The category of its tools.")] = None,
+    trust: Annotated[bool, Option("--trust", help="Believe what it says of its tools and results.")] = False,
 ) -> int:
     """Add a server to your own configuration. Secrets are better referred to: --env 'TOKEN=${secret:github}'."""
     from ..sources.mcp import server_config
@@ -100,9 +100,7 @@ def added(
     return _put(options, {name: entry})
 
 
-def imported(
-    options: Options, file: Annotated[str, typer.Argument(metavar="FILE", help="A .mcp.json or the like.")]
-) -> int:
+def imported(options: Options, file: Annotated[str, Argument(metavar="FILE", help="A .mcp.json or the like.")]) -> int:
     """Show the servers of another program's file (`mcpServers`), and add them to your own after a yes."""
     from ..config.files import read_config_file
     from ..config.layers import file_layer
@@ -118,8 +116,7 @@ def imported(
     layer = file_layer(replace(found, values=values))
     servers = cast("dict[str, Any]", layer.values.get("mcp_servers") or {})
     if not servers:
-        show.error(f"{file} has no MCP servers")
-        return USAGE
+        raise Usage(f"{file} has no MCP servers")
     return _put(options, servers)
 
 
@@ -137,9 +134,7 @@ def _put(options: Options, servers: Mapping[str, Any]) -> int:
     show.say(f"To {path}:", "bold")
     for line in text[len(before) :].strip("\n").splitlines() if text.startswith(before) else text.splitlines():
         show.say(f"+ {_masked(line, servers)}", "green")
-    if not options.yes and not show.confirm("Write this? Programs in it are run with your rights."):
-        show.error("nothing was written (say yes at a terminal, or use --yes)")
-        return REFUSED
+    options.confirm("Write this? Programs in it are run with your rights.", "nothing was written")
     write(path, text)
     show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
     return OK
@@ -182,9 +177,8 @@ def accepted(options: Options, name: Name) -> int:
             return OK
         for tool in doubted:
             _show_change(tool.name, box.mcp.accepted(name, tool), tool.description)
-        if not options.yes and not show.confirm(f"Accept {len(doubted)} of {name}'s tools as they are now?"):
-            show.error("nothing was accepted (say yes at a terminal, or use --yes); until then these tools ask")
-            return REFUSED
+        question = f"Accept {len(doubted)} of {name}'s tools as they are now?"
+        options.confirm(question, "nothing was accepted, and these tools ask until it is")
         box.mcp.accept(name)
         show.say(f"Accepted. `toolcrib lint {doubted[0].name}` looks for what should not be in such texts.")
         return OK
@@ -293,12 +287,17 @@ def _as_json(status: ServerStatus) -> dict[str, Any]:
     return {key: getattr(status, key) for key in type(status).__slots__}
 
 
-app = group(listed, "The MCP servers whose tools are ours. Alone: list them.")
-app.command("list", context_settings=HELP)(command(listed))
-app.command("test", context_settings=HELP)(command(tested))
-app.command("add", context_settings=HELP)(command(added, without=("json", "mode", "workspace", "config")))
-app.command("import", context_settings=HELP)(command(imported, without=("json", "mode", "workspace", "config")))
-app.command("remove", context_settings=HELP)(command(removed, without=("json", "mode", "yes", "workspace", "config")))
-app.command("accept", context_settings=HELP)(command(accepted, without=("json", "mode")))
-app.command("login", context_settings=HELP)(command(logged_in, without=("json", "yes")))
-app.command("logout", context_settings=HELP)(command(logged_out, without=("json", "yes", "mode")))
+COMMAND = group(
+    listed,
+    "The MCP servers whose tools are ours. Alone: list them.",
+    {
+        "list": Command(listed),
+        "test": Command(tested),
+        "add": Command(added, without=("json", "mode", "workspace", "config")),
+        "import": Command(imported, without=("json", "mode", "workspace", "config")),
+        "remove": Command(removed, without=("json", "mode", "yes", "workspace", "config")),
+        "accept": Command(accepted, without=("json", "mode")),
+        "login": Command(logged_in, without=("json", "yes")),
+        "logout": Command(logged_out, without=("json", "yes", "mode")),
+    },
+)

@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from ..sources.plugins.starters import Kind
 from . import show
-from .options import FAILED, HELP, OK, Options, Usage, command, group
+from .exit_codes import FAILED, OK, Usage
+from .options import Options
+from .reader import Argument, Command, Option, group
 
 if TYPE_CHECKING:
     from ..sources.plugins.manifest import Manifest
     from ..sources.plugins.plugins import Plugins
     from ..sources.plugins.program import Program
-    from ..sources.plugins.starters import Kind
     from ..toolbox import Toolbox
 
 OFF = "plugins are off, so none of these is used: plugins.enabled = true turns them on"
@@ -46,7 +46,7 @@ def listed(options: Options) -> int:
 
 def checked(
     options: Options,
-    folders: Annotated[list[str] | None, typer.Argument(metavar="FOLDER", help="Plugin folders; default all.")] = None,
+    folders: Annotated[list[str] | None, Argument(metavar="FOLDER", help="Plugin folders; default all.")] = None,
 ) -> int:
     """Check plugins as they are checked when they are loaded, and say what could be better.
 
@@ -84,35 +84,32 @@ def checked(
 
 def begun(
     options: Options,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and -.")],
-    kind: Annotated[str, typer.Option("--kind", "-k", help="command, binary, channel or python.")] = "command",
-    to: Annotated[str | None, typer.Option("--to", metavar="DIR", help="The new folder.")] = None,
+    name: Annotated[str, Argument(metavar="NAME", help="Letters, digits and -.")],
+    kind: Annotated[Kind, Option("--kind", "-k", help="How the plugin runs.")] = "command",
+    to: Annotated[str | None, Option("--to", metavar="DIR", help="The new folder.")] = None,
 ) -> int:
     """Begin a plugin: a folder with files that work, to change as you like.
 
     It is made where plugins are looked for or, for a Python package, in the current folder.
     """
     from ..sources.plugins.manifest import PLUGIN_NAME
-    from ..sources.plugins.starters import KINDS, starter
+    from ..sources.plugins.starters import starter
 
-    known: Kind | None = next((each for each in KINDS if each == kind), None)
-    if known is None:
-        raise Usage(f"there is no kind {kind!r}; there are {', '.join(KINDS)}")
     if not PLUGIN_NAME.fullmatch(name):
         raise Usage(f"{name!r} cannot name a plugin: 1 to 64 letters, digits and -, the first no -")
     settings = options.settings(quiet=True)
-    folder = Path(to) if to else Path(name) if known == "python" else _first_folder(settings) / name
+    folder = Path(to) if to else Path(name) if kind == "python" else _first_folder(settings) / name
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
         raise Usage(f"{folder} is there already") from None
-    for file in starter(known, name):
+    for file in starter(kind, name):
         path = folder / file.path
         path.write_text(file.text, encoding="utf-8")
         if file.program:
             path.chmod(0o755)
         show.out(str(path))
-    if known == "python":
+    if kind == "python":
         show.say(f"`pip install {folder.resolve()}` where Toolcrib is installed, and `toolcrib plugin list`.")
     else:
         show.say(f"`toolcrib plugin check {folder}` says whether it is right.")
@@ -223,7 +220,12 @@ def _pin(manifest: Manifest, program: Program | None, backend: str | None) -> li
     return []
 
 
-app = group(listed, "Which plugins there are. Alone: list them.")
-app.command("list", context_settings=HELP)(command(listed, without=("yes", "mode")))
-app.command("check", context_settings=HELP)(command(checked, without=("yes", "mode")))
-app.command("new", context_settings=HELP)(command(begun, without=("yes", "mode", "json")))
+COMMAND = group(
+    listed,
+    "Which plugins there are. Alone: list them.",
+    {
+        "list": Command(listed, without=("yes", "mode")),
+        "check": Command(checked, without=("yes", "mode")),
+        "new": Command(begun, without=("yes", "mode", "json")),
+    },
+)

@@ -1,23 +1,27 @@
-"""Shows on a terminal that a call is at work, once it has taken a while. Silent everywhere else."""
+"""Shows on a terminal which calls are running, once they have taken a while. Silent everywhere else."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 from ..core.bound import safe
 from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted
+from ..policy.plain import plain_line
 from . import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.status import Status
-
     from ..core.events import EventStream
 
-QUIET_SECONDS = 0.5  # what ends before that needs no display
+QUIET_SECONDS = 0.5  # a call that ends before that needs no display
+FRAME_SECONDS = 0.1
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_CLEAR = "\r\x1b[2K"
 
 
 class Progress:
@@ -25,7 +29,8 @@ class Progress:
 
     def __init__(self, events: EventStream) -> None:
         self._running: dict[str, str] = {}
-        self._status: Status | None = None
+        self._frames = itertools.cycle(_FRAMES)
+        self._shown = False
         self._timer: asyncio.TimerHandle | None = None
         self._paused = False
         self._stop: Callable[[], None] = lambda: None
@@ -67,29 +72,21 @@ class Progress:
     def _show(self) -> None:
         if not self._running or self._paused:
             self._hide()
-        elif self._status is not None:
-            self._status.update(self._text())
         elif self._timer is None:
-            self._timer = self._loop.call_later(QUIET_SECONDS, self._appear)
+            self._timer = self._loop.call_later(QUIET_SECONDS, self._draw)
 
-    def _appear(self) -> None:
-        self._timer = None
-        if self._running and not self._paused and self._status is None:
-            from rich.console import Console
-            from rich.status import Status
-
-            self._status = Status(self._text(), console=Console(stderr=True), spinner="dots")
-            self._status.start()
-
-    def _text(self) -> Any:
-        from rich.text import Text
-
-        return Text(", ".join(self._running.values()).replace("\n", " "))
+    def _draw(self) -> None:
+        """Write the next frame over the last one, and ask for the one after."""
+        text = plain_line(", ".join(self._running.values()))
+        room = shutil.get_terminal_size().columns - 3
+        print(f"{_CLEAR}{next(self._frames)} {text[:room]}", end="", file=sys.stderr, flush=True)
+        self._shown = True
+        self._timer = self._loop.call_later(FRAME_SECONDS, self._draw)
 
     def _hide(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        if self._shown:
+            print(_CLEAR, end="", file=sys.stderr, flush=True)
+            self._shown = False

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from ..core.verdict import Verdict
 from . import show
 from .arguments import read_arguments
-from .options import FAILED, HELP, OK, REFUSED, Options, Usage, command, group
+from .exit_codes import FAILED, OK, Usage, of_verdict
+from .options import Options
+from .reader import Argument, Command, Option, group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..core.verdict import Verdict
     from ..policy.rules.grammar import Rule
 
-Written = Annotated[str, typer.Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
-User = Annotated[bool, typer.Option("--user", help="For all workspaces, not for this one alone.")]
+Written = Annotated[str, Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
+User = Annotated[bool, Option("--user", help="For all workspaces, not for this one alone.")]
 
 
 def listed(options: Options) -> int:
@@ -46,9 +45,9 @@ def listed(options: Options) -> int:
 
 def tried(
     options: Options,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The tool.")],
-    pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
-    arguments: Annotated[str | None, typer.Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
+    name: Annotated[str, Argument(metavar="NAME", help="The tool.")],
+    pairs: Annotated[list[str] | None, Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
+    arguments: Annotated[str | None, Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
 ) -> int:
     """Show which rules match a call, and what would happen to it. Nothing runs.
 
@@ -78,19 +77,19 @@ def tried(
             if not rows:
                 show.say("No rule matches.", "dim")
             show.columns([[found.verdict, found.reason]], ("verdict", None))
-    return OK if found.verdict == "allow" else REFUSED
+    return of_verdict(found.verdict)
 
 
 def added(
     options: Options,
-    verdict: Annotated[str, typer.Argument(metavar="allow|ask|deny")],
+    verdict: Annotated[Verdict, Argument(help="What to do with a call that the rule matches.")],
     rule: Written,
     user: User = False,
 ) -> int:
     """Add a rule to your own, for this workspace or (--user) for all."""
     from ..config.remembered import remember
 
-    path = remember(None if user else _workspace(options), _verdict(verdict), rule)
+    path = remember(None if user else _workspace(options), verdict, rule)
     show.say(f"Wrote {verdict} {rule} to {path}.")
     with options.open(options.settings(quiet=True)) as box:
         for warning in box.rules.warnings(box.registry):
@@ -114,7 +113,7 @@ def removed(options: Options, rule: Written, user: User = False) -> int:
 
 def imported(
     options: Options,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A settings file of Claude Code.")],
+    file: Annotated[str, Argument(metavar="FILE", help="A settings file of Claude Code.")],
     user: User = False,
 ) -> int:
     """Show the rules of a Claude Code settings file, and add them to your own after a yes."""
@@ -136,9 +135,7 @@ def imported(
     if not useful:
         show.say(f"{file} has no rules to add.")
         return OK
-    if not options.yes and not show.confirm(f"Add {len(useful)} rules?"):
-        show.error("nothing was added (say yes at a terminal, or use --yes)")
-        return REFUSED
+    options.confirm(f"Add {len(useful)} rules?", "nothing was added")
     workspace = None if user else _workspace(options)
     for rule in useful:
         path = remember(workspace, rule.verdict, rule.text)
@@ -148,7 +145,7 @@ def imported(
 
 def exported(
     options: Options,
-    claude: Annotated[bool, typer.Option("--claude", help="As the permissions of Claude Code's settings.")] = False,
+    claude: Annotated[bool, Option("--claude", help="As the permissions of Claude Code's settings.")] = False,
 ) -> int:
     """Print the rules as JSON: with --claude those that Claude Code can say, in its words."""
     from ..policy.rules.export import permissions
@@ -194,19 +191,15 @@ def _workspace(options: Options) -> Path:
     return options.settings(quiet=True).workspace
 
 
-def _verdict(text: str) -> Verdict:
-    from ..core.verdict import Verdict
-
-    for verdict in get_args(Verdict):
-        if text == verdict:
-            return verdict
-    raise Usage(f"{json.dumps(text)}: a rule can allow, ask or deny")
-
-
-app = group(listed, "Which calls are allowed, asked about or denied. Alone: list the rules.")
-app.command("list", context_settings=HELP)(command(listed))
-app.command("test", context_settings=HELP)(command(tried))
-app.command("add", context_settings=HELP)(command(added, without=("json", "yes", "mode")))
-app.command("remove", context_settings=HELP)(command(removed, without=("json", "yes", "mode")))
-app.command("import", context_settings=HELP)(command(imported, without=("json", "mode")))
-app.command("export", context_settings=HELP)(command(exported, without=("json", "yes")))
+COMMAND = group(
+    listed,
+    "Which calls are allowed, asked about or denied. Alone: list the rules.",
+    {
+        "list": Command(listed),
+        "test": Command(tried),
+        "add": Command(added, without=("json", "yes", "mode")),
+        "remove": Command(removed, without=("json", "yes", "mode")),
+        "import": Command(imported, without=("json", "mode")),
+        "export": Command(exported, without=("json", "yes")),
+    },
+)

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from . import show
-from .options import Options, Usage, single
-
-if TYPE_CHECKING:
-    import typer
+from .exit_codes import Usage
+from .options import Options
+from .reader import Command, Option
 
 
 def serve(
     options: Options,
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp instead of stdio."),
+        Option("--http", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp instead of stdio."),
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option(
-            metavar="TOKEN", help="The bearer token for HTTP; better in TOOLCRIB_HTTP_TOKEN. Default: a new one."
-        ),
+        Option(metavar="TOKEN", help="The bearer token for HTTP; better in TOOLCRIB_HTTP_TOKEN. Default: a new one."),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST[:PORT]", help="A further name that HTTP clients may call this server by."),
+        Option(metavar="HOST[:PORT]", help="A further name that HTTP clients may call this server by."),
     ] = None,
     all_tools: Annotated[
-        bool, typer.Option("--all-tools", help="List every tool; default: of more than tools.list_limit, a search.")
+        bool, Option("--all-tools", help="List every tool; default: of more than tools.list_limit, a search.")
     ] = False,
 ) -> None:
     """Serve the tools to MCP clients. `toolcrib install` sets one up."""
@@ -77,4 +74,4 @@ def _address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
-app = single("serve", serve, without=("json",))
+COMMAND = Command(serve, without=("json",))

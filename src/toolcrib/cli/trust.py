@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from . import show
-from .options import OK, REFUSED, USAGE, Options, Usage, single
+from .exit_codes import OK, Usage
+from .options import Options
+from .reader import Command, Option
 
 if TYPE_CHECKING:
     from ..config import TrustStore
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def trust(
     options: Options,
-    listed: Annotated[bool, typer.Option("--list", help="List what is trusted.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust this workspace's file no longer.")] = False,
+    listed: Annotated[bool, Option("--list", help="List what is trusted.")] = False,
+    revoke: Annotated[bool, Option("--revoke", help="Trust this workspace's file no longer.")] = False,
 ) -> int:
     """Trust the project's toolcrib.toml, and settings in it that rules are imported from, exactly as they are now.
 
@@ -40,8 +40,7 @@ def trust(
         if revoke and _revoke_absent(store, settings.workspace):
             show.say("Trusted no longer.")
             return OK
-        show.error(f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}")
-        return USAGE
+        raise Usage(f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}")
     if revoke:
         for file in files:
             was = store.revoke(file.path)
@@ -62,9 +61,7 @@ def trust(
     else:
         show.say(f"{named}: only tightens, and does so without trust.")
     question = "Trust this file, as it is now?" if len(open_) == 1 else "Trust these files, as they are now?"
-    if not options.yes and not show.confirm(question):
-        show.error("not trusted (say yes at a terminal, or use --yes)")
-        return REFUSED
+    options.confirm(question, "not trusted")
     for file in open_:
         store.trust(file)  # exactly what was read and shown, even if the file was changed meanwhile
         show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends it.")
@@ -92,4 +89,4 @@ def _list(entries: Any, as_json: bool) -> int:
     return OK
 
 
-app = single("trust", trust)
+COMMAND = Command(trust)

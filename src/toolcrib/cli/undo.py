@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ..policy.plain import plain_line
 from . import show
-from .options import FAILED, OK, Options, single
+from .exit_codes import FAILED, OK
+from .options import Options
+from .reader import Argument, Command, Option
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 
 def undo(
     options: Options,
-    call_id: Annotated[
-        str | None, typer.Argument(metavar="CALL-ID", help="The call to take back; default the last.")
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", "-l", help="List what can be taken back.")] = False,
+    call_id: Annotated[str | None, Argument(metavar="CALL-ID", help="The call to take back; default the last.")] = None,
+    listed: Annotated[bool, Option("--list", "-l", help="List what can be taken back.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if something changed since; what is there now goes to the trash.")
+        bool, Option("--force", help="Even if something changed since; what is there now goes to the trash.")
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many changes to list.")] = 50,
+    limit: Annotated[int, Option("--limit", "-n", minimum=1, help="How many changes to list.")] = 50,
 ) -> int:
     """Take back all changes of a call: content, mode, and what was not there before. An undo can be undone."""
     from ..record.journal import UndoConflict
@@ -90,4 +88,4 @@ def _what(change: Change) -> str:
     return plain_line(change.reason or "")[:120] if change.action == "ran" else change.path
 
 
-app = single("undo", undo)
+COMMAND = Command(undo)

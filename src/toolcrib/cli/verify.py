@@ -6,16 +6,16 @@ import re
 import sys
 from typing import Annotated, Any
 
-import typer
-
 from . import show
-from .options import FAILED, OK, Options, Usage
+from .exit_codes import Usage, of_success
+from .options import Options
+from .reader import Option
 
 _KEPT = re.compile(r"(?:(\d+):)?([0-9a-f]{64})", re.IGNORECASE)
 
 Kept = Annotated[
     str | None,
-    typer.Option("--from", metavar="HEAD", help="The end of the chain as an earlier run printed it: it must be there."),
+    Option("--from", metavar="HEAD", help="The end of the chain as an earlier run printed it: it must be there."),
 ]
 
 
@@ -51,7 +51,7 @@ def verify(options: Options, *, kept: Kept = None) -> int:
         gone = f"; {found.dropped:,} older ones were dropped by retention" if found.dropped else ""
         show.out(f"{found.rows:,} rows fit{gone}")
         show.out(f"end of the chain: {found.head}")
-    return OK if found.problem is None else FAILED
+    return of_success(found.problem is None)
 
 
 def _data(found: Any) -> dict[str, Any]:

@@ -1,0 +1,74 @@
+"""Which exit code does a command end with? Every code of the command line is chosen here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..core.errors import ConfigError, ToolcribError, ToolNotFoundError
+from . import show
+
+if TYPE_CHECKING:
+    from ..core.output import ToolOutput
+    from ..core.verdict import Verdict
+
+OK, FAILED, USAGE, REFUSED, INTERRUPTED = 0, 1, 2, 3, 130
+SUMMARY = "0 ok, 1 tool error, 2 usage or arguments, 3 denied or not approved, 130 interrupted"
+_OF_ERROR_KIND = {
+    "not_found": USAGE, "invalid": USAGE, "denied": REFUSED, "pending": REFUSED, "cancelled": INTERRUPTED,
+}  # fmt: skip
+
+
+class Usage(Exception):
+    """The command line is wrong; the text says why and what to type. Exit code 2."""
+
+
+class NotConfirmed(Exception):
+    """The person did not say yes to a change; the text says what was left undone. Exit code 3."""
+
+
+def of_success(success: bool) -> int:
+    """The exit code of a command that looks for faults: 0 if there are none, else 1."""
+    return OK if success else FAILED
+
+
+def of_verdict(verdict: Verdict) -> int:
+    """The exit code of a command that judges a call: 0 for allow, 3 for ask and deny."""
+    return OK if verdict == "allow" else REFUSED
+
+
+def of_output(output: ToolOutput) -> int:
+    """The exit code of a command that called a tool."""
+    return _OF_ERROR_KIND.get(output.error_kind or "", FAILED) if output.is_error else OK
+
+
+def of_command(work: Callable[[], int | None]) -> int:
+    """Run a command and return its exit code. An error that it raises is shown on stderr."""
+    try:
+        code = work() or OK
+        sys.stdout.flush()
+        return code
+    except (ConfigError, ToolNotFoundError, Usage) as error:
+        show.error(str(error))
+        return USAGE
+    except NotConfirmed as error:
+        show.error(str(error))
+        return REFUSED
+    except ToolcribError as error:
+        show.error(str(error))
+        return FAILED
+    except KeyboardInterrupt:
+        show.error("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader ended first, as in `toolcrib list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except FileNotFoundError as error:
+        gone = "the current folder no longer exists; go to another one, or name one with --workspace"
+        show.error(f"{error.strerror}: {error.filename}" if error.filename else gone)
+        return FAILED
+    except OSError as error:
+        show.error(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        return FAILED

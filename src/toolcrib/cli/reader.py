@@ -1,0 +1,334 @@
+"""Reads a command line with argparse. The parameters of a command's function are its options and arguments.
+
+Each parameter is annotated with an `Option` or an `Argument`, or it is a dataclass whose fields are: options that
+several commands share. A `Literal` type lists the values that are allowed. An option whose type is a list may be
+repeated; of any other option the last value counts.
+Options may stand before and after the words they belong to. After `--` every word is an argument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import shutil
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NoReturn, Union, get_args, get_origin
+
+from .exit_codes import Usage
+
+Complete = Callable[[str], Iterable[str]]
+_NEGATIVE = re.compile(r"-\d+|-\d*\.\d+")
+_HELP = ("-h", "--help")
+
+
+class Argument:
+    """A word on the command line, known by its place. `complete` gives the words that a shell may offer."""
+
+    def __init__(self, metavar: str = "", *, help: str = "", complete: Complete | None = None) -> None:  # noqa: A002
+        self.metavar, self.help, self.complete = metavar, help, complete
+
+
+class Option(Argument):
+    """An option, known by its flags. `minimum` is for numbers."""
+
+    def __init__(
+        self,
+        *flags: str,
+        help: str,  # noqa: A002
+        metavar: str = "",
+        complete: Complete | None = None,
+        minimum: int | None = None,
+    ) -> None:
+        super().__init__(metavar, help=help, complete=complete)
+        self.flags, self.minimum = flags, minimum
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One option or argument of a command. `section` is the part of the help page that lists it."""
+
+    name: str
+    mark: Argument
+    kind: type
+    choices: tuple[str, ...]
+    repeated: bool
+    default: Any
+    section: str
+
+    @property
+    def required(self) -> bool:
+        """Whether a command line without it is wrong."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of an option; empty for an argument."""
+        return self.mark.flags or (f"--{self.name.replace('_', '-')}",) if isinstance(self.mark, Option) else ()
+
+    @property
+    def metavar(self) -> str:
+        """What the help page shows in place of the value."""
+        return self.mark.metavar or "|".join(self.choices) or self.name.upper()
+
+    def offers(self, start: str) -> Iterable[str]:
+        """The values that a shell may offer."""
+        return self.mark.complete(start) if self.mark.complete else self.choices
+
+    def value(self, text: str) -> Any:
+        """The value that a word gives. Raises argparse.ArgumentTypeError."""
+        if self.choices and text not in self.choices:
+            raise argparse.ArgumentTypeError(f"it can be {one_of(self.choices)}, not {text!r}")
+        if self.kind is not int:
+            return text
+        minimum = self.mark.minimum if isinstance(self.mark, Option) else None
+        if not re.fullmatch(r"-?[0-9]{1,9}", text):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        if minimum is not None and int(text) < minimum:
+            raise argparse.ArgumentTypeError(f"the smallest value is {minimum}")
+        return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: the function that does it, and the shared options that have no meaning for it."""
+
+    run: Callable[..., int | None]
+    without: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """What the help page says of it."""
+        return inspect.getdoc(self.run) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several commands under one name. `run` is what happens where none of them is named."""
+
+    run: Callable[..., int | None]
+    text: str
+    summaries: Mapping[str, str]
+    load: Callable[[str], Command | Group]
+    otherwise: str = ""
+    """The command that is meant where the first word names none."""
+    without: tuple[str, ...] = ()
+    epilog: str = ""
+
+
+def group(run: Callable[..., int | None], text: str, commands: Mapping[str, Command], otherwise: str = "") -> Group:
+    """A group of commands that are loaded already."""
+    summaries = {name: command.text.partition("\n")[0] for name, command in commands.items()}
+    return Group(run, text, summaries, commands.__getitem__, otherwise)
+
+
+def read(command: Command | Group, path: str, words: Sequence[str]) -> Callable[[], int | None]:
+    """The work that a command line asks for. Raises Usage, with the command's name and a hint at its help."""
+    return _read(command, path, words, {})
+
+
+def _read(
+    command: Command | Group, path: str, words: Sequence[str], before: Mapping[str, Any]
+) -> Callable[[], int | None]:
+    """`before` has the values of options that stand before the command's name."""
+    parameters = parameters_of(command)
+    parser = _Parser(command, path, parameters)
+    given, rest = parser.options(words)
+    if given.pop("help", False):
+        return partial(print_help, command, path)
+    values = {**before, **given}
+    if isinstance(command, Group) and rest:
+        name, *rest = rest
+        if name not in command.summaries and command.otherwise:
+            name, rest = command.otherwise, [name, *rest]
+        if name not in command.summaries:
+            parser.error(f"there is no command {name!r}{did_you_mean(name, command.summaries)}")
+        return _read(command.load(name), f"{path} {name}", rest, values)
+    values |= parser.arguments(rest)
+    for name in before.keys() - {p.name for p in parameters}:
+        if name not in command.without or name == "json":
+            parser.error(f"--{name.replace('_', '-')} has no meaning for this command")
+    return partial(_call, command.run, values)
+
+
+class _Parser(argparse.ArgumentParser):
+    """One command's parser. argparse reads the options, and the arguments are taken from what it leaves."""
+
+    def __init__(
+        self, command: Command | Group, path: str, parameters: Sequence[Parameter], *, for_help: bool = False
+    ) -> None:
+        super().__init__(
+            prog=path, usage=_usage(command, path, parameters), description=_paragraphs(command.text),
+            epilog=_epilog(command), formatter_class=_formatter, add_help=False,
+            allow_abbrev=False, argument_default=argparse.SUPPRESS,
+        )  # fmt: skip
+        self._words = [p for p in parameters if not p.flags]
+        self._flags = [flag for p in parameters for flag in p.flags]
+        if for_help:
+            section = self.add_argument_group("Arguments")
+            for each in self._words:
+                section.add_argument(each.name, metavar=each.metavar, help=_help(each))
+        sections = {name: self.add_argument_group(name or "Options") for name in ("", *reversed(_sections(parameters)))}
+        sections[""].add_argument(*_HELP, dest="help", action="store_true", help="Show this page and exit.")
+        for each in parameters:
+            if each.flags:
+                sections[each.section].add_argument(*each.flags, dest=each.name, help=_help(each), **_action(each))
+        self._leaves_rest = isinstance(command, Group)
+        if self._leaves_rest and not for_help:
+            self.add_argument("rest", nargs=argparse.PARSER).required = False
+
+    def options(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+        """The values of the options, and the words that are left. Raises Usage."""
+        words = list(words)
+        end = words.index("--") if "--" in words and not self._leaves_rest else len(words)
+        found, left = self.parse_known_args(words[:end])
+        for word in left:
+            if word.startswith("-") and word != "-" and not _NEGATIVE.fullmatch(word):
+                self.error(f"there is no option {word.partition('=')[0]}{did_you_mean(word, self._flags)}")
+        values = vars(found)
+        return values, values.pop("rest", [*left, *words[end + 1 :]])
+
+    def arguments(self, words: Sequence[str]) -> dict[str, Any]:
+        """The values of the arguments. Raises Usage."""
+        given: dict[str, Any] = {}
+        rest = list(words)
+        for each in self._words:
+            if not rest:
+                if each.required:
+                    self.error(f"{each.metavar} is missing")
+                break
+            taken = rest[:] if each.repeated else rest[:1]
+            del rest[: len(taken)]
+            try:
+                values = [each.value(word) for word in taken]
+            except argparse.ArgumentTypeError as error:
+                self.error(f"{each.metavar}: {error}")
+            given[each.name] = values if each.repeated else values[0]
+        if rest:
+            self.error(f"unexpected argument {rest[0]!r}")
+        return given
+
+    def error(self, message: str) -> NoReturn:
+        """Raise Usage."""
+        text = message.removeprefix("argument ")
+        if text.endswith("expected one argument"):
+            text = f"{text} (a value that starts with - is written with =, as --option=-value)"
+        raise Usage(f"{text}\nTry `{self.prog} --help`.")
+
+
+# --- what a function declares
+
+
+def parameters_of(command: Command | Group) -> list[Parameter]:
+    """The options and arguments of a command."""
+    return [p for p in _parameters(command.run, "") if not p.section or p.name not in command.without]
+
+
+def _declared(fn: Callable[..., Any]) -> Iterable[inspect.Parameter]:
+    return inspect.signature(fn, eval_str=True).parameters.values()
+
+
+def _parameters(fn: Callable[..., Any], section: str) -> list[Parameter]:
+    found: list[Parameter] = []
+    for each in _declared(fn):
+        if isinstance(each.annotation, type):  # a dataclass of options
+            found += _parameters(each.annotation, (inspect.getdoc(each.annotation) or "").rstrip("."))
+            continue
+        annotation, mark = get_args(each.annotation)
+        kinds = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+        (kind,) = (kind for kind in kinds if kind is not types.NoneType)
+        repeated, choices = get_origin(kind) is list, get_args(kind) if get_origin(kind) is Literal else ()
+        kind = get_args(kind)[0] if repeated else str if choices else kind
+        found.append(Parameter(each.name, mark, kind, choices, repeated, each.default, section))
+    return found
+
+
+def _call(fn: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a command's function, or build a dataclass of options, with those of the values that it declares."""
+    given: dict[str, Any] = {}
+    for each in _declared(fn):
+        if isinstance(each.annotation, type):
+            given[each.name] = _call(each.annotation, values)
+        elif each.name in values:
+            given[each.name] = values[each.name]
+    return fn(**given)
+
+
+def _action(parameter: Parameter) -> dict[str, Any]:
+    if parameter.kind is bool:
+        return {"action": "store_true"}
+    action = "append" if parameter.repeated else "store"
+    return {"action": action, "type": parameter.value, "metavar": parameter.metavar}
+
+
+# --- words for people
+
+
+def one_of(choices: Iterable[str]) -> str:
+    """The choices in words: `a, b or c`."""
+    *most, last = choices
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of an error message that names the likeliest word; empty where none is like it."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.partition("=")[0], list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def print_help(command: Command | Group, path: str) -> None:
+    """Print a command's help page."""
+    _Parser(command, path, parameters_of(command), for_help=True).print_help(sys.stdout)
+
+
+def _sections(parameters: Iterable[Parameter]) -> list[str]:
+    return list(dict.fromkeys(p.section for p in parameters if p.section))
+
+
+def _usage(command: Command | Group, path: str, parameters: Iterable[Parameter]) -> str:
+    words = [f"{p.metavar} ..." if p.repeated else p.metavar for p in parameters if not p.flags]
+    required = [p.required for p in parameters if not p.flags]
+    shown = [word if must else f"[{word}]" for word, must in zip(words, required, strict=True)]
+    if isinstance(command, Group):
+        shown = [f"[{command.otherwise and 'ID | '}COMMAND ...]"]
+    return " ".join((path, "[OPTIONS]", *shown)).replace("%", "%%")  # argparse formats it
+
+
+def _help(parameter: Parameter) -> str:
+    default = parameter.default
+    shown = f" Default: {default}." if default and isinstance(default, str | int) else ""
+    again = " May be repeated." if parameter.repeated and parameter.flags else ""
+    return f"{parameter.mark.help}{again}{shown}".replace("%", "%%")
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(textwrap.fill(part, _width()) for part in text.split("\n\n"))
+
+
+def _width() -> int:
+    """The width of a help page: that of the terminal, but no wider than a person reads well."""
+    return min(shutil.get_terminal_size().columns, 102) - 2
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=_width())
+
+
+def _epilog(command: Command | Group) -> str:
+    if not isinstance(command, Group):
+        return ""
+    width = max(map(len, command.summaries))
+    indent = " " * (width + 4)
+    lines = [
+        textwrap.fill(f"  {name.ljust(width)}  {summary}", _width(), subsequent_indent=indent)
+        for name, summary in command.summaries.items()
+    ]
+    end = f"\n\n{_paragraphs(command.epilog)}" if command.epilog else ""
+    return "\n".join(("Commands:", *lines)) + end
