@@ -12,10 +12,9 @@ from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import MAX_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
 from toolcrib.builtin.runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
-from toolcrib.config import Settings, command_rules
-from toolcrib.config.model import Invalid
+from toolcrib.config import command_rules, make_settings
 from toolcrib.core.context import ToolContext
-from toolcrib.core.errors import SandboxUnavailable
+from toolcrib.core.errors import ConfigError, SandboxUnavailable
 
 
 def unavailable() -> Sandbox:
@@ -76,13 +75,13 @@ def test_a_command_too_long_for_patterns(tmp_path: Path) -> None:
 
 def test_a_pattern_that_is_none_is_a_configuration_error() -> None:
     """When the settings are read; those that a host makes by itself are held to it, too."""
-    with pytest.raises(Invalid, match=r"(?s)tools.exec.deny_patterns"):
-        Settings.model_validate({"tools": {"exec": {"deny_patterns": ["("]}}})
+    with pytest.raises(ConfigError, match=r"(?s)tools.exec.deny_patterns"):
+        make_settings({"tools": {"exec": {"deny_patterns": ["("]}}})
 
 
 def test_settings_become_rules(tmp_path: Path) -> None:
     made = command_rules(
-        Settings.model_validate(
+        make_settings(
             {"tools": {"exec": {"timeout": 5.5, "restrict_to_workspace": True}}, "sandbox": {"backend": "none"}}
         )
     )

@@ -21,9 +21,9 @@ def test_defaults(place: Place) -> None:
     assert settings.workspace == place.workspace
     assert settings.sandbox.backend == "auto"
     assert settings.approval.policy == "require_for_dangerous"
-    assert settings.trusted
-    assert settings.warnings == []
-    assert dict(settings.sources) == {"workspace": "--workspace"}
+    assert settings.origin.trusted
+    assert settings.origin.warnings == ()
+    assert dict(settings.origin.sources) == {"workspace": "--workspace"}
 
 
 def test_later_sources_win(place: Place) -> None:
@@ -35,10 +35,10 @@ def test_later_sources_win(place: Place) -> None:
     environ = {"TOOLCRIB_APPROVAL__TIMEOUT": "30", "TOOLCRIB_MODE": "autonomous"}
     settings = place.load(environ=environ, flags={"mode": "observer"})
     assert (settings.mode, settings.approval.timeout, settings.tools.ripgrep) == ("observer", 30, "/usr/bin/rg")
-    assert settings.sources["mode"] == "--mode"
-    assert settings.sources["approval.timeout"] == "TOOLCRIB_APPROVAL__TIMEOUT"
-    assert settings.sources["tools.ripgrep"] == f"{place.home}/.config/toolcrib/config.toml:5"
-    assert [path.name for path in settings.files] == ["config.toml", "toolcrib.toml"]
+    assert settings.origin.sources["mode"] == "--mode"
+    assert settings.origin.sources["approval.timeout"] == "TOOLCRIB_APPROVAL__TIMEOUT"
+    assert settings.origin.sources["tools.ripgrep"] == f"{place.home}/.config/toolcrib/config.toml:5"
+    assert [path.name for path in settings.origin.files] == ["config.toml", "toolcrib.toml"]
 
 
 def test_rules_of_all_layers_are_merged(place: Place) -> None:
@@ -46,10 +46,10 @@ def test_rules_of_all_layers_are_merged(place: Place) -> None:
     place.project('[rules]\ndeny = ["exec(dd *)"]\nallow = ["read_file"]\n')
     place.trust_project()
     settings = place.load()
-    assert settings.rules.deny == ["exec(rm *)", "exec(dd *)"]
-    assert settings.rules.allow == ["read_file"]
-    assert "config.toml" in settings.sources["rules.deny"]
-    assert "toolcrib.toml" in settings.sources["rules.deny"]
+    assert settings.rules.deny == ("exec(rm *)", "exec(dd *)")
+    assert settings.rules.allow == ("read_file",)
+    assert "config.toml" in settings.origin.sources["rules.deny"]
+    assert "toolcrib.toml" in settings.origin.sources["rules.deny"]
 
 
 def test_servers_are_merged_by_name_and_replaced_whole(place: Place) -> None:
@@ -59,7 +59,7 @@ def test_servers_are_merged_by_name_and_replaced_whole(place: Place) -> None:
     servers = place.load().mcp_servers
     assert sorted(servers) == ["a", "b"]
     assert servers["a"].command is None
-    assert servers["a"].args == []
+    assert servers["a"].args == ()
 
 
 def test_a_named_file_is_trusted_and_takes_the_projects_place(place: Place, tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_named_file_is_trusted_and_takes_the_projects_place(place: Place, tmp_
     named.write_text('{"mode": "autonomous", "sandbox": {"env": ["TOKEN"]}}')
     settings = place.load(config=named)
     assert settings.mode == "autonomous"
-    assert settings.sandbox.env == ["TOKEN"]
-    assert settings.trusted
+    assert settings.sandbox.env == ("TOKEN",)
+    assert settings.origin.trusted
     assert place.load(environ={"TOOLCRIB_CONFIG": str(named)}).mode == "autonomous"
 
 
@@ -92,13 +92,13 @@ def test_the_workspace_can_come_from_the_users_file_or_the_environment_but_not_t
     place.trust_project()
     settings = place.load()
     assert settings.workspace == place.workspace
-    assert any("cannot move it" in warning for warning in settings.warnings)
+    assert any("cannot move it" in warning for warning in settings.origin.warnings)
 
 
 def test_relative_paths_belong_to_the_file_that_names_them(place: Place, tmp_path: Path) -> None:
     place.user('[sandbox]\nread_roots = ["data", "/abs"]\n')
     base = place.home / ".config/toolcrib"
-    assert place.load().sandbox.read_roots == [base / "data", Path("/abs")]
+    assert place.load().sandbox.read_roots == (base / "data", Path("/abs"))
 
 
 def test_variables_are_read_by_the_type_of_their_setting(place: Place) -> None:
@@ -113,11 +113,11 @@ def test_variables_are_read_by_the_type_of_their_setting(place: Place) -> None:
         }
     )
     assert not settings.approval.enabled
-    assert settings.sandbox.env == ["A", "B"]
+    assert settings.sandbox.env == ("A", "B")
     assert settings.sandbox.limits.open_files == 99
-    assert settings.rules.deny == ["exec(a,b)"]
+    assert settings.rules.deny == ("exec(a,b)",)
     assert settings.sandbox.profile == "read-only"
-    assert not any("HTTP_TOKEN" in warning for warning in settings.warnings)
+    assert not any("HTTP_TOKEN" in warning for warning in settings.origin.warnings)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_a_trusted_file_that_tools_can_change_is_warned_about(place: Place, tmp_
     inside, outside = place.workspace / "my.toml", tmp_path / "my.toml"
     for path in (inside, outside):
         path.write_text('mode = "assistant"')
-    assert any("tools can change it" in warning for warning in place.load(config=inside).warnings)
-    assert not place.load(config=outside).warnings
-    assert not place.load(config=place.project('mode = "assistant"')).warnings
+    assert any("tools can change it" in warning for warning in place.load(config=inside).origin.warnings)
+    assert not place.load(config=outside).origin.warnings
+    assert not place.load(config=place.project('mode = "assistant"')).origin.warnings
 
 
 def test_two_files_in_one_place_are_an_error(place: Place) -> None:
@@ -236,13 +236,13 @@ def test_foreign_keys_warn(place: Place) -> None:
     place.user(json.dumps({"providers": {"x": 1}, "agents": {"defaults": {}}, "mode": "observer"}), "config.json")
     settings = place.load()
     assert settings.mode == "observer"
-    assert len(settings.warnings) == 1
-    assert "providers, agents" in settings.warnings[0]
+    assert len(settings.origin.warnings) == 1
+    assert "providers, agents" in settings.origin.warnings[0]
 
 
 def test_what_has_no_effect_yet_is_said(place: Place) -> None:
     place.user('[channels]\nchat = "x"\n')
-    assert any("without effect" in warning and "channels.chat" in warning for warning in place.load().warnings)
+    assert any("without effect" in warning and "channels.chat" in warning for warning in place.load().origin.warnings)
 
 
 def test_settings_for_the_sandbox(place: Place) -> None:

@@ -38,32 +38,32 @@ def test_it_counts_once_it_is_trusted(project: Project) -> None:
     project.write({"mcpServers": SERVERS, "other": 1})
     settings = project.load()
     assert settings.mcp_servers == {}
-    assert [item.key for item in settings.ignored] == ["mcp_servers.gh"]
-    assert not settings.trusted
-    (warning,) = settings.warnings
+    assert [item.key for item in settings.origin.ignored] == ["mcp_servers.gh"]
+    assert not settings.origin.trusted
+    (warning,) = settings.origin.warnings
     assert "runs `npx -y server`" in warning
     assert "toolcrib trust" in warning
-    for file in settings.imported:
+    for file in settings.origin.imported:
         project.store.trust(file)
     trusted = project.load()
-    assert trusted.mcp_servers["gh"].args == ["-y", "server"]
-    assert (trusted.warnings, trusted.trusted) == ([], True)
+    assert trusted.mcp_servers["gh"].args == ("-y", "server")
+    assert (trusted.origin.warnings, trusted.origin.trusted) == ((), True)
     project.write({"mcpServers": {**SERVERS, "evil": {"command": "sh"}}})
     changed = project.load()
     assert changed.mcp_servers == {}
-    assert "has changed since it was trusted" in changed.warnings[0]
+    assert "has changed since it was trusted" in changed.origin.warnings[0]
 
 
 def test_our_own_file_wins_and_is_trusted_by_itself(project: Project) -> None:
     project.write({"mcpServers": SERVERS})
     project.write('[mcp_servers.gh]\nurl = "https://gh.example"\n', "toolcrib.toml")
     settings = project.load()
-    assert len(settings.warnings) == 2
-    assert [file.path.name for file in settings.imported] == [".mcp.json"]
-    assert settings.project is not None
-    project.store.trust(settings.project)
+    assert len(settings.origin.warnings) == 2
+    assert [file.path.name for file in settings.origin.imported] == [".mcp.json"]
+    assert settings.origin.project is not None
+    project.store.trust(settings.origin.project)
     assert project.load().mcp_servers["gh"].url == "https://gh.example"
-    project.store.trust(settings.imported[0])
+    project.store.trust(settings.origin.imported[0])
     both = project.load().mcp_servers["gh"]
     assert (both.url, both.command) == ("https://gh.example", None)
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_read_is_a_warning(project: Project, text: str) -> None:
     project.write(text)
     settings = project.load()
     assert settings.mcp_servers == {}
-    assert "its MCP servers are not used" in settings.warnings[0]
+    assert "its MCP servers are not used" in settings.origin.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_is_a_warning(project: Project, text: str) -> None:
 def test_ourselves_is_left_out(project: Project, entry: dict[str, Any]) -> None:
     assert is_ourselves(entry)
     project.write({"mcpServers": {"toolcrib": entry}})
-    assert project.load().warnings == []
+    assert project.load().origin.warnings == ()
 
 
 def test_others_are_not_ourselves() -> None:

@@ -8,13 +8,14 @@ import pytest
 
 from toolcrib.config.files import read_config_file
 from toolcrib.config.remembered import forget, remember, remembered_layers, rules_file
+from toolcrib.config.rules import rules_of
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import FunctionTool
 from toolcrib.policy.rules.suggest import suggest
 
 
 def said(settings):
-    return [(rule.verdict, rule.text, rule.source.layer) for rule in settings.all_rules]
+    return [(rule.verdict, rule.text, rule.source.layer) for rule in rules_of(settings)]
 
 
 def home_of(place):
@@ -36,21 +37,21 @@ def test_rules_of_every_layer_keep_their_origin(place):
         ("deny", "WebSearch", "environment"),
         ("ask", "WebFetch", "flags"),
     ])  # fmt: skip
-    assert [rule.source.where for rule in settings.all_rules if rule.text == "exec(rm *)"] == [f"{user}:2"]
-    assert any("rules.allow = Bash" in str(item) for item in settings.ignored)
-    place.trust.trust(settings.project)
+    assert [rule.source.where for rule in rules_of(settings) if rule.text == "exec(rm *)"] == [f"{user}:2"]
+    assert any("rules.allow = Bash" in str(item) for item in settings.origin.ignored)
+    place.trust.trust(settings.origin.project)
     assert ("allow", "Bash", "project") in said(place.load())
 
 
 def test_the_same_table_twice_is_no_reason_to_lose_one(place):
     place.user('[[rules.deny]]\ntool = "x"\nargs = {n = 1}\n')
     place.project('[[rules.deny]]\ntool = "x"\nargs = {n = true}\n')
-    assert len(place.load().all_rules) == 2
+    assert len(rules_of(place.load())) == 2
 
 
 def test_rules_may_be_a_list_of_tables(place):
     place.user('[[rules]]\nverdict = "ask"\ntool = "mcp__github__*"\nreason = "look first"\n')
-    (rule,) = place.load().all_rules
+    (rule,) = rules_of(place.load())
     assert (rule.verdict, rule.reason) == ("ask", "look first")
     place.user('[[rules]]\ntool = "x"\n')
     with pytest.raises(ConfigError, match="verdict"):
@@ -61,12 +62,12 @@ def test_tables_stand_beside_the_lists(place):
     place.user(
         '[rules]\ndeny = ["a"]\n[[rules.table]]\nverdict = "deny"\ntool = "b"\n[[rules.table]]\nverdict = "ask"\n'
     )
-    assert [(rule.verdict, rule.tool) for rule in place.load().all_rules] == [
+    assert [(rule.verdict, rule.tool) for rule in rules_of(place.load())] == [
         ("deny", "a"),
         ("deny", "b"),
         ("ask", "*"),
     ]
-    assert place.load().rules.table == []
+    assert place.load().rules.table == ()
 
 
 @pytest.mark.parametrize("wrong", ["table = 1", 'table = ["x"]', 'deny = 1\ntable = [{verdict = "deny", tool = "x"}]'])
@@ -90,7 +91,7 @@ def test_an_example_that_does_not_hold_names_file_rule_and_example(place):
 
 def test_a_rule_that_can_never_match_is_a_warning(place):
     place.user('[rules]\nallow = ["mcp__*"]\n')
-    assert any("can never match" in warning for warning in place.load().warnings)
+    assert any("can never match" in warning for warning in place.load().origin.warnings)
 
 
 # Claude Code's settings
@@ -108,8 +109,8 @@ def test_claude_codes_own_settings_count_as_the_persons(place):
     place.user(f'[rules]\nimport = ["{path}"]\n')
     settings = place.load()
     assert said(settings) == [("deny", "Read(/x)", "claude"), ("allow", "Bash(npm test)", "claude")]
-    assert settings.all_rules[0].source.base == str(path.parent)
-    assert any("left out" in warning for warning in settings.warnings)
+    assert rules_of(settings)[0].source.base == str(path.parent)
+    assert any("left out" in warning for warning in settings.origin.warnings)
 
 
 def test_those_of_the_project_only_tighten_until_they_are_trusted(place):
@@ -117,11 +118,11 @@ def test_those_of_the_project_only_tighten_until_they_are_trusted(place):
     place.user('[rules]\nimport = [".claude/settings.json", ".claude/settings.local.json"]\n')
     settings = place.load()
     assert said(settings) == [("deny", "Read(/x)", "claude")]
-    assert settings.all_rules[0].source.base == str(place.workspace)
-    assert not settings.trusted
-    assert "Bash" in str(settings.ignored[0])
-    assert any("there is no" in warning for warning in settings.warnings)
-    place.trust.trust(settings.imported[0])
+    assert rules_of(settings)[0].source.base == str(place.workspace)
+    assert not settings.origin.trusted
+    assert "Bash" in str(settings.origin.ignored[0])
+    assert any("there is no" in warning for warning in settings.origin.warnings)
+    place.trust.trust(settings.origin.imported[0])
     assert ("allow", "Bash", "claude") in said(place.load())
     path.write_text(path.read_text() + " ")
     assert ("allow", "Bash", "claude") not in said(place.load())
@@ -143,8 +144,8 @@ def test_an_import_behind_a_link_in_the_workspace_is_the_workspaces(place, tmp_p
         named = str(tmp_path / "mine.json")
     place.user(f'[rules]\nimport = ["{named}"]\n')
     settings = place.load()
-    assert [rule.text for rule in settings.all_rules] == ["Read(x)"]
-    assert not settings.trusted
+    assert [rule.text for rule in rules_of(settings)] == ["Read(x)"]
+    assert not settings.origin.trusted
 
 
 def test_an_import_that_tools_may_change_is_not_trusted_unseen(place, tmp_path):
@@ -152,7 +153,7 @@ def test_an_import_that_tools_may_change_is_not_trusted_unseen(place, tmp_path):
     place.user(f'[rules]\nimport = ["{path}"]\n[sandbox]\nwrite_roots = ["{tmp_path / ".claude"}"]\n')
     settings = place.load()
     assert said(settings) == []
-    place.trust.trust(settings.imported[0])
+    place.trust.trust(settings.origin.imported[0])
     assert said(place.load()) == [("allow", "Bash", "claude")]
 
 
@@ -161,7 +162,7 @@ def test_an_untrusted_project_imports_nothing(place):
     place.project(f'[rules]\nimport = ["{place.home}/.claude/settings.json"]\n')
     settings = place.load()
     assert said(settings) == []
-    assert any("rules.imports" in str(item) for item in settings.ignored)
+    assert any("rules.imports" in str(item) for item in settings.origin.ignored)
 
 
 def test_a_refusal_of_an_import_that_cannot_be_read_is_an_error(place):
@@ -183,7 +184,7 @@ def test_modes_of_claude_code(place, mode, ours, note):
     settings = place.load()
     assert settings.mode == ours
     assert settings.approval.never_ask == (mode == "dontAsk")
-    assert any(note in warning for warning in settings.warnings) or not note
+    assert any(note in warning for warning in settings.origin.warnings) or not note
 
 
 def test_no_spelling_of_an_untrusted_file_loosens_the_mode(place):
@@ -203,10 +204,10 @@ def test_additional_directories_are_granted_by_trusted_files_alone(place):
     (place.home / "more").mkdir()
     text = json.dumps({"permissions": {"additionalDirectories": [str(place.home / "more")]}})
     place.project(text, "toolcrib.json")
-    assert place.load().sandbox.write_roots == []
+    assert place.load().sandbox.write_roots == ()
     (place.workspace / "toolcrib.json").unlink()
     place.user(text, "config.json")
-    assert place.load().sandbox.write_roots == [place.home / "more"]
+    assert place.load().sandbox.write_roots == (place.home / "more",)
 
 
 # Remembered
@@ -226,19 +227,19 @@ def test_a_yes_for_always_is_read_back_as_it_was_shown(place, arguments):
     path = remember(place.workspace, "allow", line, home_of(place))
     assert os.stat(path).st_mode & 0o777 == 0o600
     assert os.stat(path.parent).st_mode & 0o777 == 0o700
-    (rule,) = place.load().all_rules
+    (rule,) = rules_of(place.load())
     assert (rule.text, rule.verdict, rule.source.layer) == (line, "allow", "remembered")
     remember(place.workspace, "allow", line, home_of(place))
-    assert len(place.load().all_rules) == 1
+    assert len(rules_of(place.load())) == 1
     assert forget(place.workspace, line, home=home_of(place))
     assert not forget(place.workspace, line, home=home_of(place))
-    assert place.load().all_rules == ()
+    assert rules_of(place.load()) == ()
 
 
 def test_rules_of_one_workspace_are_none_for_another(place, tmp_path):
     remember(place.workspace, "allow", "Bash", home_of(place))
     (tmp_path / "other").mkdir()
-    assert place.load(workspace=tmp_path / "other").all_rules == ()
+    assert rules_of(place.load(workspace=tmp_path / "other")) == ()
 
 
 @pytest.mark.parametrize("line", ["", "Bash(", "mcp__*", '{"tool": 1}', "{"])
@@ -254,7 +255,7 @@ def test_what_could_not_be_read_back_is_not_written(place):
         remember(place.workspace, "allow", f'{{"tool": "x", "exactly": {{"a": {deep}}}}}', home_of(place))
     with pytest.raises(ConfigError, match="grow beyond"):
         remember(place.workspace, "allow", f"exec(={'x' * 2**20})", home_of(place))
-    assert place.load().all_rules == ()
+    assert rules_of(place.load()) == ()
 
 
 def test_what_a_person_wrote_by_hand_is_kept(place):
@@ -301,7 +302,7 @@ def test_processes_that_remember_at_once_lose_nothing(place):
     for worker in workers:
         worker.join(30)
         assert worker.exitcode == 0
-    assert len(place.load().all_rules) == 40
+    assert len(rules_of(place.load())) == 40
 
 
 def test_a_wrong_table_names_its_line(place):
@@ -315,5 +316,5 @@ def test_a_wrong_table_names_its_line(place):
 
 def test_servers_that_rules_cannot_tell_apart_are_a_warning(place):
     place.user("".join(f'[mcp_servers."{name}"]\ncommand = "a"\n' for name in ("my.git", "my git", "mygit")))
-    (warning,) = [text for text in place.load().warnings if "one name to rules" in text]
+    (warning,) = [text for text in place.load().origin.warnings if "one name to rules" in text]
     assert "'my.git'" in warning and "'my git'" in warning and "'mygit'" not in warning and "mcp__my_git" in warning

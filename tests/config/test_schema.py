@@ -44,5 +44,4 @@ def test_every_setting_is_described_or_plain() -> None:
 
 
 def test_the_limits_of_the_settings_are_those_of_the_sandbox() -> None:
-    limits = Settings().sandbox.limits.model_dump()
-    assert limits == dataclasses.asdict(CommandLimits())
+    assert dataclasses.asdict(Settings().sandbox.limits) == dataclasses.asdict(CommandLimits())

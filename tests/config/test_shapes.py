@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.config.hide import plain
+from toolcrib.config.merge import make_settings
 from toolcrib.config.settings import Settings
 from toolcrib.config.shapes import shape, snake
+from toolcrib.core.settings import Section, annotations_of
 
 from .conftest import Place
 
@@ -46,7 +49,7 @@ def test_servers_load_in_every_shape(place: Place, raw: dict[str, Any]) -> None:
     servers = place.load().mcp_servers
     assert list(servers) == ["GitHub-Main"]
     server = servers["GitHub-Main"]
-    assert (server.command, server.args) == ("npx", ["-y", "server-github"])
+    assert (server.command, server.args) == ("npx", ("-y", "server-github"))
     assert server.env == {"GITHUB_Token": "${GITHUB_TOKEN}"}
     assert server.timeout in (None, 30)
 
@@ -60,8 +63,8 @@ def test_the_approval_section_of_the_designs(place: Place) -> None:
     loaded = place.load().approval
     assert (loaded.policy, loaded.require_for, loaded.dangerous_tools) == (
         "require_for_tools",
-        ["shell"],
-        ["write_file"],
+        ("shell",),
+        ("write_file",),
     )
     assert loaded.timeout == 300  # 0 meant "off" there; ours always ends, in a refusal
 
@@ -83,18 +86,18 @@ def test_tools_of_the_designs(place: Place) -> None:
     place.user(json.dumps(raw), "config.json")
     settings = place.load()
     assert settings.tools.exec.restrict_to_workspace
-    assert settings.tools.exec.deny_patterns == ["rm"]
-    assert settings.tools.exec.allow_patterns == ["ls"]
-    assert settings.tools.http_request.allowed_domains == ["api.example.com"]
+    assert settings.tools.exec.deny_patterns == ("rm",)
+    assert settings.tools.exec.allow_patterns == ("ls",)
+    assert settings.tools.http_request.allowed_domains == ("api.example.com",)
     assert settings.web.search.api_key == "k"
     tool = settings.custom_tools[0]
     assert (tool.parameters, tool.env, tool.timeout) == ({"Path": "string"}, {"Some_Var": "1"}, 5)
-    assert settings.plugins.blocked_plugins == ["x"]
+    assert settings.plugins.blocked_plugins == ("x",)
 
 
 def test_additional_denied_patterns(place: Place) -> None:
     place.user('[tools.exec]\nadditional_denied_patterns = ["mkfs"]\n')
-    assert place.load().tools.exec.deny_patterns == ["mkfs"]
+    assert place.load().tools.exec.deny_patterns == ("mkfs",)
 
 
 def _camel(name: str) -> str:
@@ -111,12 +114,12 @@ def test_every_key_loads_in_every_case(case: Any) -> None:
     def respell(value: Any, model: Any) -> Any:
         out: dict[str, Any] = {}
         for name, inner in value.items():
-            annotation = model.model_fields[name].annotation
-            nested = isinstance(inner, dict) and hasattr(annotation, "model_fields")
+            annotation = annotations_of(model)[name]
+            nested = isinstance(annotation, type) and issubclass(annotation, Section)
             out[case(name)] = respell(inner, annotation) if nested else inner
         return out
 
-    full = Settings().model_dump(mode="json")
+    full = plain(Settings())
     shaped = shape(respell(full, Settings))
     assert shaped.values == full
     assert shaped.foreign == []
@@ -128,6 +131,6 @@ _keys = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_siz
 @given(st.dictionaries(_keys, st.dictionaries(_keys, st.text(max_size=5), max_size=4), max_size=4))
 def test_map_keys_are_never_touched(servers: dict[str, dict[str, str]]) -> None:
     raw = {"McpServers": {name: {"Command": "x", "Env": env, "headers": env} for name, env in servers.items()}}
-    loaded = Settings.model_validate(shape(raw).values).mcp_servers
+    loaded = make_settings(shape(raw).values).mcp_servers
     assert {name: server.env for name, server in loaded.items()} == servers
     assert {name: server.headers for name, server in loaded.items()} == servers

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.config.tighten import Longer
+from toolcrib.core.tightening import Longer
 
 
 @pytest.mark.parametrize(

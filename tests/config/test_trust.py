@@ -50,25 +50,25 @@ plugin_dirs = ["."]
 def test_an_untrusted_file_only_tightens(place: Place) -> None:
     place.project(LOOSE)
     settings = place.load()
-    assert not settings.trusted
+    assert not settings.origin.trusted
     assert settings.mode == "assistant"
     assert settings.approval.enabled
     assert (settings.approval.policy, settings.approval.timeout) == ("require_for_dangerous", 300)
-    assert settings.rules.allow == []
+    assert settings.rules.allow == ()
     assert (settings.sandbox.backend, settings.sandbox.profile) == ("auto", "workspace-write")
-    assert (settings.sandbox.env, settings.sandbox.write_roots, settings.sandbox.loopback) == ([], [], False)
+    assert (settings.sandbox.env, settings.sandbox.write_roots, settings.sandbox.loopback) == ((), (), False)
     assert settings.sandbox.limits.memory is None
     assert settings.tools.ripgrep is None
-    assert (settings.mcp_servers, settings.custom_tools, settings.plugins.enabled) == ({}, [], False)
-    assert settings.rules.deny == ["exec(curl *)"]
+    assert (settings.mcp_servers, settings.custom_tools, settings.plugins.enabled) == ({}, (), False)
+    assert settings.rules.deny == ("exec(curl *)",)
     assert settings.sandbox.limits.open_files == 10
-    assert settings.tools.disabled == ["exec"]
+    assert settings.tools.disabled == ("exec",)
 
 
 def test_what_was_ignored_is_listed_in_one_warning(place: Place) -> None:
     place.project(LOOSE)
     settings = place.load()
-    about = [warning for warning in settings.warnings if "is not trusted" in warning]
+    about = [warning for warning in settings.origin.warnings if "is not trusted" in warning]
     assert len(about) == 1
     for key in (
         "mode", "approval.enabled", "approval.policy", "rules.allow", "sandbox.backend", "sandbox.env = GITHUB_TOKEN",
@@ -84,22 +84,22 @@ def test_what_was_ignored_is_listed_in_one_warning(place: Place) -> None:
 def test_a_file_that_tightens_only_is_not_complained_about(place: Place) -> None:
     place.project('mode = "observer"\n[sandbox]\nprofile = "read-only"\n')
     settings = place.load()
-    assert (settings.mode, settings.sandbox.profile, settings.warnings) == ("observer", "read-only", [])
+    assert (settings.mode, settings.sandbox.profile, settings.origin.warnings) == ("observer", "read-only", ())
 
 
 def test_a_trusted_file_counts_until_it_changes(place: Place) -> None:
     path = place.project(LOOSE)
     place.trust_project()
     settings = place.load()
-    assert settings.trusted
-    assert (settings.mode, settings.sandbox.env) == ("autonomous", ["GITHUB_TOKEN"])
+    assert settings.origin.trusted
+    assert (settings.mode, settings.sandbox.env) == ("autonomous", ("GITHUB_TOKEN",))
     path.write_text(LOOSE + "# one more line\n")
     settings = place.load()
-    assert not settings.trusted
+    assert not settings.origin.trusted
     assert settings.mode == "assistant"
-    assert any("has changed since it was trusted" in warning for warning in settings.warnings)
+    assert any("has changed since it was trusted" in warning for warning in settings.origin.warnings)
     path.write_text(LOOSE)
-    assert place.load().trusted
+    assert place.load().origin.trusted
 
 
 def test_trust_is_bound_to_the_path(place: Place) -> None:
@@ -108,7 +108,7 @@ def test_trust_is_bound_to_the_path(place: Place) -> None:
     other = place.workspace / "copy"
     other.mkdir()
     (other / "toolcrib.toml").write_text(LOOSE)
-    assert not place.load(workspace=other).trusted
+    assert not place.load(workspace=other).origin.trusted
 
 
 def test_revoking(place: Place) -> None:
@@ -117,7 +117,7 @@ def test_revoking(place: Place) -> None:
     assert [entry.path for entry in place.trust.entries()] == [os.path.realpath(path)]
     assert place.trust.revoke(path)
     assert not place.trust.revoke(path)
-    assert not place.load().trusted
+    assert not place.load().origin.trusted
 
 
 def test_the_list_is_private(place: Place) -> None:
@@ -146,8 +146,8 @@ def test_a_list_inside_the_workspace_is_not_believed(place: Place) -> None:
     (inside / "toolcrib").mkdir(parents=True)
     place.trust_project()
     (inside / "toolcrib/trust.json").write_bytes(place.trust.path.read_bytes())
-    assert place.load().trusted
-    assert not place.load(environ=environ).trusted
+    assert place.load().origin.trusted
+    assert not place.load(environ=environ).origin.trusted
 
 
 def test_what_is_trusted_is_what_was_read(place: Place) -> None:
@@ -169,9 +169,9 @@ def test_flags_and_variables_of_the_user_still_count(place: Place) -> None:
 def test_an_untrusted_file_cannot_write_lines_of_ours(place: Place) -> None:
     place.project('[mcp_servers."x\\nwarning: all is well"]\ncommand = "sh\\nTrust this file?"\n')
     settings = place.load()
-    assert all("\n" not in warning for warning in settings.warnings)
+    assert all("\n" not in warning for warning in settings.origin.warnings)
     place.project('["a\\nb"]\n')
-    assert all("\n" not in warning for warning in place.load().warnings)
+    assert all("\n" not in warning for warning in place.load().origin.warnings)
     place.project('[mcp_servers."x\\ny"]\ncommand = 3\n')
     with pytest.raises(ConfigError) as caught:
         place.load()

@@ -31,7 +31,7 @@ from gateway_processes import gateway
 from node_tools import FOLDER, environment, installed, node, one_at_a_time
 
 from toolcrib import Toolbox
-from toolcrib.config import Settings
+from toolcrib.config import make_settings
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -184,7 +184,7 @@ async def opened(tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     async def open_(name: str, server: dict[str, Any], **more: Any) -> Toolbox:
         servers = {name: {**server, "start_timeout": 120.0, "timeout": 120.0, **more}}
-        settings = Settings.model_validate({"workspace": work, "mcp_servers": servers})
+        settings = make_settings({"workspace": work, "mcp_servers": servers})
         boxes.append(await Toolbox.open(settings=settings, yes=True, builtin=False))
         assert boxes[-1].mcp.servers[name].error is None, boxes[-1].mcp.servers
         return boxes[-1]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.config import Settings
+from toolcrib.config import make_settings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import SandboxUnavailable
 from toolcrib.core.registry import ToolRegistry
@@ -79,7 +79,7 @@ async def test_once_the_sandbox_is_known_commands_are_judged_at_once(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "work").mkdir()
-    settings = Settings.model_validate({"workspace": tmp_path / "work", "sandbox": {"backend": "none"}})
+    settings = make_settings({"workspace": tmp_path / "work", "sandbox": {"backend": "none"}})
     with Toolbox.open(settings=settings) as box:
         tool = box.registry.require("exec")
         assert tool.judge_blocks

@@ -194,7 +194,7 @@ def test_an_untrusted_file_can_only_refuse_and_ask(tmp_path: Path) -> None:
     (tmp_path / "toolcrib.json").write_text(json.dumps({"hooks": hooks}))
     settings = load_settings(tmp_path)
     assert [(hook.action, hook.preset) for hook in settings.hooks] == [("block", None), (None, "safety")]
-    assert not settings.trusted
+    assert not settings.origin.trusted
 
 
 async def test_what_has_ended_is_told_of_by_any_name_of_its_tool(tmp_path: Path) -> None:

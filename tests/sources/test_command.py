@@ -159,9 +159,9 @@ async def test_an_untrusted_project_adds_no_tools(room: Room) -> None:
         '[openapi.pets]\nspec = "pets.json"\n'
     )
     settings = load_settings(workspace=room.root)
-    assert settings.custom_tools == []
+    assert settings.custom_tools == ()
     assert not settings.plugins.enabled
-    assert settings.plugins.plugin_dirs == []
-    assert settings.plugins.allowed_plugins == []
+    assert settings.plugins.plugin_dirs == ()
+    assert settings.plugins.allowed_plugins == ()
     assert settings.openapi == {}
-    assert len(settings.ignored) == 5
+    assert len(settings.origin.ignored) == 5

@@ -73,9 +73,9 @@ async def _call(
 
     settings = options.settings()
     if effects is not None:
-        sandbox = settings.sandbox.model_copy(update={"effects": effects})
-        settings = settings.model_copy(update={"sandbox": sandbox})
-    box = await options.open(settings.model_copy(update={"dry_run": True}) if dry_run else settings).once()
+        sandbox = replace(settings.sandbox, effects=effects)
+        settings = replace(settings, sandbox=sandbox)
+    box = await options.open(replace(settings, dry_run=True) if dry_run else settings).once()
     progress = Progress(box.events)
     try:
         box.approver.door = door = terminal_door(progress.pause)

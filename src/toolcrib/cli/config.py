@@ -21,23 +21,23 @@ def config(
 
         print(schema_text(), end="")
         return
-    from ..config.hide import hidden
+    from ..config.hide import hidden, plain
 
     settings = options.settings(quiet=options.json)
-    values = hidden(settings.model_dump())
+    values = hidden(plain(settings))
     if options.json:
         show.out_json({
             "settings": values,
-            "sources": dict(settings.sources),
-            "files": [str(path) for path in settings.files],
-            "trusted": settings.trusted,
-            "ignored": [str(item) for item in settings.ignored],
-            "warnings": settings.warnings,
+            "sources": dict(settings.origin.sources),
+            "files": [str(path) for path in settings.origin.files],
+            "trusted": settings.origin.trusted,
+            "ignored": [str(item) for item in settings.origin.ignored],
+            "warnings": settings.origin.warnings,
         })  # fmt: skip
         return
     rows: list[list[str]] = []
     for key, value in _flat(values):
-        source = _source(key, settings.sources)
+        source = _source(key, settings.origin.sources)
         if not changed or source:
             rows.append([key, f"= {_written(value)}", f"# {source or 'default'}"])
     show.columns(rows, ("cyan", None, "dim"), widest=50)

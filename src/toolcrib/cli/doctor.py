@@ -83,9 +83,9 @@ def _version(package: str) -> DoctorFinding:
 def _configuration(settings: Settings) -> Iterator[DoctorFinding]:
     from ..boundary.sandbox.spec import DoctorFinding
 
-    files = ", ".join(map(str, settings.files)) or "no files; defaults"
+    files = ", ".join(map(str, settings.origin.files)) or "no files; defaults"
     yield DoctorFinding("configuration", True, f"{files}; mode {settings.mode}")
-    for warning in settings.warnings:
+    for warning in settings.origin.warnings:
         yield DoctorFinding("configuration", False, warning, needed=False)
 
 

@@ -217,7 +217,7 @@ async def _login(options: Options, name: str) -> ServerStatus:
         raise Usage(f"there is no MCP server {name!r}; configured: {', '.join(settings.mcp_servers) or 'none'}")
     if settings.mcp_servers[name].url is None:
         raise Usage(f"{name} is a program on this machine; it has no login of this kind")
-    only = settings.model_copy(update={"mcp_servers": {}})
+    only = replace(settings, mcp_servers={})
     doors: list[BrowserLogin] = []
 
     def door(config: ServerConfig) -> BrowserLogin:
@@ -257,7 +257,7 @@ def logged_out(options: Options, name: Name) -> int:
 
 def _own_file() -> tuple[Path, str]:
     """The user's configuration file, and what is in it."""
-    from ..config.load import config_home
+    from ..config.homes import config_home
 
     home = config_home()
     toml, plain = home / "config.toml", home / "config.json"

@@ -40,7 +40,7 @@ class Options:
 
         settings = load_settings(workspace=self.workspace, config=self.config, flags={"mode": self.mode})
         if not quiet:
-            for warning in settings.warnings:
+            for warning in settings.origin.warnings:
                 show.warn(warning)
         return settings
 

@@ -28,7 +28,7 @@ def listed(options: Options) -> int:
     with options.open(options.settings(quiet=True)) as box:
         rules = sorted(box.rules.rules, key=lambda rule: VERDICTS.index(rule.verdict))
         warnings = box.rules.warnings(box.registry)
-        ignored = [str(item) for item in box.settings.ignored if _is_rule(item.key)]
+        ignored = [str(item) for item in box.settings.origin.ignored if _is_rule(item.key)]
     if options.json:
         show.out_json({"rules": [_as_json(rule) for rule in rules], "warnings": warnings, "ignored": ignored})
         return OK
@@ -105,7 +105,9 @@ def removed(options: Options, rule: Written, user: User = False) -> int:
     if forget(None if user else _workspace(options), rule):
         show.say(f"Removed {rule}.")
         return OK
-    others = [each for each in options.settings(quiet=True).all_rules if each.text == rule.strip()]
+    from ..config.rules import rules_of
+
+    others = [each for each in rules_of(options.settings(quiet=True)) if each.text == rule.strip()]
     where = ", ".join(each.source.where or each.source.layer for each in others)
     show.error(f"{rule} is not among your own rules here" + (f"; it stands in {where}" if where else ""))
     return FAILED
@@ -148,13 +150,14 @@ def exported(
     claude: Annotated[bool, Option("--claude", help="As the permissions of Claude Code's settings.")] = False,
 ) -> int:
     """Print the rules as JSON: with --claude those that Claude Code can say, in its words."""
+    from ..config.rules import rules_of
     from ..policy.rules.export import permissions
 
     settings = options.settings(quiet=True)
     if not claude:
-        show.out_json({"permissions": _by_verdict(settings.all_rules)})
+        show.out_json({"permissions": _by_verdict(rules_of(settings))})
         return OK
-    found, left_out = permissions(settings.all_rules)
+    found, left_out = permissions(rules_of(settings))
     extra: dict[str, Any] = {"defaultMode": "plan" if settings.mode == "observer" else "default"}
     if settings.sandbox.write_roots:
         extra["additionalDirectories"] = [str(path) for path in settings.sandbox.write_roots]

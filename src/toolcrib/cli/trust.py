@@ -35,7 +35,7 @@ def trust(
     if options.config:
         raise Usage("a file named by --config is trusted by being named; leave --config out")
     settings = options.settings(quiet=True)
-    files = [*([settings.project] if settings.project else []), *settings.imported]
+    files = [*([settings.origin.project] if settings.origin.project else []), *settings.origin.imported]
     if not files:
         if revoke and _revoke_absent(store, settings.workspace):
             show.say("Trusted no longer.")
@@ -53,9 +53,9 @@ def trust(
     if not open_:
         show.say(f"{named}: trusted already.")
         return OK
-    if settings.ignored:
+    if settings.origin.ignored:
         show.say(f"{named} would be allowed to say:", "bold")
-        for item in settings.ignored:
+        for item in settings.origin.ignored:
             # In full and as it stands: what is to be trusted must be seen, even where it might hold a secret.
             show.say(f"  {one_line(item.key)} = {_whole(item.value)}")
     else:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .commands import command_rules
     from .hooks import hook_rules
     from .load import load_settings
+    from .merge import make_settings
     from .sandbox import sandbox_settings
     from .schema import config_schema
     from .settings import Settings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "command_rules": "commands",
     "load_settings": "load",
+    "make_settings": "merge",
     "config_schema": "schema",
     "hook_rules": "hooks",
     "Settings": "settings",
@@ -31,6 +33,7 @@ __all__ = [
     "config_schema",
     "hook_rules",
     "load_settings",
+    "make_settings",
     "sandbox_settings",
 ]
 

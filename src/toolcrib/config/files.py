@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..core.errors import ConfigError
+from ..core.settings import absolute
+
+Keys = tuple[str, ...]
+"""Where a setting is: its key, and those of the tables around it."""
 
 MAX_BYTES = 1 << 20  # a thousand times a long configuration; keeps a wrong path from filling memory
 MAX_DEPTH = 40  # far above anything meant; below where recursion hurts
@@ -28,12 +32,12 @@ class ConfigFile:
     digest: str
     values: dict[str, Any]
 
-    def line(self, keys: tuple[str, ...]) -> int | None:
+    def line(self, keys: Keys) -> int | None:
         """The line on which a key stands, as it is spelled in the file. None where that cannot be told."""
         find = _toml_line if self.path.suffix == ".toml" else _json_line
         return find(self.text, keys)
 
-    def at(self, keys: tuple[str, ...]) -> str:
+    def at(self, keys: Keys) -> str:
         """`path:line`, or the path alone."""
         line = self.line(keys)
         return f"{self.path}:{line}" if line else str(self.path)
@@ -61,6 +65,14 @@ def read_config_file(path: Path) -> ConfigFile:
     if not isinstance(values, dict):
         raise ConfigError(f'{path}: should be an object of settings, like {{"mode": "assistant"}}')
     return ConfigFile(path, text, hashlib.sha256(raw).hexdigest(), cast("dict[str, Any]", values))
+
+
+def absolute_path(path: str | os.PathLike[str], folder: Path, where: str) -> Path:
+    """`~` expanded, a relative path against a folder. Raises ConfigError for a path that no system has."""
+    try:
+        return absolute(path, folder)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
 
 
 def check_depth(value: Any, where: str, most: int = MAX_DEPTH) -> None:
@@ -111,7 +123,7 @@ _HEADER = re.compile(rf"\s*\[{{1,2}}\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]{{1,2}}")
 _PAIR = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
 
 
-def _toml_line(text: str, keys: tuple[str, ...]) -> int | None:
+def _toml_line(text: str, keys: Keys) -> int | None:
     """The line whose table and key together spell the longest part of `keys`. Good enough to find it by eye."""
     best, best_length = None, 0
     table: tuple[str, ...] = ()
@@ -146,7 +158,7 @@ def _split(dotted: str) -> tuple[str, ...]:
     return tuple(part.strip("\"'") for part in re.findall(_KEY, dotted))
 
 
-def _json_line(text: str, keys: tuple[str, ...]) -> int | None:
+def _json_line(text: str, keys: Keys) -> int | None:
     """The line of the last of `keys`, each looked for after the one above it."""
     place = 0
     for key in keys:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
 
+from ..core.settings import Section, annotations_of
+
 MASK = "***"
 
 _NAME = re.compile(
@@ -88,3 +90,12 @@ def _arguments(items: list[Any]) -> list[Any]:
         shown.append(MASK if follows else f"{found[1]}={MASK}" if found and found[2] else item)
         follows = found is not None and not found[2]
     return shown
+
+
+def plain(value: Any) -> Any:
+    """Settings as plain data: tables, lists and what a file may hold besides, paths among them."""
+    if isinstance(value, Section):
+        return {name: plain(getattr(value, name)) for name in annotations_of(type(value))}
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in cast("Mapping[str, Any]", value).items()}
+    return [plain(each) for each in cast("tuple[Any, ...]", value)] if isinstance(value, tuple | list) else value

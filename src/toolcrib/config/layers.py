@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +10,10 @@ from typing import Any, cast
 
 from ..core.errors import ConfigError
 from ..core.text import clip, one_line
-from .files import ConfigFile, check_depth
+from .check import Violation, check
+from .files import ConfigFile, Keys, check_depth
 from .hide import is_secret_name
-from .model import Invalid, Wrong, from_text
-from .sections.base import Section
-from .settings import Settings
-from .shapes import Shaped, ShapeError, shape, suggestion
-
-PathLike = str | os.PathLike[str]
-Keys = tuple[str, ...]
+from .shapes import Shaped, ShapeError, annotation_at, holds_list, shape, suggestion
 
 ENV_PREFIX = "TOOLCRIB_"
 ENV_OTHER = {"TOOLCRIB_CONFIG", "TOOLCRIB_HTTP_TOKEN", "TOOLCRIB_COMMAND"}
@@ -28,7 +22,7 @@ ENV_OTHER = {"TOOLCRIB_CONFIG", "TOOLCRIB_HTTP_TOKEN", "TOOLCRIB_COMMAND"}
 
 @dataclass(slots=True)
 class Layer:
-    """One source: its checked values in our shape, only what it sets."""
+    """One source. `values` are the top-level settings that it has, checked; `shaped` says which parts it gave."""
 
     name: str
     values: dict[str, Any]
@@ -57,6 +51,11 @@ def flag_layer(said: Mapping[str, Any]) -> Layer:
     return _layer("flags", raw, Path.cwd(), None, names)
 
 
+def code_layer(values: Mapping[str, Any]) -> Layer:
+    """Values that a program gives, in any shape that a file may have."""
+    return _layer("settings", values, Path.cwd(), None)
+
+
 def env_layer(env: Mapping[str, str]) -> Layer:
     """`TOOLCRIB_SANDBOX__BACKEND=none`: two underscores between the parts; lists by comma or as JSON."""
     raw: dict[str, Any] = {}
@@ -65,35 +64,25 @@ def env_layer(env: Mapping[str, str]) -> Layer:
         if not name.startswith(ENV_PREFIX) or name in ENV_OTHER or len(name) == len(ENV_PREFIX):
             continue
         path = tuple(name[len(ENV_PREFIX) :].lower().split("__"))
-        value = _from_text(env[name], _field(path))
-        _put(raw, path, value)
+        _put(raw, path, _parsed(env[name], path))
         names[path] = name
-    return _layer("the environment", raw, Path.cwd(), None, names)
+    return _layer("the environment", raw, Path.cwd(), None, names, from_text=True)
 
 
-def _from_text(text: str, annotation: Any) -> Any:
-    """What a variable says, as its setting wants it; the text itself where that fails, to be reported later."""
-    if annotation is None:
+def _parsed(text: str, path: Keys) -> Any:
+    """The list or table that a variable holds; other texts are read by the check."""
+    try:
+        annotation = annotation_at(tuple(path))
+    except KeyError:
         return text
     if text[:1] in ("[", "{"):
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
             return text
-    return from_text(text, annotation)
-
-
-def _field(path: Keys) -> Any:
-    model: Any = Settings
-    annotation: Any = None
-    for key in path:
-        if not (isinstance(model, type) and issubclass(model, Section)):
-            return None
-        name = model.spellings.get(key, key)
-        if name not in model.model_fields:
-            return None
-        annotation = model = model.model_fields[name].annotation
-    return annotation
+    if holds_list(annotation):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    return text.strip()
 
 
 def _put(raw: dict[str, Any], path: Keys, value: Any) -> None:
@@ -110,9 +99,11 @@ def _put(raw: dict[str, Any], path: Keys, value: Any) -> None:
 def _layer(
     name: str,
     raw: Mapping[str, Any],
-    base: Path,
+    folder: Path,
     file: ConfigFile | None,
     names: Mapping[Keys, str] | None = None,
+    *,
+    from_text: bool = False,
 ) -> Layer:
     check_depth(raw, name)
     layer = Layer(name, {}, Shaped(), file, names or {})
@@ -123,31 +114,22 @@ def _layer(
         raise ConfigError(f"{where}: {error}") from None
     if name == "flags" and layer.shaped.foreign:
         raise ConfigError(f"{'.'.join(layer.shaped.foreign[0])}: there is no such setting")
-    checked = check(layer.shaped.values, name, layer.shaped, layer)
-    layer.values = _absolute_paths(checked.model_dump(exclude_unset=True), base, name)
+    layer.values, violations = check(layer.shaped.values, folder, from_text=from_text)
+    if violations:
+        raise ConfigError("\n".join(dict.fromkeys(_explain(each, layer) for each in violations)))
     return layer
 
 
-def check(values: Mapping[str, Any], name: str, shaped: Shaped, layer: Layer | None) -> Settings:
-    try:
-        return Settings.model_validate(values)
-    except Invalid as error:
-        lines = [_explain(each, name, shaped, layer) for each in error.wrongs]
-        raise ConfigError("\n".join(dict.fromkeys(lines))) from None
-
-
-def _explain(wrong: Wrong, name: str, shaped: Shaped, layer: Layer | None) -> str:
-    path, given = wrong.loc, wrong.given
-    spelled = one_line(".".join(shaped.original(path)))
-    where = layer.origin(path) if layer else name
-    shown = "the value given" if is_secret_name(path[-1] if path else "") else _short(given)
-    text = wrong.text
-    if wrong.kind == "literal":
-        meant = suggestion(given, list(wrong.words)) if isinstance(given, str) else ""
+def _explain(violation: Violation, layer: Layer) -> str:
+    """One line for a person: where, which setting, what is wrong, what it can be."""
+    path, given, text = violation.path, violation.given, violation.text
+    shown = "the value given" if is_secret_name(path[-1]) else _short(given)
+    if violation.words:
+        meant = suggestion(given, list(violation.words)) if isinstance(given, str) else ""
         text = f"is {shown}; it {text}" + (f'; did you mean "{meant}"?' if meant else "")
-    elif wrong.kind == "kind":
+    elif violation.shows_value:
         text = f"{text}, not {shown}"
-    return f"{where}: {spelled}: {text}"
+    return f"{layer.origin(path)}: {one_line('.'.join(layer.shaped.original(path)))}: {text}"
 
 
 def _short(value: Any) -> str:
@@ -160,21 +142,3 @@ def _short(value: Any) -> str:
     except (TypeError, ValueError):
         text = str(value)
     return clip(text, 80)
-
-
-def _absolute_paths(values: Any, base: Path, name: str) -> Any:
-    if isinstance(values, Path):
-        return absolute(values, base, name)
-    if isinstance(values, dict):
-        return {key: _absolute_paths(inner, base, name) for key, inner in cast("dict[str, Any]", values).items()}
-    if isinstance(values, list):
-        return [_absolute_paths(inner, base, name) for inner in cast("list[Any]", values)]
-    return values
-
-
-def absolute(path: PathLike, base: Path, name: str) -> Path:
-    """`~` expanded, relative paths against the folder of the file that names them (flags: the current one)."""
-    text = os.fspath(path)
-    if "\0" in text:
-        raise ConfigError(f"{name}: a path cannot contain a NUL character")
-    return Path(os.path.abspath(base / os.path.expanduser(text)))

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
 from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
-from .files import ConfigFile, exists, read_config_file
-from .layers import Layer, PathLike, absolute, check, env_layer, file_layer, flag_layer
+from .files import ConfigFile, absolute_path, exists, read_config_file
+from .homes import config_home, trust_path
+from .layers import Layer, env_layer, file_layer, flag_layer
 from .mcp_file import project_servers
-from .merge import Ignored, Merged
+from .merge import Merged
+from .origin import Ignored, Origin
 from .remembered import remembered_layers
 from .rules import RuleLayer, Trusts, gather
-from .settings import Origin, Settings
-from .shapes import Shaped
+from .settings import Settings
 from .trust import Status, TrustStore
 
 # Keys that are accepted and kept, but that nothing reads yet. Saying so is the least for those that would tighten.
@@ -33,8 +35,8 @@ NOT_YET: tuple[str, ...] = (
 
 
 def load_settings(
-    workspace: PathLike | None = None,
-    config: PathLike | None = None,
+    workspace: str | os.PathLike[str] | None = None,
+    config: str | os.PathLike[str] | None = None,
     flags: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     trust: TrustStore | None = None,
@@ -56,10 +58,10 @@ def load_settings(
 
     from_flags = flag_layer(said)
     from_env = env_layer(env)
-    user = _first_file(_config_home(env), "config")
+    user = _first_file(config_home(env), "config")
     layers = [file_layer(user)] if user else []
     warnings: list[str] = []
-    chosen = file_layer(read_config_file(absolute(named, Path.cwd(), "config"))) if named else None
+    chosen = file_layer(read_config_file(absolute_path(named, Path.cwd(), "config"))) if named else None
 
     root = _workspace_of([*layers, *([chosen] if chosen else []), from_env, from_flags])
     project: Layer | None = None
@@ -70,19 +72,19 @@ def load_settings(
         if found is not None:
             project = file_layer(found)
             _leave_workspace(project, root, warnings)
-            status = _status(found, trust or TrustStore(_trust_path(env)), root)
+            status = _status(found, trust or TrustStore(trust_path(env)), root)
     if user is not None:
         _must_be_outside(user.path, root)
     if chosen is not None and chosen.file is not None:
         _better_outside(chosen.file.path, root, warnings)
 
-    result = Merged(Settings().model_dump())
+    result = Merged()
     for layer in layers:
         result.add(layer)
     if chosen is not None:
         result.add(chosen)
         layers.append(chosen)
-    store = trust or TrustStore(_trust_path(env))
+    store = trust or TrustStore(trust_path(env))
     foreign = project_servers(root, warnings) if chosen is None else None
     if foreign is not None:
         _take_servers(foreign, _status(foreign[0], store, root), result, warnings)
@@ -92,13 +94,11 @@ def load_settings(
         result.add(project) if status == "trusted" else result.tighten(project)
     for layer in (from_env, from_flags):
         result.add(layer)
-    result.values["workspace"] = root
-
-    settings = check(result.values, "the merged settings", Shaped(), None)
+    settings = replace(result.settings, workspace=root)
     warnings += _foreign([*layers, from_env])
     rules = gather(
         [
-            *(RuleLayer(kept, name) for name, kept in remembered_layers(_config_home(env), root)),
+            *(RuleLayer(kept, name) for name, kept in remembered_layers(config_home(env), root)),
             *(_rule_layer(layer, layer is project and status != "trusted", project, chosen) for layer in layers),
             RuleLayer(from_env, "environment"),
             RuleLayer(from_flags, "flags"),
@@ -118,18 +118,17 @@ def load_settings(
     warnings += _not_yet(result.sources)
     warnings += _same_servers(settings.mcp_servers)
     files = tuple(layer.file.path for layer in layers if layer.file)
-    return settings.with_origin(
-        Origin(
-            result.sources,
-            warnings,
-            tuple(result.ignored),
-            status == "trusted" and not rules.ignored and not foreign_ignored,
-            files,
-            found,
-            tuple(rules.rules),
-            (*rules.imported, *(foreign[:1] if foreign is not None else ())),
-        )
+    origin = Origin(
+        result.sources,
+        tuple(warnings),
+        tuple(result.ignored),
+        status == "trusted" and not rules.ignored and not foreign_ignored,
+        files,
+        found,
+        tuple(rules.rules),
+        (*rules.imported, *(foreign[:1] if foreign is not None else ())),
     )
+    return replace(settings, origin=origin)
 
 
 def _take_servers(found: tuple[ConfigFile, Layer], status: Status, result: Merged, warnings: list[str]) -> None:
@@ -154,28 +153,9 @@ def _rule_layer(layer: Layer, untrusted: bool, project: Layer | None, chosen: La
     return RuleLayer(layer, name, not untrusted, base)
 
 
-def config_home(environ: Mapping[str, str] | None = None) -> Path:
-    """`$XDG_CONFIG_HOME/toolcrib`, or `~/.config/toolcrib`: where the user's file is."""
-    return _config_home(os.environ if environ is None else environ)
-
-
 def project_file(root: Path) -> ConfigFile | None:
     """The project file of a workspace, read; None if there is none."""
     return _first_file(root, "toolcrib")
-
-
-def _config_home(env: Mapping[str, str]) -> Path:
-    return _xdg(env, "XDG_CONFIG_HOME", ".config")
-
-
-def _trust_path(env: Mapping[str, str]) -> Path:
-    return _xdg(env, "XDG_STATE_HOME", ".local/state") / "trust.json"
-
-
-def _xdg(env: Mapping[str, str], name: str, below_home: str) -> Path:
-    given = env.get(name, "")  # a relative one counts as unset, by the XDG specification
-    base = Path(given) if os.path.isabs(given) else Path(env.get("HOME") or os.path.expanduser("~")) / below_home
-    return base / "toolcrib"
 
 
 def _first_file(folder: Path, stem: str) -> ConfigFile | None:
@@ -193,6 +173,7 @@ def _workspace_of(layers: list[Layer]) -> Path:
 
 
 def _leave_workspace(project: Layer, root: Path, warnings: list[str]) -> None:
+    project.shaped.values.pop("workspace", None)
     given = project.values.pop("workspace", None)
     if given is not None and os.path.realpath(given) != os.path.realpath(root):
         warnings.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ..sources.mcp.settings import server_config
@@ -13,4 +14,4 @@ if TYPE_CHECKING:
 
 def mcp_configs(settings: Settings) -> list[ServerConfig]:
     """Every server that is configured, in the order of the files. Raises ConfigError for one that makes no sense."""
-    return [server_config(name, given.model_dump()) for name, given in settings.mcp_servers.items()]
+    return [server_config(name, asdict(given)) for name, given in settings.mcp_servers.items()]

@@ -2,112 +2,113 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, cast
 
-from ..core.text import one_line
-from .hide import hidden
-from .layers import Keys, Layer
-from .sections.base import Section
+from ..core.settings import Section, annotations_of
+from ..core.tightening import Tightening
+from .files import Keys
+from .layers import Layer, code_layer
+from .origin import Ignored
 from .settings import Settings
 
 ADDING = frozenset({"rules", "hooks"})
 """Sections whose lists grow from layer to layer: a later one cannot take a refusal back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A setting of an untrusted file that did not count, or not in full: its dotted key and what was proposed."""
-
-    key: str
-    value: Any
-
-    def __str__(self) -> str:
-        return one_line(self._described())
-
-    def _described(self) -> str:
-        shown: Any = hidden(self.value, self.key.rsplit(".", 1)[-1])
-        if isinstance(shown, Mapping):
-            entry = cast("Mapping[str, Any]", shown)
-            args = cast("list[Any]", entry.get("args") or [])
-            runs: list[str] = [str(entry["command"]), *map(str, args)] if "command" in entry else []
-            if runs:
-                return f"{self.key} (runs `{' '.join(runs)}`)"
-            if "url" in entry:
-                return f"{self.key} ({entry['url']})"
-            shown = entry
-        text = ", ".join(map(str, cast("list[Any]", shown))) if isinstance(shown, list) else str(shown)
-        return f"{self.key} = {text if len(text) <= 200 else text[:200] + '…'}"
-
-
 class Merged:
-    """Full values, growing layer by layer."""
+    """Settings that grow layer by layer, from the defaults on."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
+    def __init__(self) -> None:
+        self.settings = Settings()
         self.sources: dict[str, str] = {}
         self.ignored: list[Ignored] = []
 
     def add(self, layer: Layer) -> None:
-        """A trusted layer: what it sets replaces what stands; rules add up, servers and tools go by name."""
-        for path, value, _ in _leaves(layer.values, Settings):
-            place, key = self._place(path)
-            standing: list[Any] = place.get(key) or []
+        """A trusted layer: its values replace those of earlier layers; rules add up, servers and tools go by name."""
+        for path, value, _ in _leaves(layer):
+            current: Any = _get(self.settings, path)
             joined = value
             if path[0] in ADDING:
-                joined = [*standing, *(item for item in value if item not in standing)]
+                joined = (*current, *(item for item in value if item not in current))
             elif path == ("custom_tools",):
-                names = {tool["name"] for tool in value}
-                joined = [*(tool for tool in standing if tool["name"] not in names), *value]
-            self._set(path, copy.deepcopy(joined), layer, joined=path[0] in ADDING)
+                names = {tool.name for tool in value}
+                joined = (*(tool for tool in current if tool.name not in names), *value)
+            self._set(path, joined, layer, joined=path[0] in ADDING)
 
     def tighten(self, layer: Layer) -> None:
         """An untrusted layer: each value through its rule; one without a rule does not count."""
-        for path, value, rule in _leaves(layer.values, Settings):
-            place, key = self._place(path)
-            standing = place.get(key)
-            if rule is None:
-                joined, whole = standing, value == standing
-            else:
-                joined, whole = rule(standing, value)
-            if joined != standing:
-                self._set(path, joined, layer, joined=isinstance(joined, list))
+        for path, value, given in _leaves(layer):
+            current = _get(self.settings, path)
+            rule = _rule(self.settings, path)
+            joined, whole = rule(current, value) if rule else (current, value == current)
+            if joined != current:
+                self._set(path, joined, layer, joined=isinstance(joined, tuple))
             if not whole:
-                self.ignored += _ignored(path, value)
-
-    def _place(self, path: Keys) -> tuple[dict[str, Any], str]:
-        place = self.values
-        for key in path[:-1]:
-            place = place.setdefault(key, {})
-        return place, path[-1]
+                self.ignored += _ignored(path, value, given)
 
     def _set(self, path: Keys, value: Any, layer: Layer, *, joined: bool) -> None:
-        place, key = self._place(path)
-        place[key] = value
+        self.settings = _with(self.settings, path, value)
         dotted, origin = ".".join(path), layer.origin(path)
         before = self.sources.get(dotted)
         self.sources[dotted] = f"{before}, {origin}" if joined and before else origin
 
 
-def _leaves(values: Mapping[str, Any], model: type[Section], path: Keys = ()) -> Iterator[tuple[Keys, Any, Any]]:
-    """Every setting that a layer sets: path, value, and its rule for untrusted files. Maps go entry by entry."""
-    for key, value in values.items():
-        field_ = model.model_fields[key]
-        inner = field_.annotation
-        if isinstance(inner, type) and issubclass(inner, Section):
-            yield from _leaves(value, inner, (*path, key))
-        elif isinstance(value, dict):  # servers, channels …: none of them may come from an untrusted file
+def make_settings(values: Mapping[str, Any]) -> Settings:
+    """Settings made in code: these values and the defaults. Raises ConfigError."""
+    result = Merged()
+    result.add(code_layer(values))
+    return result.settings
+
+
+def _leaves(layer: Layer) -> Iterator[tuple[Keys, Any, Any]]:
+    """Every setting of a layer: its path, its value, and the value as it was given. Maps go entry by entry."""
+    yield from _of_map(layer.shaped.values, layer.values, ())
+
+
+def _of_map(given: Mapping[str, Any], made: Any, path: Keys) -> Iterator[tuple[Keys, Any, Any]]:
+    for key, said in given.items():
+        value: Any = _get(made, (key,))
+        if isinstance(value, Section):
+            yield from _of_map(said, value, (*path, key))
+        elif isinstance(value, dict):
             for name, entry in cast("dict[str, Any]", value).items():
-                yield (*path, key, name), entry, None
+                yield (*path, key, name), entry, said[name]
         else:
-            rule = next((m for m in field_.metadata if type(m).__module__ == "toolcrib.config.tighten"), None)
-            yield (*path, key), value, rule
+            yield (*path, key), value, said
 
 
-def _ignored(path: Keys, value: Any) -> list[Ignored]:
+def _get(settings: Any, path: Keys) -> Any:
+    for key in path:
+        settings = cast("dict[str, Any]", settings).get(key) if isinstance(settings, dict) else getattr(settings, key)
+    return settings
+
+
+def _with(settings: Any, path: Keys, value: Any) -> Any:
+    """The same settings with one value changed."""
+    key, *rest = path
+    if rest:
+        value = _with(_get(settings, (key,)), tuple(rest), value)
+    if isinstance(settings, dict):
+        return {**cast("dict[str, Any]", settings), key: value}
+    return replace(settings, **{key: value})
+
+
+def _rule(settings: Settings, path: Keys) -> Tightening | None:
+    """How an untrusted file may change a setting; None where it may not."""
+    section = _get(settings, path[:-1])
+    if not isinstance(section, Section):  # an entry of a map: a server, a secret
+        return None
+    marks = getattr(annotations_of(type(section))[path[-1]], "__metadata__", ())
+    return next((mark for mark in marks if isinstance(mark, Tightening)), None)
+
+
+def _ignored(path: Keys, value: Any, given: Any) -> list[Ignored]:
     dotted = ".".join(path)
     if path == ("custom_tools",):
-        return [Ignored(f"{dotted}.{tool['name']}", tool) for tool in value]
-    return [Ignored(dotted, value)]
+        return [Ignored(f"{dotted}.{tool['name']}", tool) for tool in given]
+    if isinstance(value, tuple):
+        value = list(cast("tuple[Any, ...]", value))
+    of_sections = isinstance(value, Section) or path == ("hooks",)
+    return [Ignored(dotted, given if of_sections else value)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..core.errors import ConfigError
-from .load import config_home
+from .homes import config_home
 
 
 def keep_out(roots: Iterable[Path], state_home: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ..core.errors import ConfigError
 from ..record.state import state_home
 from ..sources.plugins.plugins import PluginSettings
-from .load import config_home
+from .homes import config_home
 from .settings import Settings
 
 

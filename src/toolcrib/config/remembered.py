@@ -22,6 +22,7 @@ from ..policy.rules.grammar import Source, parse_rule, written_form
 from ..policy.rules.match import why_never
 from ..record.state import private_folder, workspace_id
 from .files import MAX_BYTES, check_depth, exists, read_config_file
+from .homes import config_home
 from .layers import Layer, file_layer
 
 EVERYWHERE = "user.json"
@@ -85,8 +86,6 @@ def remembered_layers(home: Path, root: Path) -> list[tuple[str, Layer]]:
 
 
 def _file(workspace: str | os.PathLike[str] | None, home: Path | None) -> Path:
-    from .load import config_home
-
     return rules_file(home or config_home(), workspace)
 
 

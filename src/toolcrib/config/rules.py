@@ -13,9 +13,10 @@ from ..core.text import one_line
 from ..core.verdict import Verdict
 from ..policy.rules.grammar import VERDICTS, Rule, Source, parse_rule
 from ..policy.rules.match import why_never
-from .files import ConfigFile, read_config_file
-from .layers import Layer, absolute
-from .merge import Ignored
+from .files import ConfigFile, absolute_path, read_config_file
+from .layers import Layer
+from .origin import Ignored
+from .settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +103,15 @@ def _looked_up(path: Path) -> Iterator[str]:
 def _of_layer(each: RuleLayer, verdict: Verdict) -> Iterator[Rule]:
     if verdict == "allow" and not each.trusted:  # listed as ignored by whoever merged it
         return
-    section = cast("Mapping[str, Any]", each.layer.values.get("rules", {}))
     base = str(each.base) if each.base is not None else None
-    for number, written in enumerate(section.get(verdict, [])):
+    for number, written in enumerate(getattr(each.layer.values.get("rules"), verdict, ())):
         where = each.layer.origin(("rules", verdict, str(number)))
         yield parse_rule(written, verdict, Source(each.name, where, base))
 
 
 def _imports(each: RuleLayer, root: Path, home: Path, trusts: Trusts, found: Rules) -> None:
-    section = cast("Mapping[str, Any]", each.layer.values.get("rules", {}))
-    for name in section.get("imports", []):
-        path = absolute(name, root, each.layer.origin(("rules", "imports")))
+    for name in getattr(each.layer.values.get("rules"), "imports", ()):
+        path = absolute_path(name, root, each.layer.origin(("rules", "imports")))
         if not path.exists():
             found.warnings.append(f"{each.layer.origin(('rules', 'imports'))}: there is no {path} to import rules from")
             continue
@@ -173,10 +172,12 @@ def _check_examples(rules: Iterable[Rule], root: Path, home: Path) -> None:
             check_examples(rule, str(root), str(home))
 
 
-def parse_settings(allow: Iterable[Any], ask: Iterable[Any], deny: Iterable[Any]) -> tuple[Rule, ...]:
-    """The rules of settings that were made in code and come from no file."""
-    found: list[Rule] = []
-    by_verdict: dict[Verdict, Iterable[Any]] = {"deny": deny, "ask": ask, "allow": allow}
-    for verdict, written in by_verdict.items():
-        found += [parse_rule(each, verdict, Source("settings")) for each in written]
-    return tuple(found)
+def rules_of(settings: Settings) -> tuple[Rule, ...]:
+    """The rules of every layer that count, each with its origin. `settings.rules` has the merged lists."""
+    if settings.origin.rules is not None:
+        return settings.origin.rules
+    rules = settings.rules
+    by_verdict: dict[Verdict, Iterable[Any]] = {"deny": rules.deny, "ask": rules.ask, "allow": rules.allow}
+    return tuple(
+        parse_rule(each, verdict, Source("settings")) for verdict, written in by_verdict.items() for each in written
+    )

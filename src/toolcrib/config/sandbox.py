@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,8 @@ def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
         allow_protected=frozenset(box.allow_protected),
         loopback=box.loopback,
         outer_walls=box.outer_walls,
-        docker=DockerSettings(**box.docker.model_dump()),
-        limits=CommandLimits(**box.limits.model_dump()),
+        docker=DockerSettings(**asdict(box.docker)),
+        limits=CommandLimits(**asdict(box.limits)),
     )
 
 

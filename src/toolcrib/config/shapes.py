@@ -10,18 +10,16 @@ import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 from ..core.errors import ConfigError
+from ..core.settings import Section, annotations_of
 from ..core.text import one_line
-from .sections.base import Section
-from .sections.sources import McpServer
+from .files import Keys
 from .settings import Settings
 
-Path_ = tuple[str, ...]
-
 # Where the designs put a setting, and where it is here.
-MOVED: dict[Path_, Path_] = {
+MOVED: dict[Keys, Keys] = {
     ("tools", "mcp_servers"): ("mcp_servers",),
     ("mcp", "servers"): ("mcp_servers",),
     ("tools", "custom_tools"): ("custom_tools",),
@@ -64,11 +62,11 @@ class Shaped:
     """One source's values in our shape. `spelling` maps our paths to those in the source."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
-    spelling: dict[Path_, Path_] = field(default_factory=dict[Path_, Path_])
-    foreign: list[Path_] = field(default_factory=list[Path_])
+    spelling: dict[Keys, Keys] = field(default_factory=dict[Keys, Keys])
+    foreign: list[Keys] = field(default_factory=list[Keys])
     notes: list[str] = field(default_factory=list[str])
 
-    def original(self, path: Path_) -> Path_:
+    def original(self, path: Keys) -> Keys:
         """How the source spells a path."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.spelling:
@@ -86,7 +84,7 @@ def shape(raw: Mapping[str, Any]) -> Shaped:
 class ShapeError(ConfigError):
     """A key is wrong; `spelled` is its path in the source."""
 
-    def __init__(self, spelled: Path_, text: str) -> None:
+    def __init__(self, spelled: Keys, text: str) -> None:
         super().__init__(one_line(text))
         self.spelled = spelled
 
@@ -108,23 +106,23 @@ def _is_slip(key: str, known: list[str]) -> bool:
     return any(fuzz.ratio(name, other) >= CLOSE or OSA.distance(name, other) <= 1 for other in known)
 
 
-def _section(raw: Mapping[str, Any], model: type[Section], path: Path_, spelled: Path_, out: Shaped) -> None:
+def _section(raw: Mapping[str, Any], model: type[Section], path: Keys, spelled: Keys, out: Shaped) -> None:
     for key, value in raw.items():
         name = snake(key)
         here = (*spelled, key)
         name = model.spellings.get(name, name)
         if (*path, name) in MOVED:
             target = MOVED[*path, name]
-            _value(value, _annotation(target), target, here, out)
-        elif name in model.model_fields:
-            _value(value, model.model_fields[name].annotation, (*path, name), here, out)
+            _value(value, annotation_at(target), target, here, out)
+        elif name in annotations_of(model):
+            _value(value, annotations_of(model)[name], (*path, name), here, out)
         elif any(moved[: len(path) + 1] == (*path, name) for moved in MOVED):
             _container(value, (*path, name), here, out)
         elif key not in SILENT:
             _unknown(key, model, here, out)
 
 
-def _container(value: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
+def _container(value: Any, path: Keys, spelled: Keys, out: Shaped) -> None:
     """A section that is not ours but holds settings that are."""
     if not isinstance(value, Mapping):
         out.foreign.append(spelled)
@@ -136,10 +134,10 @@ def _container(value: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
         elif target == ("mode",):
             _mode(inner, (*spelled, key), out)
         else:
-            _value(inner, _annotation(target), target, (*spelled, key), out)
+            _value(inner, annotation_at(target), target, (*spelled, key), out)
 
 
-def _mode(value: Any, spelled: Path_, out: Shaped) -> None:
+def _mode(value: Any, spelled: Keys, out: Shaped) -> None:
     """`permissions.defaultMode` as a mode of ours."""
     if not isinstance(value, str) or value not in MODES:
         raise ShapeError(spelled, f"{'.'.join(spelled)}: is {value!r}; it can be {', '.join(MODES)}")
@@ -152,7 +150,7 @@ def _mode(value: Any, spelled: Path_, out: Shaped) -> None:
         _put(True, ("approval", "never_ask"), spelled, out)
 
 
-def _rules(value: Any, spelled: Path_, out: Shaped) -> Any:
+def _rules(value: Any, spelled: Keys, out: Shaped) -> Any:
     """Tables with a verdict each, in `[[rules.table]]` or as `[[rules]]`, put into the lists of the section."""
     section: dict[str, Any] = {}
     if isinstance(value, Mapping):
@@ -165,7 +163,7 @@ def _rules(value: Any, spelled: Path_, out: Shaped) -> Any:
     if not isinstance(value, list):
         raise ShapeError(spelled, f"{'.'.join(spelled)}: should be a list of tables, each with a verdict")
     found: dict[str, list[Any]] = {}
-    places: dict[str, list[Path_]] = {}
+    places: dict[str, list[Keys]] = {}
     for number, item in enumerate(cast("list[Any]", value)):
         verdict: Any = cast("Mapping[str, Any]", item).get("verdict") if isinstance(item, Mapping) else None
         if verdict not in ("allow", "ask", "deny"):
@@ -185,17 +183,17 @@ def _rules(value: Any, spelled: Path_, out: Shaped) -> Any:
     return section
 
 
-def _unknown(key: str, model: type[Section], spelled: Path_, out: Shaped) -> None:
-    known = [*model.model_fields, *model.spellings, *(m[-1] for m in MOVED if len(m) == 1 and model is Settings)]
+def _unknown(key: str, model: type[Section], spelled: Keys, out: Shaped) -> None:
+    known = [*annotations_of(model), *model.spellings, *(m[-1] for m in MOVED if len(m) == 1 and model is Settings)]
     if model.foreign is not None and (snake(key) in model.foreign or not _is_slip(key, known)):
         out.foreign.append(spelled)
         return
     meant = suggestion(key, known)
-    hint = f"did you mean {meant!r}?" if meant else f"known here: {', '.join(sorted(model.model_fields))}"
+    hint = f"did you mean {meant!r}?" if meant else f"known here: {', '.join(sorted(annotations_of(model)))}"
     raise ShapeError(spelled, f"{'.'.join(spelled)}: there is no such setting; {hint}")
 
 
-def _value(value: Any, annotation: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
+def _value(value: Any, annotation: Any, path: Keys, spelled: Keys, out: Shaped) -> None:
     if path == SERVERS:
         value = _servers(value, spelled)
     elif path == ("rules",):
@@ -214,7 +212,7 @@ def _value(value: Any, annotation: Any, path: Path_, spelled: Path_, out: Shaped
             if (*path, key) in out.spelling:
                 raise _twice((*path, key), (*spelled, key), out)
             _value(inner, model, (*path, key), (*spelled, key), out)
-    elif of is list and isinstance(value, list):
+    elif of is tuple and isinstance(value, list):
         items: list[Any] = []
         for number, inner in enumerate(cast("list[Any]", value)):
             part = Shaped()
@@ -229,7 +227,7 @@ def _value(value: Any, annotation: Any, path: Path_, spelled: Path_, out: Shaped
         _put(value, path, spelled, out)
 
 
-def _servers(value: Any, spelled: Path_) -> Any:
+def _servers(value: Any, spelled: Keys) -> Any:
     """The designs write servers as a map or as a list of objects with a name."""
     if not isinstance(value, list):
         return value
@@ -248,19 +246,19 @@ def _servers(value: Any, spelled: Path_) -> Any:
     return found
 
 
-def _put(value: Any, path: Path_, spelled: Path_, out: Shaped) -> None:
+def _put(value: Any, path: Keys, spelled: Keys, out: Shaped) -> None:
     if path in out.spelling:
         raise _twice(path, spelled, out)
     out.spelling[path] = spelled
     _make(path[:-1], out)[path[-1]] = value
 
 
-def _twice(path: Path_, spelled: Path_, out: Shaped) -> ShapeError:
+def _twice(path: Keys, spelled: Keys, out: Shaped) -> ShapeError:
     first = ".".join(out.spelling[path])
     return ShapeError(spelled, f"{'.'.join(spelled)}: the same setting is given as {first}; keep one")
 
 
-def _make(path: Path_, out: Shaped) -> dict[str, Any]:
+def _make(path: Keys, out: Shaped) -> dict[str, Any]:
     place = out.values
     for done, key in enumerate(path, 1):
         inner = place.setdefault(key, {})
@@ -270,26 +268,38 @@ def _make(path: Path_, out: Shaped) -> dict[str, Any]:
     return place
 
 
-def _annotation(path: Path_) -> Any:
+def annotation_at(path: Keys) -> Any:
+    """The annotation of a setting. Raises KeyError where there is none."""
     found: Any = Settings
     for key in path:
-        found = found.model_fields[key].annotation
+        if not (isinstance(found, type) and issubclass(found, Section)):
+            raise KeyError(key)
+        found = annotations_of(found)[found.spellings.get(key, key)]
     return found
 
 
+def holds_list(annotation: Any) -> bool:
+    """Whether values of an annotation are lists."""
+    if get_origin(annotation) is Annotated:
+        annotation = annotation.__origin__
+    if get_origin(annotation) in (Union, types.UnionType):
+        return any(map(holds_list, get_args(annotation)))
+    return get_origin(annotation) is tuple
+
+
 def _inner(annotation: Any) -> tuple[type[Section] | None, type | None]:
-    """The section that an annotation holds, and whether in a dict or a list: `dict[str, McpServer]` → both."""
+    """The section that an annotation holds, and whether in a dict or a tuple: `dict[str, ServerConfig]` → both."""
+    if get_origin(annotation) is Annotated:
+        annotation = annotation.__origin__
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation, None
     origin, args = get_origin(annotation), get_args(annotation)
-    if origin in (dict, list) and isinstance(args[-1], type) and issubclass(args[-1], Section):
-        return args[-1], origin
+    held = args[0 if origin is tuple else -1] if origin in (dict, tuple) else None
+    if isinstance(held, type) and issubclass(held, Section):
+        return held, origin
     if origin in (Union, types.UnionType):
         for arg in args:
             model, of = _inner(arg)
             if model is not None:
                 return model, of
     return None, None
-
-
-__all__ = ["MOVED", "McpServer", "ShapeError", "Shaped", "shape", "snake", "suggestion"]

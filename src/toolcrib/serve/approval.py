@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcp_types import ElicitRequest, ElicitResult
 
-from ..config.load import config_home
+from ..config.homes import config_home
 from ..core.bound import safe
 from ..core.errors import ToolError
 from ..policy.plain import plain, plain_line

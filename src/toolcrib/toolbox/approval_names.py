@@ -27,7 +27,7 @@ def check_approval_names(box: Toolbox) -> None:
         unknown = [name for name in getattr(settings.approval, setting) if "*" not in name and name not in known]
         if not unknown:
             continue
-        text = _said(setting, unknown, known, settings.sources.get(f"approval.{setting}"))
+        text = _said(setting, unknown, known, settings.origin.sources.get(f"approval.{setting}"))
         if setting == "dangerous_tools" or more_come:
             logging.getLogger("toolcrib").warning("%s", text)
         else:

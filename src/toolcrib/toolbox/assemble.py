@@ -16,6 +16,7 @@ from ..builtin.effects import APPLY
 from ..config import command_rules, load_settings
 from ..config.browser import browser_settings
 from ..config.own_folders import keep_out
+from ..config.rules import rules_of
 from ..config.web import document_settings, web_settings
 from ..core.context import ToolContext
 from ..core.exposure import Exposure
@@ -91,7 +92,7 @@ def _settings(given: Given) -> Settings:
         return given.settings
     flags = {"mode": given.mode} if given.mode else {}
     settings = load_settings(workspace=given.workspace, config=given.config, flags=flags)
-    for warning in settings.warnings:
+    for warning in settings.origin.warnings:
         logging.getLogger("toolcrib").warning("%s", warning)
     return settings
 
@@ -161,7 +162,7 @@ def _rules(box: Toolbox) -> RuleSet:
         found = box.flow.labels_of(ctx.session_id)
         return {"integrity": found.integrity, "confidentiality": found.confidentiality}
 
-    rules = RuleSet(box.settings.all_rules, workspace=box.workspace.root, place=box.walls.place, labels=labels)
+    rules = RuleSet(rules_of(box.settings), workspace=box.workspace.root, place=box.walls.place, labels=labels)
     rules.changed = box.registry.policy_changed
     return rules
 

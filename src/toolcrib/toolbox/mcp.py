@@ -47,7 +47,7 @@ def _walls(box: Toolbox, profile: str, read: tuple[Path, ...]) -> Sandbox:
 
     from ..boundary.sandbox import select_sandbox
     from ..config import sandbox_settings
-    from ..config.load import config_home
+    from ..config.homes import config_home
 
     settings = sandbox_settings(box.settings, box.state.path.parent, config_home())
     return select_sandbox(replace(settings, profile=profile, read=(*settings.read, *read)), box.workspace.root)

@@ -123,7 +123,7 @@ def _api_tools(box: Toolbox, name: str) -> None:
         )  # fmt: skip
         register_all(box.registry, tools)
     except (OpenApiError, ToolDefinitionError, ToolConflictError, AddressRefused) as error:
-        where = box.settings.sources.get(f"openapi.{name}.spec") or "settings"
+        where = box.settings.origin.sources.get(f"openapi.{name}.spec") or "settings"
         raise ConfigError(f"{where}: openapi.{name}: {error}") from None
 
 
@@ -157,5 +157,5 @@ def _add(box: Toolbox, name: str, make: Callable[[], Tool]) -> None:
     try:
         tool = box.registry.register(make())
     except (ToolDefinitionError, ToolConflictError) as error:
-        raise ConfigError(f"{box.settings.sources.get(name) or 'settings'}: {error}") from None
+        raise ConfigError(f"{box.settings.origin.sources.get(name) or 'settings'}: {error}") from None
     box.walls.judged_in_thread([tool])

@@ -62,7 +62,7 @@ class Walls:
 
     def _confinement(self) -> SandboxSettings:
         from ..config import sandbox_settings
-        from ..config.load import config_home
+        from ..config.homes import config_home
 
         # all workspaces' state, not this one's alone: a granted folder may take it in
         return sandbox_settings(self._settings, self._state.path.parent, config_home())

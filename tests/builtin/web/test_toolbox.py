@@ -168,7 +168,7 @@ max_chars = 120
 max_bytes = 300
 """
     async with open_box(config) as box:
-        assert not [each for each in box.settings.warnings if "without effect" in each]
+        assert not [each for each in box.settings.origin.warnings if "without effect" in each]
         got = json.loads((await box.call("web_fetch", {"url": f"http://127.0.0.1:{site.port}/"})).for_llm)
         assert (got["length"], got["body_cut_at_bytes"], len(web.inner(got))) == (300, 300, 120)
         assert "read_file can read it" in got["whole_text"]

@@ -1,14 +1,17 @@
 """Settings of the policy: who is asked, rules, labels, hooks, limits, secrets."""
 
+from __future__ import annotations
+
 import re
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from ..model import Before
-from ..tighten import More, Only, Rank, Smaller
-from .base import AnyPath, Count, Expression, Json, OneOrMore, Seconds, Section
+from ...core.settings import AnyPath, Count, Either, Json, OneOrMore, Prepared, Seconds, Section
+from ...core.tightening import More, Only, Rank, Smaller
+from .base import Expression
 
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
-RuleText = str | Json
+RuleText = Annotated[str | Json, Either("should be a rule: a text or a table")]
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 """Names that an environment variable may have."""
 
@@ -16,6 +19,11 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 APPROVAL_SECONDS = 300.0
 
 
+def _never_is_the_default(timeout: Any) -> Any:
+    return APPROVAL_SECONDS if timeout == 0 else timeout
+
+
+@dataclass(frozen=True, slots=True)
 class Approval(Section):
     """Who is asked, and when."""
 
@@ -30,30 +38,32 @@ class Approval(Section):
     a policy that asks less than the mode would have to be always_allow."""
     never_ask: Annotated[bool, Only(True)] = False
     """What would ask is refused, and nobody is asked: Claude Code's mode dontAsk."""
-    require_for: Annotated[list[str], More()] = []
+    require_for: Annotated[tuple[str, ...], More()] = ()
     """Tools that always ask."""
-    dangerous_tools: Annotated[list[str], More()] = []
+    dangerous_tools: Annotated[tuple[str, ...], More()] = ()
     """The same, under the designs' name."""
-    timeout: Annotated[Seconds, Smaller(), Before(lambda v: APPROVAL_SECONDS if v == 0 else v)] = APPROVAL_SECONDS
+    timeout: Annotated[Seconds, Smaller(), Prepared(_never_is_the_default)] = APPROVAL_SECONDS
     """Seconds until an unanswered question is a refusal. 0, the designs' "no auto-approval", is the default."""
 
 
+@dataclass(frozen=True, slots=True)
 class Rules(Section):
     """Calls that are allowed, asked about or denied whatever the mode says: `Bash(git diff *)`, `Read(src/**)`."""
 
     spellings = {"import": "imports"}
 
-    allow: list[RuleText] = []
+    allow: tuple[RuleText, ...] = ()
     """A rule is a string, or a table: `{tool = "mcp__github__*", args = {repo = "me/*"}, reason = "…"}`."""
-    ask: Annotated[list[RuleText], More()] = []
-    deny: Annotated[list[RuleText], More()] = []
+    ask: Annotated[tuple[RuleText, ...], More()] = ()
+    deny: Annotated[tuple[RuleText, ...], More()] = ()
     """deny counts before ask, ask before allow, whichever file says it."""
-    table: list[Json] = []
+    table: tuple[Json, ...] = ()
     """Rules as tables, each with its verdict: `[[rules.table]]`. They are put into the lists above."""
-    imports: list[str] = []
+    imports: tuple[str, ...] = ()
     """Settings files of Claude Code whose `permissions` count, too; also spelled `import`."""
 
 
+@dataclass(frozen=True, slots=True)
 class Flow(Section):
     """Information flow: what is asked about because an untrusted result said it."""
 
@@ -64,15 +74,17 @@ class Flow(Section):
     user has not said that value; strict wherever anything untrusted was read before."""
 
 
+@dataclass(frozen=True, slots=True)
 class CallLimit(Section):
     """How many calls one run may make: since the last user message, or since the toolbox was opened."""
 
     calls: Annotated[Count | None, Smaller(lambda: float("inf"))] = None
     """Of all tools together."""
-    per_tool: dict[str, Count] = {}
+    per_tool: dict[str, Count] = field(default_factory=dict[str, Count])
     """By tool; names may have `*`."""
 
 
+@dataclass(frozen=True, slots=True)
 class HookSetting(Section):
     """What to do about calls of some tools: log, notify, ask or block; or `preset = "safety"`."""
 
@@ -81,21 +93,21 @@ class HookSetting(Section):
     action: Literal["log", "notify", "ask", "block"] | None = None
     preset: Literal["safety"] | None = None
     """safety refuses `rm -rf`, `sudo` and `DROP TABLE` in calls of exec and delete_file, and asks before the others."""
-    tools: OneOrMore = []
+    tools: OneOrMore = ()
     """Names, with `*`. Empty: all."""
-    categories: OneOrMore = []
-    channels: OneOrMore = []
-    pattern: OneOrMore = []
+    categories: OneOrMore = ()
+    channels: OneOrMore = ()
+    pattern: OneOrMore = ()
     """Regular expressions, looked for in the arguments whatever the case. With several, each counts."""
     message: str = ""
-    when: list[Literal["finished", "failed", "denied"]] = ["finished", "failed", "denied"]
+    when: tuple[Literal["finished", "failed", "denied"], ...] = ("finished", "failed", "denied")
     """Which outcomes log and notify tell of."""
     file: AnyPath | None = None
     """log and notify write one JSON object a line to it."""
-    command: list[str] = []
+    command: tuple[str, ...] = ()
     """log and notify start this program, without a shell, with a JSON object on its standard input."""
 
-    def look_over(self) -> None:
+    def __post_init__(self) -> None:
         from ...core.tool import ToolCategory
         from ...policy.regexes import compile_pattern
 
@@ -111,15 +123,12 @@ class HookSetting(Section):
                 raise ValueError(f"unknown category {category!r}; known: {', '.join(known)}")
 
 
-def is_tightening(hook: Any) -> bool:
+def is_tightening(hook: HookSetting) -> bool:
     """Whether an untrusted file may have this hook: one that refuses or asks, and starts or writes nothing."""
-    return (
-        not hook.get("file")
-        and not hook.get("command")
-        and (hook.get("action") in ("ask", "block") or hook.get("preset") == "safety")
-    )
+    return not hook.file and not hook.command and (hook.action in ("ask", "block") or hook.preset == "safety")
 
 
+@dataclass(frozen=True, slots=True)
 class SecretSource(Section):
     """A secret by name: where its value comes from, and which tools get it. Exactly one source."""
 
@@ -129,16 +138,16 @@ class SecretSource(Section):
     """An environment variable of Toolcrib's own."""
     file: AnyPath | None = None
     """A file that only you can read (chmod 600)."""
-    command: list[str] = []
+    command: tuple[str, ...] = ()
     """A program that prints it, with its arguments, run once and without a shell: `["pass", "show", "github"]`."""
     keyring: str | None = None
     """`service/user` in the system's keyring; needs the package keyring."""
-    tools: OneOrMore = []
+    tools: OneOrMore = ()
     """Names of tools that get it, `*` allowed; `mcp:github` is an MCP server. Empty: none."""
     variable: str | None = None
     """The environment variable that commands get it in, also spelled `as`. Unset: the secret's own name."""
 
-    def look_over(self) -> None:
+    def __post_init__(self) -> None:
         given = [name for name in ("env", "file", "command", "keyring") if getattr(self, name)]
         if len(given) != 1:
             said = " and ".join(given) or "none of them"
@@ -149,10 +158,11 @@ class SecretSource(Section):
             raise ValueError(f"{self.variable!r} cannot name an environment variable")
 
 
+@dataclass(frozen=True, slots=True)
 class Redaction(Section):
     """What is taken out of texts beside the known kinds of keys and the granted secrets. It cannot be turned off."""
 
-    patterns: list[Expression] = []
+    patterns: tuple[Expression, ...] = ()
     """Regular expressions of further secrets; with a group named `s`, only that is the secret."""
-    allow: list[str] = []
+    allow: tuple[str, ...] = ()
     """Texts that look like secrets and are none: the keys of examples, in full."""

@@ -1,12 +1,15 @@
 """Settings of the record."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import Annotated
 
-from ..model import Bounds
-from ..tighten import Longer
-from .base import Section
+from ...core.settings import Bounds, Section
+from ...core.tightening import Longer
 
 
+@dataclass(frozen=True, slots=True)
 class Record(Section):
     """How much of the record of calls is kept. 0 is without limit."""
 

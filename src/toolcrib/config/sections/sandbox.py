@@ -1,11 +1,13 @@
 """Settings of the sandbox, and of the folders that tools may reach."""
 
+from __future__ import annotations
+
 import os
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from ..model import Bounds
-from ..tighten import Fewer, More, Only, Rank, Smaller
-from .base import AnyPath, Count, Section
+from ...core.settings import AnyPath, Count, Seconds, Section
+from ...core.tightening import Fewer, More, Only, Rank, Smaller
 
 Backend = Literal["auto", "bubblewrap", "landlock", "docker", "external", "none"]
 _GIB = 1 << 30
@@ -17,6 +19,11 @@ def _most_memory() -> float:
     return most_memory()
 
 
+def _processors() -> int:
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxLimits(Section):
     """What one command may use: bytes, and counts."""
 
@@ -29,10 +36,11 @@ class SandboxLimits(Section):
     open_files: Annotated[Count, Smaller()] = 4096
     processes: Annotated[Count, Smaller()] = 4096
     tmp: Annotated[Count, Smaller()] = 2 * _GIB
-    cores: Annotated[Count | None, Smaller(lambda: os.cpu_count() or 1)] = None
+    cores: Annotated[Count | None, Smaller(_processors)] = None
     """CPU time is the timeout times this. Unset: this machine's."""
 
 
+@dataclass(frozen=True, slots=True)
 class Docker(Section):
     """Backend `docker`."""
 
@@ -40,10 +48,11 @@ class Docker(Section):
     """docker, podman, or a path to one."""
     image: str | None = None
     """The image that commands run in. It must be on this machine; nothing is downloaded for a command."""
-    cpus: Annotated[Annotated[float, Bounds(gt=0, finite=True)] | None, Smaller(lambda: os.cpu_count() or 1)] = None
+    cpus: Annotated[Seconds | None, Smaller(_processors)] = None
     """How many processors' time a command may use. Unset: those of this machine."""
 
 
+@dataclass(frozen=True, slots=True)
 class Sandbox(Section):
     """The walls around commands, and the directories that tools may reach."""
 
@@ -61,21 +70,21 @@ class Sandbox(Section):
     """unrestricted is backend none."""
     network: Annotated[Literal["off", "proxy"], Rank(("proxy", "off"))] = "proxy"
     """off: none, whatever allowed_domains says. proxy: what allowed_domains says, through our filtering proxy."""
-    allowed_domains: Annotated[list[str], Fewer()] = []
+    allowed_domains: Annotated[tuple[str, ...], Fewer()] = ()
     """Domains that commands may reach (`pypi.org`, `*.myco.com`); without any they have no network. With bubblewrap
     only; the section web has the rules for addresses and ports."""
     effects: Annotated[Literal["direct", "review", "journal"], Rank(("direct", "journal", "review"))] = "direct"
     """What becomes of what a command changes: direct writes it at once; journal applies it when the command has ended,
     so that undo covers it; review shows it and asks first. The last two need bubblewrap 0.11 (docs/effects.md)."""
-    env: Annotated[list[str], Fewer()] = []
+    env: Annotated[tuple[str, ...], Fewer()] = ()
     """Names of environment variables that commands get beside the harmless ones. This is how a secret is granted."""
-    allow_protected: Annotated[list[str], Fewer()] = []
+    allow_protected: Annotated[tuple[str, ...], Fewer()] = ()
     """Protected names (`.git/config`) that commands may change; `*` for all."""
-    read_roots: Annotated[list[AnyPath], Fewer()] = []
+    read_roots: Annotated[tuple[AnyPath, ...], Fewer()] = ()
     """Further directories that file tools and commands may read."""
-    write_roots: Annotated[list[AnyPath], Fewer()] = []
+    write_roots: Annotated[tuple[AnyPath, ...], Fewer()] = ()
     """Further directories that file tools and commands may change."""
-    hidden: Annotated[list[AnyPath], More()] = []
+    hidden: Annotated[tuple[AnyPath, ...], More()] = ()
     """Paths that commands do not see, even inside the workspace."""
     loopback: Annotated[bool, Only(False)] = False
     """TCP and UDP between the processes of one command."""

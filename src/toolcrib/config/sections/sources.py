@@ -1,12 +1,15 @@
 """Settings of tools from elsewhere: MCP servers, commands, plugins."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from ..model import Bounds
-from ..tighten import More, Only
-from .base import AnyPath, Json, Seconds, Section
+from ...core.settings import AnyPath, Bounds, Json, Seconds, Section
+from ...core.tightening import More, Only
 
 
+@dataclass(frozen=True, slots=True)
 class McpTool(Section):
     """What is set for one tool of a server."""
 
@@ -19,6 +22,7 @@ class McpTool(Section):
     disabled: bool = False
 
 
+@dataclass(frozen=True, slots=True)
 class McpOAuth(Section):
     """How to log in to a server. Everything is optional: a server that allows it registers us by itself."""
 
@@ -34,6 +38,7 @@ class McpOAuth(Section):
     """The local port that the browser comes back to. Unset: any that is free."""
 
 
+@dataclass(frozen=True, slots=True)
 class McpServer(Section):
     """An MCP server whose tools become ours: `command` for a local one, `url` for a remote one.
 
@@ -51,13 +56,13 @@ class McpServer(Section):
     foreign = frozenset({"always_allow", "auto_approve", "description", "icon", "name"})
 
     command: str | None = None
-    args: list[str] = []
-    env: dict[str, str] = {}
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict[str, str])
     """Variables for a local server, beside a few harmless ones (PATH, HOME, LANG …)."""
     cwd: str | None = None
     """Where a local server starts. Unset: the workspace."""
     url: str | None = None
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = field(default_factory=dict[str, str])
     transport: str | None = None
     """stdio, http (streamable HTTP) or sse. Unset: stdio with a command, http with a url."""
     protocol: Literal["auto", "legacy", "2026-07-28"] = "auto"
@@ -73,11 +78,11 @@ class McpServer(Section):
     disabled: bool = False
     required: bool = False
     """Nothing works without it: a toolbox does not open where it cannot be reached."""
-    tools: list[str] | None = None
+    tools: tuple[str, ...] | None = None
     """Names of the tools that count, `*` allowed. Unset: all."""
-    disabled_tools: list[str] = []
+    disabled_tools: tuple[str, ...] = ()
     """Names of tools that do not, `*` allowed."""
-    per_tool: dict[str, McpTool] = {}
+    per_tool: dict[str, McpTool] = field(default_factory=dict[str, McpTool])
     """Settings by the server's own name of a tool."""
     resources: bool = True
     """A tool that lists and reads its resources, where it has any."""
@@ -92,7 +97,7 @@ class McpServer(Section):
     """The category of all its tools. Unset: shell, which asks; with trust = "hints" what its hints say."""
     sandbox: str | None = None
     """read-only or workspace-write: the walls of commands around a local server. Unset: none."""
-    read: list[AnyPath] = []
+    read: tuple[AnyPath, ...] = ()
     """Further paths that a server in such walls may read: its own files, where they are not on the PATH."""
     guarded: bool = False
     """Send its requests past the address guard, as those of the web tools."""
@@ -101,6 +106,7 @@ class McpServer(Section):
     """What its tools' names begin with. Unset: mcp_{server}_."""
 
 
+@dataclass(frozen=True, slots=True)
 class CustomTool(Section):
     """A tool that is a command: `{{name}}` in it stands for the argument of that name."""
 
@@ -110,32 +116,34 @@ class CustomTool(Section):
     description: str
     command: str
     """A command line. Each `{{name}}` is one argument, whatever its value holds; it cannot stand inside quotes."""
-    parameters: Json = {}
+    parameters: Json = field(default_factory=Json)
     """`{file = "string"}` (string, integer, number, boolean), or a JSON Schema."""
     working_dir: str | None = None
     """A folder inside the workspace. Unset: the workspace."""
     timeout: Seconds | None = None
     """Seconds that it may run. Unset: 30."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = field(default_factory=dict[str, str])
     """Variables for it, beside a few harmless ones (PATH, HOME, LANG …)."""
     category: str | None = None
     """Unset: shell. The command with its values is judged as those of exec, whatever stands here."""
-    read: list[str] = []
+    read: tuple[str, ...] = ()
     """Further files and folders that it may read."""
 
 
+@dataclass(frozen=True, slots=True)
 class Plugins(Section):
     """Plugins: folders with a `plugin.json`, and packages with entry points in the group `toolcrib.tools`."""
 
     enabled: Annotated[bool, Only(False)] = False
-    plugin_dirs: list[AnyPath] = []
+    plugin_dirs: tuple[AnyPath, ...] = ()
     """Folders of plugin folders. Empty: `~/.local/share/toolcrib/plugins`."""
-    allowed_plugins: list[str] = []
+    allowed_plugins: tuple[str, ...] = ()
     """Names of plugins, entry points or packages. Empty: all that are not blocked."""
-    blocked_plugins: Annotated[list[str], More()] = []
+    blocked_plugins: Annotated[tuple[str, ...], More()] = ()
     """These are never loaded, whatever else is said."""
 
 
+@dataclass(frozen=True, slots=True)
 class OpenApi(Section):
     """An API whose operations become tools, from its OpenAPI description."""
 
@@ -145,11 +153,11 @@ class OpenApi(Section):
     """The description: a JSON file, OpenAPI 3.0 or 3.1."""
     base_url: str | None = None
     """Where the API is. Unset: the first of its servers. No request goes anywhere else."""
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = field(default_factory=dict[str, str])
     """Sent with every request: `{Authorization = "Bearer ${secret:NAME}"}`, granted to `openapi:` and its name."""
-    operations: list[str] | None = None
+    operations: tuple[str, ...] | None = None
     """Names of the operations that count, `*` allowed. Unset: all."""
-    disabled_operations: list[str] = []
+    disabled_operations: tuple[str, ...] = ()
     """Names of operations that do not, `*` allowed."""
     category: str | None = None
     """Of all its tools. Unset: network_read for GET and HEAD, network_write for the others."""

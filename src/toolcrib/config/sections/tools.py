@@ -1,13 +1,19 @@
 """Settings of our own tools."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import Annotated
 
 from ...core.exposure import LIST_LIMIT
-from ..model import Bounds
-from ..tighten import Fewer, More, Only, Smaller
-from .base import AnyPath, Count, Expression, Seconds, Section
+from ...core.settings import AnyPath, Bounds, Count, Seconds, Section
+from ...core.tightening import Fewer, More, Only, Smaller
+from .base import Expression
+
+Pixels = Annotated[int, Bounds(ge=100, le=5_000)]
 
 
+@dataclass(frozen=True, slots=True)
 class Exec(Section):
     """The tool `exec`."""
 
@@ -20,20 +26,21 @@ class Exec(Section):
 
     timeout: Annotated[Seconds | None, Smaller(lambda: 60.0)] = None
     """Seconds a command gets that asks for none."""
-    deny_patterns: Annotated[list[Expression], More()] = []
+    deny_patterns: Annotated[tuple[Expression, ...], More()] = ()
     """Regular expressions of commands to refuse."""
-    allow_patterns: list[Expression] = []
+    allow_patterns: tuple[Expression, ...] = ()
     """Regular expressions of commands; where there are any, no other command runs."""
     restrict_to_workspace: Annotated[bool, Only(True)] = False
     """Refuse commands that name a path outside the workspace."""
 
 
+@dataclass(frozen=True, slots=True)
 class HttpRequest(Section):
     """The tool `http_request`, which is refused for every domain not named here."""
 
     spellings = {"timeout_secs": "timeout"}
 
-    allowed_domains: Annotated[list[str], Fewer()] = []
+    allowed_domains: Annotated[tuple[str, ...], Fewer()] = ()
     """`api.example.com`, or `*.myco.com`, which is the domain itself, too. web.allowed_domains counts as well."""
     timeout: Annotated[Seconds | None, Smaller(lambda: 30.0)] = None
     """Seconds for one request with its redirects. Unset: 30."""
@@ -41,6 +48,7 @@ class HttpRequest(Section):
     """Bytes of an answer's body that are read. Unset: 524,288."""
 
 
+@dataclass(frozen=True, slots=True)
 class Browser(Section):
     """The browser tools."""
 
@@ -50,7 +58,7 @@ class Browser(Section):
     """false: they do not exist."""
     executable_path: AnyPath | None = None
     """The Chromium to start. Unset: the first of chromium, google-chrome and microsoft-edge on PATH."""
-    allowed_domains: Annotated[list[str], Fewer()] = []
+    allowed_domains: Annotated[tuple[str, ...], Fewer()] = ()
     """Domains (`*.myco.com`) where clicking and typing is not asked about and secrets may be typed; those of
     web.allowed_domains count as well."""
     only_allowed_domains: Annotated[bool, Only(True)] = False
@@ -59,7 +67,7 @@ class Browser(Section):
     """Seconds for a page to load. Unset: 30. A click gets 10 at most."""
     idle_timeout: Annotated[Seconds | None, Smaller(lambda: 600.0)] = None
     """Seconds without a call after which a session's pages are closed. Unset: 600."""
-    viewport: Annotated[list[Annotated[int, Bounds(ge=100, le=5_000)]], Bounds(length=2)] = [1280, 800]
+    viewport: tuple[Pixels, Pixels] = (1280, 800)
     """Width and height of the window, in pixels."""
     max_chars: Annotated[Count | None, Smaller(lambda: 20_000)] = None
     """Most characters of one snapshot. Unset: 20,000."""
@@ -67,6 +75,7 @@ class Browser(Section):
     """Size of one download. Unset: 50 MiB."""
 
 
+@dataclass(frozen=True, slots=True)
 class Documents(Section):
     """Reading documents and images, by `read_file` and `web_fetch`: the limits of one of them."""
 
@@ -80,10 +89,11 @@ class Documents(Section):
     """Bytes of memory of that process. Unset: 1 GiB."""
 
 
+@dataclass(frozen=True, slots=True)
 class Tools(Section):
     """Our own tools."""
 
-    disabled: Annotated[list[str], More()] = []
+    disabled: Annotated[tuple[str, ...], More()] = ()
     """These tools do not exist."""
     ripgrep: str | None = None
     """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""

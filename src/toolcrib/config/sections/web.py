@@ -1,10 +1,12 @@
 """Settings of requests: which may leave this machine, and the tools that make them."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import Annotated
 
-from ..model import After, Bounds
-from ..tighten import Fewer, Only, Smaller
-from .base import AnyPath, Count, OneOrMore, Seconds, Section
+from ...core.settings import AnyPath, Bounds, Checked, Count, OneOrMore, Seconds, Section
+from ...core.tightening import Fewer, Only, Smaller
 
 
 def _private_target(text: str) -> str:
@@ -18,16 +20,17 @@ def _private_target(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True, slots=True)
 class WebSearch(Section):
     """The tool `web_search`."""
 
     spellings = {"count": "max_results", "providers": "provider"}
 
-    provider: OneOrMore = []
+    provider: OneOrMore = ()
     """duckduckgo, brave, tavily, exa, searxng or ddgs; several are asked in order. Unset: those with a key in the
     environment (BRAVE_API_KEY, TAVILY_API_KEY, EXA_API_KEY, SEARXNG_URL); with api_key alone brave, with base_url
     alone searxng."""
-    fallback: Annotated[list[str], Fewer()] = ["duckduckgo"]
+    fallback: Annotated[tuple[str, ...], Fewer()] = ("duckduckgo",)
     """Who is asked where those fail. Empty: nobody."""
     api_key: str | None = None
     """The key of the first provider; `${secret:NAME}` is a granted secret. Unset: the one in the environment."""
@@ -39,6 +42,7 @@ class WebSearch(Section):
     """Seconds that one provider gets. Unset: 20."""
 
 
+@dataclass(frozen=True, slots=True)
 class WebFetch(Section):
     """The tool `web_fetch`."""
 
@@ -52,13 +56,14 @@ class WebFetch(Section):
     """Obey robots.txt."""
 
 
+@dataclass(frozen=True, slots=True)
 class Web(Section):
     """What requests may leave this machine, and for where."""
 
-    allowed_domains: Annotated[list[str], Fewer()] = []
-    allow_private: Annotated[list[Annotated[str, After(_private_target)]], Fewer()] = []
+    allowed_domains: Annotated[tuple[str, ...], Fewer()] = ()
+    allow_private: Annotated[tuple[Annotated[str, Checked(_private_target)], ...], Fewer()] = ()
     """Private targets that may be dialled: CIDR ranges or host names."""
-    ports: Annotated[list[Annotated[int, Bounds(ge=1, le=65_535)]], Fewer()] = []
+    ports: Annotated[tuple[Annotated[int, Bounds(ge=1, le=65_535)], ...], Fewer()] = ()
     """Ports beside 80, 443 and 8000-9999."""
     proxy: str | None = None
     proxy_ca: AnyPath | None = None

@@ -1,6 +1,7 @@
 """What an untrusted file may say: for each setting, how a proposed value is joined so that it can only tighten.
 
-A rule is attached to a field (`Annotated[int, Smaller()]`). A field without a rule takes nothing from an
+A rule is attached to a field (`Annotated[int, Smaller()]`; a function in it needs a name: a lambda would not see its
+module). A field without a rule takes nothing from an
 untrusted file: a setting that somebody forgets to think about is closed, not open.
 """
 
@@ -8,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any
 
 
-class Tightening(Protocol):
-    """Joins the value that stands with one that an untrusted source proposes."""
+class Tightening:
+    """Joins the current value of a setting with one that an untrusted file proposes."""
 
     def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
         """The value to use, never looser than `current`, and whether the whole proposal is in it."""
-        ...
+        raise NotImplementedError
 
 
-@dataclass(eq=False, repr=False)
-class Rank:
+@dataclass(frozen=True, slots=True)
+class Rank(Tightening):
     """One of several words, the loosest first. A word that is not listed is never taken."""
 
     words: tuple[str, ...]
@@ -34,9 +35,9 @@ class Rank:
         return (proposed, True) if tighter else (current, False)
 
 
-@dataclass(eq=False, repr=False)
-class Smaller:
-    """A limit: the smaller number. `unset` gives what None stands for, so that a number cannot loosen it."""
+@dataclass(frozen=True, slots=True)
+class Smaller(Tightening):
+    """A limit: the smaller number. `unset` returns the number that None means, so that a number cannot loosen it."""
 
     unset: Callable[[], float] | None = None
 
@@ -52,8 +53,8 @@ class Smaller:
         return (proposed, True) if proposed < current else (current, False)
 
 
-@dataclass(eq=False, repr=False)
-class Longer:
+@dataclass(frozen=True, slots=True)
+class Longer(Tightening):
     """How long or how much is kept: the larger number; 0 is without limit."""
 
     def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
@@ -61,8 +62,8 @@ class Longer:
         return (proposed, True) if proposed == current or keeps_more else (current, False)
 
 
-@dataclass(eq=False, repr=False)
-class Only:
+@dataclass(frozen=True, slots=True)
+class Only(Tightening):
     """A switch that tightens in one direction."""
 
     value: bool
@@ -71,31 +72,28 @@ class Only:
         return (proposed, True) if proposed == current or proposed is self.value else (current, False)
 
 
-@dataclass(eq=False, repr=False)
-class More:
+@dataclass(frozen=True, slots=True)
+class More(Tightening):
     """A list that tightens as it grows: refusals, questions, things hidden."""
 
     def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
-        have = cast("list[Any]", current)
-        return [*have, *(item for item in cast("list[Any]", proposed) if item not in have)], True
+        return (*current, *(item for item in proposed if item not in current)), True
 
 
-@dataclass(eq=False, repr=False)
-class Fewer:
+@dataclass(frozen=True, slots=True)
+class Fewer(Tightening):
     """A list that tightens as it shrinks: grants."""
 
     def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
-        have, want = cast("list[Any]", current), cast("list[Any]", proposed)
-        return [item for item in have if item in want], all(item in have for item in want)
+        return tuple(item for item in current if item in proposed), all(item in current for item in proposed)
 
 
-@dataclass(eq=False, repr=False)
-class OnlySome:
+@dataclass(frozen=True, slots=True)
+class OnlySome(Tightening):
     """A list that grows by those items that tighten; the others are left out."""
 
     tightens: Callable[[Any], bool]
 
     def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
-        have, want = cast("list[Any]", current), cast("list[Any]", proposed)
-        taken = [item for item in want if item in have or self.tightens(item)]
-        return [*have, *(item for item in taken if item not in have)], len(taken) == len(want)
+        taken = [item for item in proposed if item in current or self.tightens(item)]
+        return (*current, *(item for item in taken if item not in current)), len(taken) == len(proposed)

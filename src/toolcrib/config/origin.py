@@ -1,0 +1,66 @@
+"""Where settings came from, and what an untrusted file asked for and did not get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ..core.empty import EMPTY
+from ..core.text import clip, one_line
+from .hide import hidden
+
+if TYPE_CHECKING:
+    from ..policy.rules.grammar import Rule
+    from .files import ConfigFile
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A setting of an untrusted file that did not count, or not in full: its dotted key and what was proposed."""
+
+    key: str
+    value: Any
+
+    def __str__(self) -> str:
+        return one_line(self._described())
+
+    def _described(self) -> str:
+        shown: Any = hidden(self.value, self.key.rsplit(".", 1)[-1])
+        if isinstance(shown, Mapping):
+            entry = cast("Mapping[str, Any]", shown)
+            args = cast("list[Any]", entry.get("args") or [])
+            runs: list[str] = [str(entry["command"]), *map(str, args)] if "command" in entry else []
+            if runs:
+                return f"{self.key} (runs `{' '.join(runs)}`)"
+            if "url" in entry:
+                return f"{self.key} ({entry['url']})"
+            shown = entry
+        text = ", ".join(map(str, cast("list[Any]", shown))) if isinstance(shown, list) else str(shown)
+        return f"{self.key} = {clip(text, 200)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where merged settings came from, and what was noticed while they were read."""
+
+    sources: Mapping[str, str] = EMPTY
+    """Where each value that is not a default came from, by dotted key."""
+    warnings: tuple[str, ...] = ()
+    """Each is shown to a person once."""
+    ignored: tuple[Ignored, ...] = ()
+    """Settings of untrusted files that did not count."""
+    trusted: bool = True
+    """Whether everything that was read is trusted."""
+    files: tuple[Path, ...] = ()
+    """The files that were read, the weakest first."""
+    project: ConfigFile | None = None
+    """The project file, trusted or not; None where there was none."""
+    rules: tuple[Rule, ...] | None = None
+    """The rules of every layer that count, each with its origin. None for settings that were made in code."""
+    imported: tuple[ConfigFile, ...] = ()
+    """Files inside the workspace that rules or servers were imported from, trusted or not."""
+
+
+MADE_IN_CODE = Origin()
