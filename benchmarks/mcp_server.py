@@ -34,7 +34,7 @@ asyncio.run(serve.serve_stdio(ToolRegistry([echo])))
 OURS_BOX = '''
 import asyncio, tempfile
 from toolcrib import tool, Toolbox, serve
-@tool(category="memory", read_only=True, poll=True)
+@tool(category="memory", read_only=True, loop_exempt=True)
 async def echo(text: str) -> str:
     """Say it again."""
     return text

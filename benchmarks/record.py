@@ -27,7 +27,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolcrib.core.authorize import CallRequest, Grant
+from toolcrib.core.call import CallRequest
+from toolcrib.core.interfaces import Grant
 from toolcrib.core.context import ToolContext
 from toolcrib.core.events import CallFinished
 from toolcrib.core.output import ToolOutput

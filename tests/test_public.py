@@ -26,7 +26,7 @@ def test_type_checkers_see_the_same_names_from_the_same_homes():
     for node in guarded.body:
         for alias in node.names:
             seen[alias.asname or alias.name] = node.module
-    expected = {**toolcrib._HOME_OF, "ToolCallRequest": "core.pipeline"}
+    expected = {**toolcrib._HOME_OF, "ToolCallRequest": "core.call"}
     assert seen == expected
 
 

@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .builtin.default_tools import default_tools
     from .core.batch import to_call
+    from .core.call import ToolCall
+    from .core.call import ToolCall as ToolCallRequest
     from .core.context import ToolContext, current_context
     from .core.errors import (
         AddressRefused,
@@ -40,10 +42,9 @@ if TYPE_CHECKING:
         Notice,
     )
     from .core.function_tool import FunctionTool, tool
+    from .core.interfaces import Hook, Middleware
     from .core.labels import Labels
     from .core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
-    from .core.pipeline import Hook, Middleware, ToolCall
-    from .core.pipeline import ToolCall as ToolCallRequest
     from .core.registry import ToolRegistry, default_registry, tool_registry
     from .core.tool import BaseTool, Tool, ToolCategory
     from .core.verdict import Judgement
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "builtin.default_tools": ("default_tools",),
     "core.batch": ("to_call",),
+    "core.call": ("ToolCall",),
     "core.context": ("ToolContext", "current_context"),
     "core.errors": (
         "AddressRefused", "ApprovalExpired", "ConfigError", "InvalidArguments", "OutsideWorkspace",
@@ -66,9 +68,9 @@ _HOMES = {
         "ApprovalRequested", "ApprovalResolved", "CallFinished", "CallProgress", "CallStarted", "EventStream", "Notice",
     ),
     "core.function_tool": ("FunctionTool", "tool"),
+    "core.interfaces": ("Hook", "Middleware"),
     "core.labels": ("Labels",),
     "core.output": ("AudioBlock", "ContentBlock", "ImageBlock", "ResourceBlock", "TextBlock", "ToolOutput"),
-    "core.pipeline": ("Hook", "Middleware", "ToolCall"),
     "core.registry": ("ToolRegistry", "default_registry", "tool_registry"),
     "core.tool": ("BaseTool", "Tool", "ToolCategory"),
     "core.verdict": ("Judgement",),
@@ -96,7 +98,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "ToolCallRequest":  # the first design's name
-        value = import_module(".core.pipeline", __name__).ToolCall
+        value = import_module(".core.call", __name__).ToolCall
     elif name in _HOME_OF:
         value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
     else:

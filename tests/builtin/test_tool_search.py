@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from toolcrib.core.call import ToolCall
 from toolcrib.core.context import ToolContext
-from toolcrib.core.pipeline import Hook, ToolCall
+from toolcrib.core.interfaces import Hook
 from toolcrib.core.tool import Tool, ToolOrigin
 from toolcrib.toolbox import Toolbox
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.authorize import CallRequest
+from toolcrib.core.call import CallRequest
 from toolcrib.core.context import ToolContext
 from toolcrib.core.tool import tool
 

@@ -70,7 +70,7 @@ async def test_what_a_tool_asks_a_person_holds_no_secrets():
         return await ctx.ask("is SECRET right?", ["SECRET", "no"])
 
     registry = ToolRegistry([choose])
-    registry.pipeline.redact = lambda text: text.replace("SECRET", "***")
+    registry.stages.redact = lambda text: text.replace("SECRET", "***")
     output = await registry.execute("choose", {}, ToolContext(ask=ask))
     assert seen == [("is *** right?", ["***", "no"])]
     assert output.for_llm == "***"

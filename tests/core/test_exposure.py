@@ -8,16 +8,16 @@ from toolcrib.core.tool import Tool, tool
 
 
 class Named(Tool):
-    def __init__(self, name: str, source: str = "own", leads: bool = False) -> None:
+    def __init__(self, name: str, source: str = "own", is_meta: bool = False) -> None:
         self.parameters = {"type": "object", "properties": {}}
-        self.name, self.description, self.source, self.leads = name, f"Do {name}.", source, leads
+        self.name, self.description, self.source, self.is_meta = name, f"Do {name}.", source, is_meta
 
     async def execute(self) -> str:
         return self.name
 
 
 def doors(_: Exposure) -> Iterable[Tool]:
-    return [Named("search_tools", leads=True), Named("call_tool", leads=True)]
+    return [Named("search_tools", is_meta=True), Named("call_tool", is_meta=True)]
 
 
 def names(tools: Iterable[Tool]) -> list[str]:
@@ -78,7 +78,7 @@ def test_what_a_session_found_is_bounded() -> None:
     registry = ToolRegistry([Named(f"m{n:03}", "mcp:x") for n in range(MAX_FOUND + 50)])
     exposure = Exposure(registry, doors, limit=3)
     for found in list(registry):
-        if not found.leads:
+        if not found.is_meta:
             exposure.reveal("s", [found])
     shown = names(exposure.listed("s"))
     assert len(shown) == MAX_FOUND + 2

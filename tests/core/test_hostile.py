@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from toolcrib.core.authorize import CallRequest
+from toolcrib.core.call import CallRequest
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from toolcrib.core import clock
 from toolcrib.core import drive as drive_module
-from toolcrib.core.authorize import CallRequest, Grant
+from toolcrib.core.call import CallRequest, ToolCall
 from toolcrib.core.context import ToolContext, current_context
 from toolcrib.core.errors import ToolError, ToolExecutionDenied
 from toolcrib.core.events import CallFinished, CallProgress, CallStarted
+from toolcrib.core.interfaces import Grant, Hook
 from toolcrib.core.output import ToolOutput
-from toolcrib.core.pipeline import Hook, ToolCall
 from toolcrib.core.refusals import HINT, HINT_TEXT
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
@@ -258,14 +258,14 @@ async def test_a_stuck_thread_is_counted_and_replaced() -> None:
 
     registry = ToolRegistry([made(stuck, timeout=0.5), made(lambda: "ok", name="quick")])
     output = await registry.execute("stuck")
-    assert output.error_kind == "timeout" and registry.pipeline.stuck == 1
+    assert output.error_kind == "timeout" and registry.stages.threads.stuck == 1
     assert (await registry.execute("quick")).for_llm == "ok"
     release.set()
     for _ in range(200):
-        if not registry.pipeline.stuck:
+        if not registry.stages.threads.stuck:
             break
         await asyncio.sleep(0.01)
-    assert registry.pipeline.stuck == 0 and seen == [True]
+    assert registry.stages.threads.stuck == 0 and seen == [True]
 
 
 async def test_waiting_for_approval_does_not_count() -> None:
@@ -674,7 +674,7 @@ async def test_without_a_grant_nothing_runs(policy: Any) -> None:
     intents: list[Any] = []
     for listening in (False, True):
         registry = ToolRegistry([effects.tool], policy=policy)
-        registry.pipeline.intent = lambda request, grant: intents.append(request)
+        registry.stages.intent = lambda request, grant: intents.append(request)
         record = Record(registry) if listening else None
         output = await registry.execute("write", {"path": "a"})
         assert output.is_error and not effects.runs and not intents
@@ -717,7 +717,7 @@ async def test_an_intent_comes_before_effects_and_its_failure_stops_them(cleared
         assert not effects.runs
         intents.append((request.tool.name, dict(request.arguments)))
 
-    registry.pipeline.intent = commit
+    registry.stages.intent = commit
     await registry.execute("write", {"path": "a"})
     await registry.execute("read")
     assert intents == [("write", {"path": "a"})] and effects.runs == [("a", 1)]
@@ -725,7 +725,7 @@ async def test_an_intent_comes_before_effects_and_its_failure_stops_them(cleared
     def fails(request: CallRequest, grant: Grant) -> None:
         raise OSError("disk full")
 
-    registry.pipeline.intent = fails
+    registry.stages.intent = fails
     output = await registry.execute("write", {"path": "b"})
     assert output.error_kind == "denied" and "disk full" in output.for_llm and len(effects.runs) == 1
 
@@ -737,11 +737,11 @@ async def test_a_dry_run_describes_and_runs_nothing_but_reads(policy: Any, inten
     registry = ToolRegistry([effects.tool, made(lambda: "read", name="read", read_only=True)], policy=policy)
     intents: list[Any] = []
     if intent:
-        registry.pipeline.intent = lambda request, grant: intents.append(request)
+        registry.stages.intent = lambda request, grant: intents.append(request)
     await registry.execute("write", {"path": "warm"})  # now it is cleared, if it can be
     effects.runs.clear()
     intents.clear()
-    registry.pipeline.dry_run = True
+    registry.stages.dry_run = True
     output = await registry.execute("write", {"path": "a"})
     assert "would write a" in output.for_llm and output.meta["dry_run"] and not output.is_error
     assert not effects.runs and not intents
@@ -751,7 +751,7 @@ async def test_a_dry_run_describes_and_runs_nothing_but_reads(policy: Any, inten
 async def test_a_preview_that_fails_still_describes() -> None:
     effects = Effects(preview=lambda args, ctx: 1 / 0)
     registry = ToolRegistry([effects.tool])
-    registry.pipeline.dry_run = True
+    registry.stages.dry_run = True
     assert '{"path":"a"}' in (await registry.execute("write", {"path": "a"})).for_llm
 
 
@@ -777,11 +777,11 @@ class Guarding:
 
 async def test_the_guard_blocks_warns_and_fails_closed() -> None:
     effects = Effects()
-    registry = ToolRegistry([effects.tool, made(lambda: "p", name="poll", poll=True)])
+    registry = ToolRegistry([effects.tool, made(lambda: "p", name="poll", loop_exempt=True)])
     session = ToolContext(session_id="s")
 
     async def go(guard: Guarding, ctx: ToolContext = session, name: str = "write") -> ToolOutput:
-        registry.pipeline.guard = guard
+        registry.stages.guard = guard
         return await registry.execute(name, {"path": "a"} if name == "write" else {}, ctx)
 
     assert (await go(Guarding("again and again"))).error_kind == "loop"
@@ -873,7 +873,7 @@ def test_one_registry_on_several_loops() -> None:
 
 async def test_secrets_leave_outputs_and_events() -> None:
     registry = ToolRegistry([made(lambda key: f"got {key}", name="t")])
-    registry.pipeline.redact = lambda text: text.replace("sk-secret", "sk-***")
+    registry.stages.redact = lambda text: text.replace("sk-secret", "sk-***")
     record = Record(registry)
     output = await registry.execute("t", {"key": "sk-secret"})
     assert output.for_llm == "got sk-***"
@@ -884,7 +884,7 @@ async def test_secrets_leave_outputs_and_events() -> None:
     def broken(text: str) -> str:
         raise RuntimeError("bug")
 
-    registry.pipeline.redact = broken
+    registry.stages.redact = broken
     output = await registry.execute("t", {"key": "sk-secret"})
     assert output.is_error and "sk-secret" not in output.for_llm
     assert "sk-secret" not in repr(record.all[2:])
@@ -898,7 +898,7 @@ async def test_what_is_spilled_is_named_by_its_own_call() -> None:
         return f"/spill/{call_id}"
 
     registry = ToolRegistry([made(lambda: "x" * 1000, name="t", max_output=200)])
-    registry.pipeline.spill = spill
+    registry.stages.spill = spill
     outputs = [await registry.execute("t") for _ in range(2)]
     assert len({call for call, _, _ in kept}) == 2
     for output, (call_id, _, data) in zip(outputs, kept, strict=True):

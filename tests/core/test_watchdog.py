@@ -30,7 +30,7 @@ async def waits(seconds: float) -> str:
 
 async def test_a_blocked_loop_is_reported_once_with_tool_and_stack(caplog: pytest.LogCaptureFixture) -> None:
     registry = ToolRegistry([hogs, waits])
-    dog = Watchdog(registry.pipeline, asyncio.get_running_loop(), blocked_after=0.1)
+    dog = Watchdog(registry.stages, asyncio.get_running_loop(), blocked_after=0.1)
     dog.start()
     with caplog.at_level(logging.WARNING, "toolcrib.watchdog"):
         await asyncio.gather(registry.execute("waits", {"seconds": 0.05}), registry.execute("hogs", {"seconds": 0.6}))
@@ -42,7 +42,7 @@ async def test_a_blocked_loop_is_reported_once_with_tool_and_stack(caplog: pytes
 
 async def test_a_waiting_tool_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     registry = ToolRegistry([waits])
-    dog = Watchdog(registry.pipeline, asyncio.get_running_loop(), blocked_after=0.1)
+    dog = Watchdog(registry.stages, asyncio.get_running_loop(), blocked_after=0.1)
     dog.start()
     with caplog.at_level(logging.WARNING, "toolcrib.watchdog"):
         await registry.execute("waits", {"seconds": 0.4})
@@ -52,21 +52,21 @@ async def test_a_waiting_tool_is_not_reported(caplog: pytest.LogCaptureFixture) 
 
 async def test_start_and_stop_twice_leave_no_thread_and_no_bookkeeping() -> None:
     registry = ToolRegistry([waits])
-    dog = Watchdog(registry.pipeline, asyncio.get_running_loop(), blocked_after=0.05)
+    dog = Watchdog(registry.stages, asyncio.get_running_loop(), blocked_after=0.05)
     for _ in range(2):
         dog.start()
         dog.start()
         await registry.execute("waits", {"seconds": 0.01})
-        assert registry.pipeline.watchers == 1
+        assert registry.stages.watchers == 1
         dog.stop()
         dog.stop()
-    assert registry.pipeline.watchers == 0 and not registry.pipeline.running
+    assert registry.stages.watchers == 0 and not registry.stages.running
     assert not [t for t in threading.enumerate() if t.name == "toolcrib-watchdog"]
 
 
 def test_a_closed_loop_ends_the_watchdog() -> None:
     loop = asyncio.new_event_loop()
-    dog = Watchdog(ToolRegistry().pipeline, loop, blocked_after=0.05)
+    dog = Watchdog(ToolRegistry().stages, loop, blocked_after=0.05)
     dog.start()
     thread = next(t for t in threading.enumerate() if t.name == "toolcrib-watchdog")
     loop.close()

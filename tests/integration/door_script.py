@@ -47,7 +47,7 @@ async def main() -> None:
     builtin = sys.argv[3:4] == ["exec"]
     async with Toolbox.open(workspace=WORK, tools=[launch], approve=door, builtin=builtin) as box:
         if DIES == "before the intent":
-            box.registry.pipeline.intent = lambda request, grant: die_at("before the intent")
+            box.registry.stages.intent = lambda request, grant: die_at("before the intent")
         if sys.argv[2] == "mcp":
             await serve.serve_stdio(box)
             return

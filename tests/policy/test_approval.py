@@ -37,7 +37,7 @@ class World:
         self.registry = ToolRegistry([wipe, look])
         self.approver = Approver(self.store, door, self.registry.events, timeout)
         self.policy = Policy(approver=self.approver)
-        self.registry.pipeline.authorizer = self.policy
+        self.registry.stages.authorizer = self.policy
 
     async def wipe(self, path="a", **ctx):
         return await self.registry.execute("wipe", {"path": path}, ToolContext(**ctx))
@@ -228,7 +228,7 @@ async def test_a_yes_for_the_session_to_edited_arguments_is_none_to_what_the_mod
         return answers.pop(0)
 
     registry = ToolRegistry([sh])
-    registry.pipeline.authorizer = Policy(approver=Approver(None, ask))
+    registry.stages.authorizer = Policy(approver=Approver(None, ask))
     ctx = ToolContext(session_id="s")
     answers = [Decision(True, arguments={"command": "ls"}, scope="session"), False]
     await registry.execute("sh", {"command": "rm -rf x"}, ctx)

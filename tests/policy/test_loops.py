@@ -41,7 +41,7 @@ def registry(**options):
         return "1 failed"
 
     made = ToolRegistry([look, clock, edit, run])
-    made.pipeline.guard = LoopGuard()
+    made.stages.guard = LoopGuard()
     return made
 
 
@@ -67,13 +67,13 @@ async def test_without_a_session_nothing_is_counted():
 
 
 async def test_a_polling_tool_may_opt_out():
-    assert all("Loop" not in o.for_llm for o in await repeat(registry(poll=True), 10, "look", path="a"))
+    assert all("Loop" not in o.for_llm for o in await repeat(registry(loop_exempt=True), 10, "look", path="a"))
 
 
 async def test_a_user_message_starts_afresh():
     r = registry()
     await repeat(r, 6, "look", path="a")
-    r.pipeline.guard.reset("s")
+    r.stages.guard.reset("s")
     assert not (await r.execute("look", {"path": "a"}, SESSION)).is_error
 
 
@@ -102,7 +102,7 @@ async def test_sessions_do_not_mix_and_old_ones_are_forgotten():
     r = registry()
     await repeat(r, 6, "look", path="a")
     assert not (await r.execute("look", {"path": "a"}, ToolContext(session_id="t"))).is_error
-    guard = r.pipeline.guard
+    guard = r.stages.guard
     for n in range(MAX_SESSIONS + 10):
         guard.after(r.require("look"), "{}", ToolOutput("x"), ToolContext(session_id=f"x{n}"))
     assert len(guard._sessions) == MAX_SESSIONS

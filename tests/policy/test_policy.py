@@ -198,15 +198,15 @@ def test_what_usually_happens_is_what_happens_to_harmless_arguments():
 def test_a_doubt_asks_whatever_rules_allow() -> None:
     """What a server changed since it was accepted asks: under an allow rule, in autonomous mode; not under `yes`."""
     noted = FunctionTool(lambda: "done", name="note", category="memory")
-    noted.doubt = "it reads differently since Monday"
+    noted.needs_review = "it reads differently since Monday"
     rules = RuleSet([parse_rule("note", "allow")], workspace="/w")
     for mode in ("assistant", "autonomous"):
         policy = Policy(mode, rules=rules)
         assert not policy.clears(noted)
         check = policy.check(noted, {})
-        assert (check.verdict, check.rule, check.reason) == ("ask", "doubt", noted.doubt)
+        assert (check.verdict, check.rule, check.reason) == ("ask", "doubt", noted.needs_review)
     assert Policy("assistant", yes=True).check(noted, {}).verdict == "allow"
-    noted.doubt = None
+    noted.needs_review = None
     assert Policy("assistant", rules=rules).check(noted, {}).verdict == "allow"
 
 

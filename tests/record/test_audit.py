@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from toolcrib.core.authorize import Grant
 from toolcrib.core.context import ToolContext
+from toolcrib.core.interfaces import Grant
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.record.approvals import Approvals
@@ -42,7 +42,7 @@ def registry(audit, seen=None):
         return "wiped"
 
     made = ToolRegistry([look, wipe])
-    made.pipeline.intent = audit.intent
+    made.stages.intent = audit.intent
     made.events.subscribe(audit.listen)
     return made
 
@@ -89,7 +89,7 @@ async def test_a_record_that_cannot_be_written_refuses_the_call(audit, monkeypat
     def full(request, grant):
         raise sqlite3.OperationalError("database or disk is full")
 
-    r.pipeline.intent = full
+    r.stages.intent = full
     output = await r.execute("wipe", {})
     assert (output.error_kind, done) == ("denied", [])
     assert "could not be recorded" in output.for_llm
@@ -147,7 +147,7 @@ audit = Audit(sys.argv[1])
 async def wipe() -> str:
     "Wipe."
     os._exit(9)
-r = ToolRegistry([wipe]); r.pipeline.intent = audit.intent; r.events.subscribe(audit.listen)
+r = ToolRegistry([wipe]); r.stages.intent = audit.intent; r.events.subscribe(audit.listen)
 asyncio.run(r.execute("wipe", {}))
 """
 
@@ -216,7 +216,7 @@ class Grants:
 async def test_an_approval_is_used_up_with_the_intent_of_the_one_call_that_it_was_for(audit):
     stored_yes(audit.path)
     r = registry(audit)
-    r.pipeline.authorizer = Grants("ap_1")
+    r.stages.authorizer = Grants("ap_1")
     outputs = await asyncio.gather(*[r.execute("wipe", {"path": "a"}) for _ in range(5)])
     assert sorted(output.error_kind or "ok" for output in outputs) == ["denied"] * 4 + ["ok"]
     assert all("used up or expired" in o.for_llm for o in outputs if o.is_error)
@@ -230,7 +230,7 @@ async def test_an_approval_is_used_up_with_the_intent_of_the_one_call_that_it_wa
 async def test_an_approval_that_is_none_any_more_lets_nothing_run(audit, state, seconds):
     stored_yes(audit.path, state=state, seconds=seconds)
     r = registry(audit)
-    r.pipeline.authorizer = Grants("ap_1")
+    r.stages.authorizer = Grants("ap_1")
     assert (await r.execute("wipe", {"path": "a"})).error_kind == "denied"
     assert audit.query(kind="intent") == []
 
@@ -240,7 +240,7 @@ async def test_an_approval_whose_intent_cannot_be_written_stays_unused(audit):
     with sqlite3.connect(audit.path) as other:
         other.execute("CREATE TRIGGER full BEFORE INSERT ON record BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
     r = registry(audit)
-    r.pipeline.authorizer = Grants("ap_1")
+    r.stages.authorizer = Grants("ap_1")
     output = await r.execute("wipe", {"path": "a"})
     assert output.error_kind == "denied"
     assert "could not be recorded" in output.for_llm

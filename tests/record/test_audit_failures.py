@@ -9,10 +9,11 @@ import threading
 
 import pytest
 
-from toolcrib.core.authorize import CallRequest, Grant
+from toolcrib.core.call import CallRequest
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import CallFinished
+from toolcrib.core.interfaces import Grant
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
@@ -40,7 +41,7 @@ async def look(n: int) -> str:
     "Look."
     return "seen"
 audit = Audit(path)
-r = ToolRegistry([wipe, look]); r.pipeline.intent = audit.intent; r.events.subscribe(audit.listen)
+r = ToolRegistry([wipe, look]); r.stages.intent = audit.intent; r.events.subscribe(audit.listen)
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 async def main():
@@ -96,7 +97,7 @@ def event(n):
 
 def registry(audit):
     made = ToolRegistry([wipe])
-    made.pipeline.intent = audit.intent
+    made.stages.intent = audit.intent
     made.events.subscribe(audit.listen)
     return made
 

@@ -20,7 +20,8 @@ from toolcrib.record.migrate import note
 
 WRITER = """
 import sys
-from toolcrib.core.authorize import CallRequest, Grant
+from toolcrib.core.call import CallRequest
+from toolcrib.core.interfaces import Grant
 from toolcrib.core.context import ToolContext
 from toolcrib.core.events import CallFinished
 from toolcrib.core.output import ToolOutput

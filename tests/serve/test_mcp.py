@@ -213,7 +213,7 @@ async def test_a_warning_added_to_blocks_is_not_lost(connect: Connect, era: str)
         return ImageBlock(b"\x89PNG1", "image/png")
 
     registry = ToolRegistry([picture])
-    registry.pipeline.guard = LoopGuard()
+    registry.stages.guard = LoopGuard()
     async with connect(registry, era) as client:
         results = [await client.call_tool("picture") for _ in range(3)]
     assert [block.type for block in results[0].content] == ["image"]
@@ -250,7 +250,7 @@ async def test_tools_see_channel_session_and_client(connect: Connect, era: str) 
 async def test_the_loop_guard_counts_and_a_pause_forgives(
     connect: Connect, era: str, registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry.pipeline.guard = LoopGuard()
+    registry.stages.guard = LoopGuard()
     async with connect(registry, era) as client:
         for _ in range(5):
             await client.call_tool("echo", {"text": "x"})

@@ -29,8 +29,8 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
+from toolcrib.core.interfaces import Hook
 from toolcrib.core.output import ToolOutput
-from toolcrib.core.seams import Hook
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 

@@ -76,7 +76,7 @@ class ShellTools:
                 self.exec_session,
                 category="shell",
                 open_world=False,
-                poll=True,
+                loop_exempt=True,
                 aliases={"sessionId": "session_id", "id": "session_id", "chars": "input"},
                 timeout=_MOST_WAIT + GRACE_SECONDS,
                 judge=self._judge_session,

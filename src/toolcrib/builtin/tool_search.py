@@ -38,7 +38,7 @@ class _SearchTools(Tool):
     categorized = True
     read_only = True
     open_world = False
-    leads = True
+    is_meta = True
     title = "Search tools"
 
     def __init__(self, exposure: Exposure) -> None:
@@ -77,7 +77,7 @@ class _CallTool(FunctionTool):
             description="Call a tool that search_tools has found and your list does not show. It is checked, approved "
             "and recorded as that tool's own call.",
         )  # fmt: skip
-        self.leads = True
+        self.is_meta = True
         self.forward = _forward
 
 

@@ -1,80 +1,82 @@
-"""The seam between a call and whoever decides whether it may run. Policy fills it in; the core only asks."""
+"""May a call run? Asks the authorizer; describes a dry run; commits to the record what is about to run."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
+from .errors import InvalidArguments, ToolExecutionDenied
+from .finish import bound_again
+from .interfaces import Grant
 from .output import ToolOutput
+from .refusals import denied, invalid, with_hint
+from .run_tool import run_tool
 
 if TYPE_CHECKING:
-    from .context import ToolContext
-    from .tool import Tool
+    from .call import Call
+    from .stages import Stages
+
+log = logging.getLogger("toolcrib.pipeline")
+
+ALLOWED = Grant()
+"""The grant of tools whose every call is allowed."""
+
+MAX_EDITS = 10
+"""How often an authorizer may change the arguments of one call."""
 
 
-class CallRequest:
-    """A call whose arguments fit its tool, put to the authorizer. `text` is the JSON that will be bound and run."""
-
-    def __init__(
-        self,
-        call_id: str,
-        tool: Tool,
-        text: str | bytes,
-        ctx: ToolContext,
-        waiting: Callable[[], None] | None = None,
-    ) -> None:
-        self.call_id, self.tool, self.ctx, self.waiting = call_id, tool, ctx, waiting
-        self.text = text.decode() if isinstance(text, bytes) else text
-        self.told: str | None = None
-        """The text without secrets, where that is known already."""
-
-    @functools.cached_property
-    def arguments(self) -> Mapping[str, Any]:
-        """The arguments as JSON data, after coercion; what is judged, shown, hashed and run is the same."""
-        from pydantic_core import from_json
-
-        return from_json(self.text, allow_inf_nan=False)
-
-    @functools.cached_property
-    def canonical(self) -> str:
-        """The arguments as canonical JSON: sorted keys, no spaces."""
-        import json
-
-        return json.dumps(self.arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """SHA-256 over the tool's name and the canonical arguments, hex: what an approval is bound to."""
-        from hashlib import sha256
-
-        text = f"{self.tool.name}\0{self.canonical}"
-        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutput]:
+    """Ask the authorizer: the call, with the arguments that its approver edited, and its grant or refusal."""
+    tool, authorizer = call.tool, stages.authorizer
+    assert authorizer is not None
+    try:
+        if authorizer.clears(tool):
+            stages.cleared.add(tool)
+            return call, ALLOWED
+        answer = await authorizer.authorize(call)
+        for _ in range(MAX_EDITS):
+            if not isinstance(answer, Grant) or answer.edited is None:
+                break
+            call = call.with_arguments(tool.bind(answer.edited), call.ctx)
+            answer = await authorizer.authorize(call, replace(answer, edited=None))
+        if isinstance(answer, ToolOutput):
+            return call, with_hint(bound_again(stages, tool, call.call_id, answer))
+        if not isinstance(cast("object", answer), Grant) or answer.edited is not None:
+            raise ToolExecutionDenied(f"the authorizer gave no answer: {answer!r}"[:200])
+    except InvalidArguments as error:
+        return call, invalid(tool, error)
+    except Exception as error:
+        log.exception("authorization of %s failed", tool.name)
+        return call, with_hint(denied(tool, error, "the check of this call failed, so it was refused"))
+    return call, answer
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Leave to run. `edited` are arguments that the approver changed: they are bound and judged again.
+async def commit_and_run(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
+    """Run the tool. If it has effects or uses a stored approval, first commit to the record that it will run."""
+    tool = call.tool
+    if stages.intent is not None and (grant.approval_id is not None or not tool.is_read_only):
+        try:
+            waiting = stages.intent(call, grant)
+            if waiting is not None:
+                await waiting
+        except ToolExecutionDenied as error:  # the approval it rests on is used up
+            return with_hint(denied(tool, error))
+        except Exception as error:
+            log.exception("the intent of %s could not be recorded", tool.name)
+            return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
+    return await run_tool(stages, tool, call.kwargs, call.ctx, call.call_id)
 
-    `approval_id` names a stored yes that this run uses up: the intent row and that become one transaction.
-    """
 
-    rule: str | None = None
-    reason: str = ""
-    approver: str | None = None
-    edited: Mapping[str, Any] | None = None
-    approval_id: str | None = None
-
-
-class Authorizer(Protocol):
-    """Decides whether a call may run."""
-
-    def clears(self, tool: Tool) -> bool:
-        """Whether every call of this tool is allowed, whatever its arguments and context. Cached by the registry
-        until `ToolRegistry.policy_changed()`."""
-        ...
-
-    async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
-        """A grant, or the error output to answer with. `approved` is a person's yes to arguments they edited."""
-        ...
+async def describe(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
+    """A dry run: what the call would do. The tool is not run."""
+    tool, preview = call.tool, call.tool.preview
+    shown = call.canonical
+    if preview is not None:
+        try:
+            shown = await stages.threads.run(preview, call.arguments, call.ctx)
+        except Exception as error:
+            shown = f"{shown}\n(no preview: {error})"
+    asks = f"\n({grant.reason})" if grant.rule == "dry_run" else ""
+    text = f"Dry run: {tool.name} was not run. It would have done:\n{shown}{asks}"
+    return bound_again(stages, tool, call.call_id, ToolOutput(text, meta={"dry_run": True}))

@@ -7,18 +7,32 @@ import functools
 import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from .call import ToolCall
 from .context import ToolContext
-from .forward import resolve
 from .output import ToolOutput
 from .violations import show
 
 if TYPE_CHECKING:
-    from .registry import ToolRegistry
+    from collections.abc import Callable, Coroutine
+
+    from .pipeline import Pipeline
+    from .tool import Tool
 
 log = logging.getLogger("toolcrib.pipeline")
+
+
+class Registry(Protocol):
+    """What a batch needs of a `ToolRegistry`."""
+
+    pipeline: Pipeline
+
+    def find(self, name: str, /) -> Tool | None: ...
+    def resolve_forward(self, name: str, arguments: Any, /) -> tuple[Tool | None, str, Any]: ...
+    def start(
+        self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, waiting: Callable[[], None], /
+    ) -> Coroutine[Any, Any, ToolOutput]: ...
 
 
 def to_call(value: Any) -> ToolCall:
@@ -54,15 +68,12 @@ def _attribute(value: Any, key: str) -> Any:
     return getattr(value, key, None)
 
 
-async def run_batch(
-    registry: ToolRegistry, calls: Iterable[Any], ctx: ToolContext | None, limit: int
-) -> list[ToolOutput]:
+async def run_batch(registry: Registry, calls: Iterable[Any], ctx: ToolContext | None, limit: int) -> list[ToolOutput]:
     """Outputs in call order, one for each call. See `ToolRegistry.execute_parallel`."""
-    batch = [_meant(registry, _read_call(value)) for value in calls]
+    batch = [_resolved(registry, _read_call(value)) for value in calls]
     outputs: list[ToolOutput | None] = [None] * len(batch)
-    pipeline = registry.pipeline
     good = [call for call in batch if isinstance(call, ToolCall)]
-    for hook in pipeline.hooks:
+    for hook in registry.pipeline.stages.hooks:
         try:
             await hook.before_execute_tools(good)
         except Exception as error:
@@ -78,7 +89,7 @@ async def run_batch(
         if isinstance(call, ValueError):
             outputs[index] = _refused(registry, call, ctx, ToolOutput.error(str(call), "invalid"))
         else:
-            outputs[index] = await pipeline.run(registry, call.name, call.arguments, ctx, call.id, asks.set)
+            outputs[index] = await registry.start(call.name, call.arguments, ctx, call.id, asks.set)
 
     async def read(index: int, asks: asyncio.Event) -> None:
         async with slots:
@@ -137,11 +148,11 @@ def _read_call(value: Any) -> ToolCall | ValueError:
         return error if isinstance(error, ValueError) else ValueError(f"not a tool call: {type(value).__name__}")
 
 
-def _meant(registry: ToolRegistry, call: ToolCall | ValueError) -> ToolCall | ValueError:
-    """The call that is meant where one stands for another, for the hooks of batches, too."""
+def _resolved(registry: Registry, call: ToolCall | ValueError) -> ToolCall | ValueError:
+    """The inner call of a forwarding tool, so that the hooks of batches see it too."""
     if isinstance(call, ToolCall):
         try:
-            _, name, arguments = resolve(registry, call.name, call.arguments)
+            _, name, arguments = registry.resolve_forward(call.name, call.arguments)
         except Exception:  # it will be refused, and say why
             return call
         if name != call.name:
@@ -150,14 +161,14 @@ def _meant(registry: ToolRegistry, call: ToolCall | ValueError) -> ToolCall | Va
 
 
 def _refused(
-    registry: ToolRegistry, call: ToolCall | ValueError, ctx: ToolContext | None, output: ToolOutput
+    registry: Registry, call: ToolCall | ValueError, ctx: ToolContext | None, output: ToolOutput
 ) -> ToolOutput:
     if isinstance(call, ToolCall):
-        return registry.pipeline.refused(call.name, call.arguments, ctx, call.id, output)
-    return registry.pipeline.refused("", None, ctx, None, output)
+        return registry.pipeline.refuse(call.name, call.arguments, ctx, call.id, output)
+    return registry.pipeline.refuse("", None, ctx, None, output)
 
 
-def _reads(registry: ToolRegistry, call: ToolCall | ValueError) -> bool:
+def _reads(registry: Registry, call: ToolCall | ValueError) -> bool:
     if isinstance(call, ValueError):
         return True
     tool = registry.find(call.name)

@@ -1,12 +1,11 @@
-"""What one call carries on its way through the row."""
+"""One call: what a model asked for, and what the pipeline passes on from stage to stage."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from .authorize import CallRequest, Grant
 
 if TYPE_CHECKING:
     from .context import ToolContext
@@ -27,49 +26,74 @@ class ToolCall:
         return self.arguments
 
 
-class Call(CallRequest):
-    """A call whose tool was found: what the stages hand on, and what authorizer and intent are shown.
+class CallRequest:
+    """A call with valid arguments, as the authorizer and the record see it. `text` is the JSON that is bound and run.
 
-    `text` is "" and `kwargs` are not there until its arguments were bound. What was bound stays as it is: other
-    arguments make another `Call` (`again`), so that what was judged is what runs.
+    `waiting()` is called when the call begins to wait for a person.
+    """
+
+    def __init__(
+        self,
+        call_id: str,
+        tool: Tool,
+        text: str | bytes,
+        ctx: ToolContext,
+        waiting: Callable[[], None] | None = None,
+    ) -> None:
+        self.call_id, self.tool, self.ctx, self.waiting = call_id, tool, ctx, waiting
+        self.text = text.decode() if isinstance(text, bytes) else text
+        self.redacted_arguments: str | None = None
+        """`text` without secrets, if that is known already."""
+
+    @functools.cached_property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments as JSON data, after coercion. Policy, preview, digest and tool all use the same."""
+        from pydantic_core import from_json
+
+        return from_json(self.text, allow_inf_nan=False)
+
+    @functools.cached_property
+    def canonical(self) -> str:
+        """The arguments as canonical JSON: sorted keys, no spaces."""
+        import json
+
+        return json.dumps(self.arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 over the tool's name and the canonical arguments, hex: an approval is bound to it."""
+        from hashlib import sha256
+
+        text = f"{self.tool.name}\0{self.canonical}"
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Call(CallRequest):
+    """A call on its way through the pipeline. `text` is "" until the arguments are bound.
+
+    Bound arguments never change: `with_arguments` makes another `Call`. So what was authorized is what runs.
     """
 
     kwargs: dict[str, Any]
-    """The tool's own: it may change them, so they serve for one run."""
-    told: str | None = None
-    grant: Grant | None = None
-    """The leave it got; None while there is none."""
-    last: Call | None = None
-    """The latest call that hooks, middleware or an approver made of this one."""
-    runs = 0
-    """How many those were."""
+    """The tool's own dict: the tool may change it, so it serves for one run."""
+    redacted_arguments: str | None = None
 
     def __init__(
         self, call_id: str, tool: Tool, ctx: ToolContext, waiting: Callable[[], None] | None = None
-    ) -> None:  # everything else is written when it is known; most of it never is
+    ) -> None:  # the other attributes are set when they are known; most of them never are
         self.call_id, self.tool, self.ctx, self.waiting = call_id, tool, ctx, waiting
         self.text = ""
 
-    def hold(self, kwargs: dict[str, Any], text: str | bytes) -> None:
-        """Keep arguments as they were bound, in both of their forms. Raises UnicodeDecodeError: where a byte is none,
-        what is judged would not be what was bound."""
+    def set_arguments(self, kwargs: dict[str, Any], text: str | bytes) -> None:
+        """Store what `Tool.bind` returned. Raises UnicodeDecodeError if `text` is not UTF-8: then what is authorized
+        would differ from what was bound."""
         self.kwargs = kwargs
         self.text = text if isinstance(text, str) else text.decode()
 
-    def again(self, bound: tuple[dict[str, Any], str | bytes], ctx: ToolContext) -> Call:
-        """The same call with these arguments and in this context: it has leave to nothing yet."""
+    def with_arguments(self, bound: tuple[dict[str, Any], str | bytes], ctx: ToolContext) -> Call:
+        """The same call with other arguments and another context; it is not authorized yet."""
         call = Call(self.call_id, self.tool, ctx, self.waiting)
-        call.hold(*bound)
-        if call.text is self.text and self.told is not None:
-            call.told = self.told
-        self.last = call
-        self.runs += 1
-        return call
-
-    @property
-    def latest(self) -> Call:
-        """This call, or what was made of it last."""
-        call = self
-        while call.last is not None:
-            call = call.last
+        call.set_arguments(*bound)
+        if call.text is self.text:
+            call.redacted_arguments = self.redacted_arguments
         return call

@@ -54,9 +54,9 @@ class Exposure:
         if not self.active:
             return tools
         found = self._found.get(session_id, {})
-        own = [tool for tool in tools if tool.source == "own" and not tool.leads]
+        own = [tool for tool in tools if tool.source == "own" and not tool.is_meta]
         shown = {tool.name for tool in own} if len(own) <= self.limit else self.always
-        return [tool for tool in tools if tool.leads or tool.name in shown or tool.name in found]
+        return [tool for tool in tools if tool.is_meta or tool.name in shown or tool.name in found]
 
     def hidden(self) -> list[Tool]:
         """What no session is shown before it has searched."""

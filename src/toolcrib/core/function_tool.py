@@ -47,7 +47,7 @@ class FunctionTool(Tool):
         output_schema: Mapping[str, Any] | Literal[False] | None = None,
         compact_description: str | None = None,
         strict: bool = False,
-        poll: bool = False,
+        loop_exempt: bool = False,
         source: str = "own",
         aliases: Mapping[str, str] | None = None,
         names: tuple[str, ...] = (),
@@ -78,7 +78,7 @@ class FunctionTool(Tool):
             raise ToolDefinitionError(f"{self.name}: max_output must be at least 100 characters, got {max_output!r}")
         self.max_output, self._output_schema = max_output, output_schema
         self.compact_description = compact_description or ""
-        self.strict, self.poll, self.source = strict, poll, source
+        self.strict, self.loop_exempt, self.source = strict, loop_exempt, source
         self.aliases, self.names = aliases or EMPTY, names
         self.judge, self.preview, self.timeout_for = judge, preview, timeout_for
         self.paths, self.command_argument, self.origin = paths, command_argument, origin

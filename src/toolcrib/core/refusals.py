@@ -63,7 +63,10 @@ def denied(tool: Tool, error: BaseException, lead: str | None = None) -> ToolOut
     return ToolOutput.error(f"{tool.name} was not run: {lead or 'a check refused or failed'} ({detail})", "denied")
 
 
-def unexpected(tool: Tool, error: Exception) -> ToolOutput:
+def not_bound(tool: Tool, error: Exception) -> ToolOutput:
+    """The output for arguments that could not be bound: they are invalid, or reading them failed."""
+    if isinstance(error, InvalidArguments):
+        return invalid(tool, error)
     log.exception("the arguments of %s could not be read", tool.name)
     text = f"Error reading the arguments of {tool.name}: {describe_error(error)}"
     return with_hint(ToolOutput.error(text, "invalid"))

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from .errors import ToolConflictError, ToolDefinitionError, ToolNotFoundError
+from .errors import (
+    InvalidArguments,
+    ToolConflictError,
+    ToolDefinitionError,
+    ToolExecutionDenied,
+    ToolNotFoundError,
+    Violation,
+)
 from .function_tool import FunctionTool
 from .text import clip
 from .tool import Tool
 
 if TYPE_CHECKING:
-    from .authorize import Authorizer
     from .context import ToolContext
     from .events import EventStream
+    from .interfaces import Authorizer, Hook, Middleware
     from .output import ToolOutput
-    from .pipeline import Hook, Middleware, Pipeline
+    from .pipeline import Pipeline
+    from .stages import Stages
     from .tool_index import ToolIndex
 
+Raw = Mapping[str, Any] | str | bytes | None
+"""Arguments as they come in: a dict or JSON text."""
 OnConflict = Literal["error", "replace", "keep"]
 PARALLEL_LIMIT = 16
 UNKNOWN_LIMIT = 500
@@ -39,7 +49,7 @@ class ToolRegistry:
             pipeline = Pipeline()
         self.pipeline = pipeline
         if policy is not None:
-            self.pipeline.authorizer = policy
+            self.stages.authorizer = policy
         self._tools: dict[str, Tool] = {}
         self._other_names: dict[str, str] = {}
         self._cache: dict[tuple[str, bool], tuple[list[str], list[dict[str, Any]]]] = {}
@@ -79,7 +89,7 @@ class ToolRegistry:
         for other in actual.names:
             self._other_names.setdefault(other, name)
         if actual.exclusive:
-            self.pipeline.gate.needed = True
+            self.stages.gate.needed = True
         self._changed()
         return actual
 
@@ -109,7 +119,7 @@ class ToolRegistry:
     def _changed(self) -> None:
         self._cache.clear()
         self._legal = None
-        self.pipeline.policy_changed()
+        self.stages.policy_changed()
         for listener in tuple(self._listeners):
             listener()
 
@@ -128,6 +138,22 @@ class ToolRegistry:
             return self._tools.get(other)
         original = self._legal_names().get(name)
         return self._tools.get(original) if original is not None else None
+
+    def resolve_forward(self, name: str, arguments: Raw) -> tuple[Tool | None, str, Any]:
+        """The tool, name and arguments of a call; where the tool forwards (`call_tool`), those of the inner call.
+
+        Raises InvalidArguments, or ToolExecutionDenied where a rule denies the forwarding tool itself.
+        """
+        tool = self.find(name)
+        if tool is None or tool.forward is None:
+            return tool, name, arguments
+        if self.stages.hides(tool):
+            raise ToolExecutionDenied(f"{tool.name} is denied by a rule")
+        inner_name, inner = tool.forward(tool.bind(arguments)[0])
+        target = self.find(inner_name)
+        if target is not None and target.forward is not None:
+            raise InvalidArguments([Violation("name", f"{tool.name} calls other tools, not {inner_name}")])
+        return target, inner_name, inner
 
     def get(self, name: str) -> Tool | None:
         """The tool of that name, or None."""
@@ -199,9 +225,8 @@ class ToolRegistry:
         if index is None:
             from .tool_index import ToolIndex
 
-            index = self._index = ToolIndex(tool for tool in self if not tool.leads)
-        hides = getattr(self.pipeline.authorizer, "hides", None)
-        return [tool for tool, _ in index.search(query, limit, hides)]
+            index = self._index = ToolIndex(tool for tool in self if not tool.is_meta)
+        return [tool for tool, _ in index.search(query, limit, self.stages.hides)]
 
     # --- describing
 
@@ -220,8 +245,8 @@ class ToolRegistry:
         self, dialect: str = "openai", names: Sequence[str] | None = None, compact: bool = False
     ) -> list[dict[str, Any]]:
         """All tools as a provider wants them, or those of `names` that exist. Cached until a change: do not edit."""
-        if self._version != self.pipeline.policy_version:
-            self._version = self.pipeline.policy_version
+        if self._version != self.stages.policy_version:
+            self._version = self.stages.policy_version
             self._cache.clear()
         cached = self._cache.get((dialect, compact))
         if cached is None:
@@ -239,8 +264,8 @@ class ToolRegistry:
 
     def listed(self) -> list[Tool]:
         """The tools that may be shown: all but those whose every call is denied by a rule."""
-        hides = getattr(self.pipeline.authorizer, "hides", None)
-        return list(self) if hides is None else [tool for tool in self if not hides(tool)]
+        authorizer = self.stages.authorizer
+        return list(self) if authorizer is None else [tool for tool in self if not authorizer.hides(tool)]
 
     def get_definitions(self) -> list[dict[str, Any]]:
         """The second design's name: definitions in OpenAI form."""
@@ -279,17 +304,22 @@ class ToolRegistry:
     # --- calling
 
     @property
+    def stages(self) -> Stages:
+        """What the pipeline's stages are filled with: policy, record, loop guard, hooks, events."""
+        return self.pipeline.stages
+
+    @property
     def events(self) -> EventStream:
         """The stream of events of all calls through this registry."""
-        return self.pipeline.events
+        return self.stages.events
 
     def use(self, middleware: Middleware) -> None:
         """Add a middleware; the first added is the outermost."""
-        self.pipeline.middleware = (*self.pipeline.middleware, middleware)
+        self.stages.middleware = (*self.stages.middleware, middleware)
 
     def add_hook(self, hook: Hook) -> None:
         """Add a hook; hooks run in the order they were added."""
-        self.pipeline.hooks = (*self.pipeline.hooks, hook)
+        self.stages.hooks = (*self.stages.hooks, hook)
 
     def policy_changed(self) -> None:
         """Tell the registry, and who listens to it, that its policy judges differently now (mode, rules)."""
@@ -298,19 +328,48 @@ class ToolRegistry:
     def execute(
         self,
         name: str,
-        arguments: Mapping[str, Any] | str | bytes | None = None,
+        arguments: Raw = None,
         ctx: ToolContext | None = None,
         *,
         call_id: str | None = None,
     ) -> Coroutine[Any, Any, ToolOutput]:
         """Run one call through the pipeline. `arguments` are a dict or JSON text. Raises only cancellation."""
-        return self.pipeline.run(self, name, arguments, ctx, call_id)
+        return self.start(name, arguments, ctx, call_id)
 
-    def execute_with_context(
-        self, name: str, arguments: Mapping[str, Any] | str | bytes | None, ctx: ToolContext
-    ) -> Coroutine[Any, Any, ToolOutput]:
+    def execute_with_context(self, name: str, arguments: Raw, ctx: ToolContext) -> Coroutine[Any, Any, ToolOutput]:
         """The third design's name for `execute` with a context."""
-        return self.pipeline.run(self, name, arguments, ctx)
+        return self.start(name, arguments, ctx)
+
+    def start(
+        self, name: str, arguments: Raw, ctx: ToolContext | None = None, call_id: str | None = None,
+        waiting: Callable[[], None] | None = None,
+    ) -> Coroutine[Any, Any, ToolOutput]:  # fmt: skip
+        """The same as `execute`. `waiting()` is called when the call begins to wait for a person."""
+        tool = self.find(name)
+        if tool is None or tool.forward is not None:
+            return self._run_resolved(name, tool, arguments, ctx, call_id, waiting)
+        return self.pipeline.run(tool, arguments, ctx, call_id, waiting)
+
+    async def _run_resolved(
+        self, name: str, tool: Tool | None, arguments: Raw, ctx: ToolContext | None, call_id: str | None,
+        waiting: Callable[[], None] | None,
+    ) -> ToolOutput:  # fmt: skip
+        """Run the call that a forwarding tool asks for, or refuse one of an unknown name."""
+        from .output import ToolOutput
+        from .refusals import denied, not_bound
+
+        target = None
+        if tool is not None:
+            try:
+                target, name, arguments = self.resolve_forward(name, arguments)
+            except ToolExecutionDenied as error:
+                return self.pipeline.refuse(tool.name, arguments, ctx, call_id, denied(tool, error))
+            except Exception as error:
+                return self.pipeline.refuse(tool.name, arguments, ctx, call_id, not_bound(tool, error))
+        if target is None:
+            output = ToolOutput.error(self.unknown(name), "not_found")
+            return self.pipeline.refuse(str(name)[:200], arguments, ctx, call_id, output)
+        return await self.pipeline.run(target, arguments, ctx, call_id, waiting)
 
     async def execute_parallel(
         self, calls: Iterable[Any], ctx: ToolContext | None = None, limit: int = PARALLEL_LIMIT

@@ -75,18 +75,17 @@ class Tool:
     Without `parameters` the schema comes from the annotations of `execute`. The signature of `execute` decides
     whether it gets `(args, ctx)` or keywords; a parameter annotated `ToolContext` is injected and hidden.
 
-    Attributes beside the obvious: `read_only` None follows from the category; `timeout` and `max_output` are in
-    seconds and characters; `sequential` tools never run beside others in a batch, `exclusive` ones never beside
-    any call in the registry; `aliases` are other spellings of parameters, accepted and never shown; `names` are
-    other names of the tool itself, likewise, and `former_names` those it had before a view renamed it; `poll` exempts
-    it from the loop guard; `judge` and `preview` speak for its arguments before it runs; one whose `judge_blocks` (it
-    looks at files that may be far away) is asked in a thread instead of on the event loop. `paths` and
-    `command_argument` say which arguments hold paths and a shell command, so that rules can be held against them;
-    `origin` names the server that a tool comes from. One that `leads` is only a way to others (search, call by name);
-    `forward` turns its arguments into the call that is meant, which is judged and recorded in its place. `doubt` is why
-    every call of it asks, whatever rules allow: what its server says of it has changed, say. `handles` are
-    parameters that take only what its own results offered (it refuses all else): labels do not ask about their values.
-    `mcp_fields` are further fields of its definition over MCP, by wire name (`icons`, `_meta`, the `title` in
+    Less obvious attributes: `read_only` None follows from the category; `timeout` is in seconds, `max_output` in
+    characters; `sequential` tools run alone in a batch, `exclusive` ones alone in the registry; `aliases` are other
+    spellings of parameters, accepted and never shown; `names` are other names of the tool, likewise, and
+    `former_names` those it had before a view renamed it; `loop_exempt` exempts it from the loop guard; `judge` and
+    `preview` look at its arguments before it runs; with `judge_blocks` (the judge may wait for a far disk) they run
+    in a thread. `paths` and `command_argument` say which arguments hold paths and a shell command, so that rules can
+    match them; `origin` names the server that a tool comes from. `is_meta`: it only leads to other tools (search,
+    call by name); `forward` turns its arguments into a call of another tool, which is judged and recorded instead.
+    `needs_review` is why every call of it asks, whatever rules allow, as when its server changed its description.
+    `opaque_parameters` take only values that its own results offered (it refuses all others): labels do not ask about
+    them. `mcp_fields` are further fields of its definition over MCP, by wire name (`icons`, `_meta`, the `title` in
     `annotations`).
     """
 
@@ -106,7 +105,7 @@ class Tool:
     output_schema: Mapping[str, Any] | None = None
     compact_description: str = ""
     strict: bool = False
-    poll: bool = False
+    loop_exempt: bool = False
     source: str = "own"
     aliases: Mapping[str, str] = EMPTY
     names: tuple[str, ...] = ()
@@ -118,10 +117,10 @@ class Tool:
     paths: Paths = EMPTY
     command_argument: str | None = None
     origin: ToolOrigin | None = None
-    handles: frozenset[str] = frozenset()
-    doubt: str | None = None
+    opaque_parameters: frozenset[str] = frozenset()
+    needs_review: str | None = None
     mcp_fields: Mapping[str, Any] = EMPTY
-    leads: bool = False
+    is_meta: bool = False
     forward: Callable[[Mapping[str, Any]], tuple[str, Any]] | None = None
     parameters: Any = None
 

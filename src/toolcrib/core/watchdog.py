@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncio
     from types import FrameType
 
-    from .pipeline import Pipeline
+    from .stages import Stages
     from .tool import Tool
 
 log = logging.getLogger("toolcrib.watchdog")
@@ -33,9 +33,9 @@ class Watchdog:
     """
 
     def __init__(
-        self, pipeline: Pipeline, loop: asyncio.AbstractEventLoop, *, blocked_after: float = BLOCKED_SECONDS
+        self, stages: Stages, loop: asyncio.AbstractEventLoop, *, blocked_after: float = BLOCKED_SECONDS
     ) -> None:
-        self._pipeline, self._loop, self._after = pipeline, loop, blocked_after
+        self._stages, self._loop, self._after = stages, loop, blocked_after
         self._loop_thread = 0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -45,7 +45,7 @@ class Watchdog:
         if self._thread is not None:
             return
         self._loop_thread = threading.get_ident()
-        self._pipeline.watchers += 1
+        self._stages.watchers += 1
         self._ended.clear()
         self._thread = threading.Thread(target=self._watch, name="toolcrib-watchdog", daemon=True)
         self._thread.start()
@@ -55,7 +55,7 @@ class Watchdog:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        self._pipeline.watchers -= 1
+        self._stages.watchers -= 1
         self._ended.set()
         if thread is not threading.current_thread():
             thread.join(5 * self._after)
@@ -79,7 +79,7 @@ class Watchdog:
         if not self._loop.is_running():  # stopped or between two runs, not blocked
             return
         frames = _stack(sys._current_frames().get(self._loop_thread))  # pyright: ignore[reportPrivateUsage]
-        running = list(self._pipeline.running.copy().values())
+        running = list(self._stages.running.copy().values())
         codes = {frame.f_code for frame, _ in frames}
         blocking = next((tool.name for tool in running if _code(tool) in codes), None)
         log.warning(

@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..core.authorize import CallRequest, Grant
 from ..core.bound import Redact, map_texts
+from ..core.call import CallRequest
 from ..core.context import ToolContext
 from ..core.errors import InvalidArguments
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
+from ..core.interfaces import Grant
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory

@@ -8,10 +8,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..core.authorize import CallRequest
+from ..core.call import CallRequest
 from ..core.context import ToolContext
 from ..core.errors import InvalidArguments, ToolExecutionDenied
-from ..core.forward import resolve
 from ..core.text import clip
 from ..core.threads import shared_threads
 from .bare import bare_check, unbuilt_check
@@ -84,7 +83,7 @@ class Checker:
     def _ready(self, name: str, arguments: Arguments, ctx: ToolContext | None) -> Check | Judged:
         ctx = self.ctx if ctx is None else self._marked(ctx)
         try:
-            tool, name, arguments = resolve(self._registry, name, arguments)
+            tool, name, arguments = self._registry.resolve_forward(name, arguments)
         except InvalidArguments as error:
             return _short(Check("deny", "", None, f"invalid arguments: {error}", 0))
         except ToolExecutionDenied as error:

@@ -213,7 +213,7 @@ class Flow:
         if self.policy == "strict":
             source = session.sources[-1].shown if session.sources else "an earlier result"
             return _ask("strict", f"this session has read untrusted content ({source}), and {_why_sink(tool)}")
-        for name, value in _strings(_without(arguments, tool.handles)):
+        for name, value in _strings(_without(arguments, tool.opaque_parameters)):
             if _folded(value) in session.endorsed:
                 continue
             found = _found(value, session.sources, name in DESTINATIONS)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..core.authorize import CallRequest, Grant
+from ..core.call import CallRequest
 from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.errors import ConfigError, ToolcribError
+from ..core.interfaces import Grant
 from ..core.name_patterns import matches
 from ..core.output import ToolOutput
 from ..core.tool import Tool, ToolCategory
@@ -124,7 +125,7 @@ class Policy:
         if table == "deny":
             return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
         # 2: somebody asked to be asked
-        may_ask = ruled is not None or self._may_ask or tool.doubt is not None
+        may_ask = ruled is not None or self._may_ask or tool.needs_review is not None
         asks = list(self._asked_for(tool, ruled, category)) if may_ask else []
         if flowing is not None:  # first: labels ask each time, and name where a value came from
             asks.insert(0, Check("ask", category, flowing.rule, flowing.reason, 2))
@@ -160,8 +161,8 @@ class Policy:
         return bool(self.ask_for) or self.approval == "always_require"
 
     def _asked_for(self, tool: Tool, ruled: Judgement | None, category: str) -> Iterator[Check]:
-        if tool.doubt is not None:
-            yield Check("ask", category, "doubt", tool.doubt, 2)
+        if tool.needs_review is not None:
+            yield Check("ask", category, "doubt", tool.needs_review, 2)
         if ruled is not None and ruled.verdict == "ask":
             yield Check("ask", category, ruled.rule, ruled.reason, 2)
         if self.approval == "always_require":

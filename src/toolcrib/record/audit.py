@@ -19,9 +19,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from ..core.authorize import CallRequest, Grant
+from ..core.call import CallRequest
 from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
+from ..core.interfaces import Grant
 from ..core.labels import LABELS, Labels
 from ..core.threads import shared_threads
 from ..core.tool import ToolCategory
@@ -92,7 +93,7 @@ class Audit:
         up or expired already raises ToolExecutionDenied.
         """
         ctx, tool, redact, rule, category = request.ctx, request.tool, self.redact, grant.rule, request.tool.category
-        text = request.told
+        text = request.redacted_arguments
         if text is None:
             text = request.text if redact is None else _redacted(redact, request.text)
         if len(text) > MAX_ARGUMENTS:

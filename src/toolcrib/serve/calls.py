@@ -18,8 +18,8 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ElicitResult, InputRequire
 
 from ..core.context import ToolContext
 from ..core.events import ApprovalResolved, CallFinished
+from ..core.interfaces import Hook
 from ..core.output import ToolOutput
-from ..core.seams import Hook
 from ..core.threads import shared_threads
 from ..policy.answers import answer as give_answer
 from ..policy.answers import within
@@ -135,22 +135,22 @@ class CallHandler:
 
     def redact(self, text: str) -> str:
         """A text without the secrets that are known now."""
-        redact = self.registry.pipeline.redact
+        redact = self.registry.stages.redact
         return text if redact is None else redact(text)
 
     @property
     def changes_outputs(self) -> bool:
         """Whether something of the host's may change what a call answers."""
-        pipeline = self.registry.pipeline
-        return bool(pipeline.middleware) or any(type(hook).after is not Hook.after for hook in pipeline.hooks)
+        stages = self.registry.stages
+        return bool(stages.middleware) or any(type(hook).after is not Hook.after for hook in stages.hooks)
 
     def shown(self, value: Any) -> Any:
         """What another server says, as clients may see it."""
-        return sanitize(value, self.registry.pipeline.redact)
+        return sanitize(value, self.registry.stages.redact)
 
     def told(self, error: MCPError) -> MCPError:
         """A server's own error, as clients may see it."""
-        return sanitize_error(error, self.registry.pipeline.redact)
+        return sanitize_error(error, self.registry.stages.redact)
 
     # --- questions in the 2026-07-28 protocol
 
@@ -268,7 +268,7 @@ class CallHandler:
 
     def _note_quiet(self, transport: TransportState, session: str) -> None:
         """After a pause, what a session repeated before counts no more: see QUIET_SECONDS."""
-        guard = self.registry.pipeline.guard
+        guard = self.registry.stages.guard
         if guard is None:
             return
         now = time.monotonic()
@@ -276,9 +276,8 @@ class CallHandler:
         transport.last_call[session] = now
         if len(transport.last_call) > 1000:
             transport.last_call.pop(next(iter(transport.last_call)))
-        reset = getattr(guard, "reset", None)
-        if reset is not None and now - before > QUIET_SECONDS:
-            reset(session)
+        if now - before > QUIET_SECONDS:
+            guard.reset(session)
 
 
 _ANSWERED = "this approval was answered already, or has expired"

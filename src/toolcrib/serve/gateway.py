@@ -193,8 +193,8 @@ class Gateway:
 
     def _runs_freely(self, tool: Tool) -> bool:
         """Whether no call of a tool could be asked about or refused: what is typed goes to its server then, unasked."""
-        clears = getattr(self._calls.registry.pipeline.authorizer, "clears", None)
-        return clears is None or clears(tool)
+        authorizer = self._calls.registry.stages.authorizer
+        return authorizer is None or authorizer.clears(tool)
 
     # --- subscriptions
 

@@ -189,19 +189,19 @@ def _limits(settings: Settings) -> CallLimits | None:
 
 def _connect(box: Toolbox) -> None:
     """Hang policy and record into the row that every call goes through."""
-    pipeline = box.registry.pipeline
-    pipeline.authorizer = box.policy
-    pipeline.flow = box.flow
-    pipeline.intent = box.audit.intent
-    pipeline.spill = box.spill.keep
-    pipeline.redact = box.redactor.redact
+    stages = box.registry.stages
+    stages.authorizer = box.policy
+    stages.flow = box.flow
+    stages.intent = box.audit.intent
+    stages.spill = box.spill.keep
+    stages.redact = box.redactor.redact
     if box.settings.secrets:
-        pipeline.secrets = box.secrets.of_tool
-    pipeline.dry_run = box.settings.dry_run
-    box.guard = pipeline.guard = LoopGuard()
-    pipeline.events.subscribe(box.audit.listen, finished_only=True)
+        stages.secrets = box.secrets.of_tool
+    stages.dry_run = box.settings.dry_run
+    box.guard = stages.guard = LoopGuard()
+    stages.events.subscribe(box.audit.listen, finished_only=True)
     if traced():  # the host set a provider; nobody else pays for spans
-        box.when_closed(trace_calls(pipeline.events))
+        box.when_closed(trace_calls(stages.events))
 
 
 def _builtin(box: Toolbox) -> list[Tool]:

@@ -324,7 +324,7 @@ class Toolbox:
         from ..core.watchdog import Watchdog
 
         if self._watchdog is None:
-            self._watchdog = Watchdog(self.registry.pipeline, asyncio.get_running_loop())
+            self._watchdog = Watchdog(self.registry.stages, asyncio.get_running_loop())
             self._watchdog.start()
             self.when_closed(self._watchdog.stop)
             if self.settings.plugins.enabled:

@@ -147,7 +147,7 @@ def with_secret(web, guard: AddressGuard | None = None, tools=("http_request",))
     redactor = Redactor()
     secrets = Secrets([Source("TOKEN", tools, "TOKEN", env="TOKEN")], redactor, environ={"TOKEN": TOKEN})
     registry = web.registry(ALLOWED, guard, secrets=secrets, redactor=redactor)
-    registry.pipeline.redact = redactor.redact
+    registry.stages.redact = redactor.redact
     return registry
 
 

@@ -333,6 +333,6 @@ async def test_keys_are_taken_out_of_what_is_said(web):
     guard = web.guard()
     made = WebSearch(Outgoing(lambda: guard), settings, learn=redactor.grant, environ={})
     registry = ToolRegistry([made.tool()])
-    registry.pipeline.redact = redactor.redact
+    registry.stages.redact = redactor.redact
     await registry.execute("web_search", {"query": "x"})
     assert KEY not in redactor.redact(f"… {KEY} …")

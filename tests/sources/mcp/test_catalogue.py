@@ -119,7 +119,7 @@ async def test_what_is_switched_off_or_denied_is_not_offered(make: Make) -> None
         def hides(self, tool: Any) -> bool:
             return "resources" in tool.name
 
-    denied._registry.pipeline.authorizer = NoResources()  # type: ignore[assignment]
+    denied._registry.stages.authorizer = NoResources()  # type: ignore[assignment]
     assert await names(denied) == ([], [], ["mcp_a_greet"])
     assert await place(denied, "note://1") is None
     assert await place(denied, "mcp+a:note://1") is None

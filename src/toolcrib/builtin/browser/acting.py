@@ -57,7 +57,7 @@ class ActingTools:
             tool(each, **common) for each in (self.browser_click, self.browser_type, self.browser_select)
         ]
         for each in made:
-            each.handles = frozenset({"ref", "values"})
+            each.opaque_parameters = frozenset({"ref", "values"})
         return made
 
     async def browser_click(

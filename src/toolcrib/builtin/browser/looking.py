@@ -67,7 +67,7 @@ class LookingTools:
             ),
             tool(self.browser_snapshot, **common),
             tool(self.browser_scroll, **common),
-            tool(self.browser_wait, **{**common, "timeout": step + MOST_WAIT + 20}, poll=True),
+            tool(self.browser_wait, **{**common, "timeout": step + MOST_WAIT + 20}, loop_exempt=True),
             tool(self.browser_screenshot, **common),
             tool(self.browser_tabs, **common),
             tool(self.browser_close, **common),

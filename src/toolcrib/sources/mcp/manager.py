@@ -147,8 +147,7 @@ class McpServers:
         for name in extra_names(kind):
             tool = shown.get(name)
             if isinstance(tool, McpTool) and tool.listed.kind == kind:
-                hides = getattr(self._registry.pipeline.authorizer, "hides", None)
-                return None if hides is not None and hides(tool) else tool
+                return None if self._registry.stages.hides(tool) else tool
         return None
 
     # --- with the toolbox
@@ -257,7 +256,7 @@ class McpServers:
 
     def doubted(self, name: str) -> list[McpTool]:
         """The tools of a server that are new or changed since it was accepted."""
-        return [tool for tool in self.tools(name) if isinstance(tool, McpTool) and tool.doubt is not None]
+        return [tool for tool in self.tools(name) if isinstance(tool, McpTool) and tool.needs_review is not None]
 
     def accepted(self, name: str, tool: McpTool) -> str | None:
         """The description of a tool that was accepted; None for one that was not there."""
@@ -275,7 +274,7 @@ class McpServers:
             return
         self._services.pins.accept(server.identity, server.listing.tools)
         for tool in self.doubted(name):
-            tool.doubt = None
+            tool.needs_review = None
         self._registry.policy_changed()
 
     def _wanted(self, config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
@@ -303,7 +302,7 @@ class McpServers:
                 shown = None
             tool = McpTool(name, listed, config, server.call, shown)
             if self._services.pins is not None and listed.kind == "tool":
-                tool.doubt = self._services.pins.doubt(server.identity, config.name, listed)
+                tool.needs_review = self._services.pins.doubt(server.identity, config.name, listed)
             try:
                 self._registry.register(tool)
             except ToolConflictError:  # another tool answers to this name, too

@@ -1,4 +1,4 @@
-"""What leaves a call: outputs without secrets and within their bounds, and the event that says how it ended."""
+"""Finishes a call: labels its output, removes secrets, bounds its length, and emits the event of its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from .call import Call
     from .context import ToolContext
-    from .pipeline import Pipeline
+    from .interfaces import Grant
+    from .stages import Stages
     from .tool import Tool
 
 log = logging.getLogger("toolcrib.pipeline")
@@ -26,13 +27,15 @@ log = logging.getLogger("toolcrib.pipeline")
 _VERDICTS = {"denied": "deny", "loop": "deny", "pending": "ask", "invalid": "none", "not_found": "none"}
 
 
-def settle(
-    pipe: Pipeline, tool: Tool, kwargs: Mapping[str, Any], own: ToolContext, output: ToolOutput, made: bool
+def finish(
+    stages: Stages, tool: Tool, kwargs: Mapping[str, Any], own: ToolContext, output: ToolOutput, made: bool
 ) -> ToolOutput:
-    """What a tool returned as the model may see it: labelled, redacted, bounded. `made` says that the output was made
-    just now of a text and nothing else, so that it may be changed."""
+    """The output of a tool as a model may see it: labelled, redacted, bounded.
+
+    `made`: the output was just created from plain text, so it may be changed in place.
+    """
     try:
-        flow, redact = pipe.flow, pipe.redact
+        flow, redact = stages.flow, stages.redact
         labels = output.labels if flow is None else flow.label(tool, kwargs, output, own)
         if made:
             text = output.for_llm if redact is None else redact(output.for_llm)
@@ -42,8 +45,8 @@ def settle(
             fields["for_llm"] = text
             if labels is not None:
                 fields["labels"] = labels
-            return output if len(text) <= tool.max_output else bound(output, tool.max_output, _id(own), pipe.spill)
-        output = bound(output, tool.max_output, _id(own), pipe.spill, redact)
+            return output if len(text) <= tool.max_output else bound(output, tool.max_output, _id(own), stages.spill)
+        output = bound(output, tool.max_output, _id(own), stages.spill, redact)
         if labels is not output.labels:
             output = with_labels(output, labels)
     except Exception as error:
@@ -56,38 +59,38 @@ def _id(own: ToolContext) -> str:
     return own.call_id or ""
 
 
-def bound_again(pipe: Pipeline, tool: Tool, call_id: str, output: ToolOutput) -> ToolOutput:
-    """What somebody else than the tool answered, within the tool's bounds."""
+def bound_again(stages: Stages, tool: Tool, call_id: str, output: ToolOutput) -> ToolOutput:
+    """Bound an answer that did not come from the tool (a hook, middleware, the authorizer)."""
     if output.is_error and output.for_llm.endswith(HINT):  # bounded already, before the hint came on top
         output = replace(output, for_llm=output.for_llm.removesuffix(HINT))
-    return bound(output, tool.max_output, call_id, pipe.spill, pipe.redact)
+    return bound(output, tool.max_output, call_id, stages.spill, stages.redact)
 
 
-def clean(pipe: Pipeline, output: ToolOutput) -> ToolOutput:
-    """An error output without secrets: what refuses a call may quote its arguments."""
-    if pipe.redact is None or not output.is_error:
+def clean(stages: Stages, output: ToolOutput) -> ToolOutput:
+    """Remove secrets from an error output: a refusal may quote the arguments."""
+    if stages.redact is None or not output.is_error:
         return output
     try:
-        text, meta = pipe.redact(output.for_llm), map_texts(dict(output.meta), pipe.redact)
+        text, meta = stages.redact(output.for_llm), map_texts(dict(output.meta), stages.redact)
     except Exception:
         log.exception("an error could not be redacted")
         text, meta = "the error was withheld", {}
     return output if text is output.for_llm and meta == output.meta else replace(output, for_llm=text, meta=meta)
 
 
-def without_secrets(pipe: Pipeline, text: str) -> str:
-    """A text as events and people may be shown it."""
-    if pipe.redact is None:
+def without_secrets(stages: Stages, text: str) -> str:
+    """A text without secrets, for events and people."""
+    if stages.redact is None:
         return text
     try:
-        return pipe.redact(text)
+        return stages.redact(text)
     except Exception:
         log.exception("arguments could not be redacted")
         return "(withheld)"
 
 
 def shown(arguments: Any) -> str:
-    """Whatever came as arguments, as text."""
+    """Arguments of any type as text."""
     if isinstance(arguments, str):
         return arguments
     if isinstance(arguments, bytes):
@@ -99,35 +102,40 @@ def shown(arguments: Any) -> str:
 
 
 def verdict_of(output: ToolOutput) -> str:
-    """What was decided of a call; "none" where it ended before anything could be."""
+    """The decision on a call; "none" if it ended before one was made."""
     return _VERDICTS.get(output.error_kind or "", "allow")
 
 
-def tell(pipe: Pipeline, call: Call, arguments: Any, started: float, begun: float, output: ToolOutput) -> None:
-    """The event of how a call ended; `arguments` are what it came with."""
-    latest = call if call.last is None else call.latest
-    told = latest.told
-    if told is None:
-        told = without_secrets(pipe, latest.text or call.text or shown(arguments))
-    tool, grant, ctx = call.tool, latest.grant, call.ctx
+def emit_finished(
+    stages: Stages, call: Call, ran: Call, grant: Grant | None, arguments: Any, since: tuple[float, float],
+    output: ToolOutput,
+) -> None:  # fmt: skip
+    """Emit how a call ended. `ran` is the call with the arguments that were used last; `arguments` is what came in.
+
+    `since` is when the call began, as `time.time()` and as `time.perf_counter()`.
+    """
+    text = ran.redacted_arguments
+    if text is None:
+        text = without_secrets(stages, ran.text or shown(arguments))
+    tool, ctx = call.tool, call.ctx
     if grant is None:
         rule, approver = output.meta.get("rule"), None
     else:
         rule, approver = grant.rule, grant.approver
-    pipe.events.emit(
+    stages.events.emit(
         finished(
-            call_id=call.call_id, tool=tool.name, category=tool.category, arguments=told, session_id=ctx.session_id,
-            time=started, duration=time.perf_counter() - begun, output=output,
+            call_id=call.call_id, tool=tool.name, category=tool.category, arguments=text, session_id=ctx.session_id,
+            time=since[0], duration=time.perf_counter() - since[1], output=output,
             verdict="allow" if output.error_kind is None else verdict_of(output), rule=rule, approver=approver,
             channel=ctx.channel, read_only=tool.is_read_only,
         )
     )  # fmt: skip
 
 
-def tell_refused(pipe: Pipeline, call_id: str, name: str, arguments: Any, ctx: ToolContext, output: ToolOutput) -> None:
-    """The event of a call that never reached a tool."""
-    told = without_secrets(pipe, shown(arguments))[:2000]
-    pipe.events.emit(
-        CallFinished(call_id, safe(without_secrets(pipe, name)), "", told, ctx.session_id, time.time(), 0.0, output,
+def emit_refused(stages: Stages, call_id: str, name: str, arguments: Any, ctx: ToolContext, output: ToolOutput) -> None:
+    """Emit the end of a call that reached no tool."""
+    text = without_secrets(stages, shown(arguments))[:2000]
+    stages.events.emit(
+        CallFinished(call_id, safe(without_secrets(stages, name)), "", text, ctx.session_id, time.time(), 0.0, output,
                      verdict_of(output), None, None, ctx.channel, True)
     )  # fmt: skip

@@ -1,18 +1,50 @@
-"""Who may look into a call or speak for it: the callables and interfaces that a pipeline's stages are filled with."""
+"""The extension points of the pipeline: authorizer, middleware, hooks, loop guard, labels, intent."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .authorize import CallRequest, Grant
 from .output import ToolOutput
 
 if TYPE_CHECKING:
-    from .call import ToolCall
+    from .call import CallRequest, ToolCall
     from .context import ToolContext
     from .labels import Labels
     from .tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permission to run a call. `edited` are arguments that the approver changed: they are bound and authorized again.
+
+    `approval_id` names a stored yes. The run uses it up in the transaction that commits its intent.
+    """
+
+    rule: str | None = None
+    reason: str = ""
+    approver: str | None = None
+    edited: Mapping[str, Any] | None = None
+    approval_id: str | None = None
+
+
+class Authorizer(Protocol):
+    """Decides whether a call may run."""
+
+    def hides(self, tool: Tool) -> bool:
+        """Whether every call of this tool is denied, so that it should not be listed."""
+        ...
+
+    def clears(self, tool: Tool) -> bool:
+        """Whether every call of this tool is allowed, with any arguments and context. The answer is cached until
+        `ToolRegistry.policy_changed()`."""
+        ...
+
+    async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
+        """A grant, or the error output to answer with. `approved` is a person's yes to arguments they edited."""
+        ...
+
 
 Next = Callable[..., Awaitable[ToolOutput]]
 
@@ -41,8 +73,12 @@ class Hook:
         """After a call that ended in an error."""
 
 
-class Guard(Protocol):
-    """Notices calls that go round in circles (policy's loop guard)."""
+class CallGuard(Protocol):
+    """Notices a model that repeats itself (policy's loop guard)."""
+
+    def reset(self, session_id: str) -> None:
+        """Forget the session's earlier calls: a user message came."""
+        ...
 
     def before(self, tool: Tool, text: str, ctx: ToolContext) -> str | None:
         """Why the call is refused, or None."""
@@ -54,12 +90,12 @@ class Guard(Protocol):
 
 
 class Flow(Protocol):
-    """Gives results their information-flow labels, and remembers what a session has read."""
+    """Labels results by where they came from, and remembers what a session has read."""
 
     def label(self, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> Labels:
-        """The labels of a result, as the tool gave it: before it is cut or redacted."""
+        """The labels of a result. It is the tool's own: not cut or redacted yet."""
         ...
 
 
-Intent = Callable[[CallRequest, Grant], Awaitable[None] | None]
-"""Commits the intention to run a call with effects, before it runs. One that raises is a refusal."""
+Intent = Callable[["CallRequest", Grant], Awaitable[None] | None]
+"""Commits to the record that a call is about to run. If it raises, the call is refused."""

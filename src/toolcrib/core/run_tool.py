@@ -1,4 +1,4 @@
-"""How a tool is run: under its time limit, in a context of its own, and what its errors become."""
+"""Runs a tool: under its time limit, with a context of its own; its errors become outputs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .context import ToolContext, _current  # pyright: ignore[reportPrivateUsage
 from .drive import NOT_STARTED, Asking, TimedOut, drive
 from .errors import ToolError, ToolExecutionDenied
 from .events import CallProgress
-from .finishing import settle, without_secrets
+from .finish import finish, without_secrets
 from .output import ToolOutput, plain_output
 from .refusals import describe_error, timed_out
 from .threads import ThreadsExhausted
 from .wrap import wrap
 
 if TYPE_CHECKING:
-    from .pipeline import Pipeline
+    from .stages import Stages
     from .tool import Tool
 
 log = logging.getLogger("toolcrib.pipeline")
@@ -30,29 +30,29 @@ _COROUTINE: Any = CoroutineType
 _new, _set = object.__new__, object.__setattr__
 
 
-async def perform(pipe: Pipeline, tool: Tool, kwargs: dict[str, Any], ctx: ToolContext, call_id: str) -> ToolOutput:
+async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: ToolContext, call_id: str) -> ToolOutput:
     """Run the tool under its timeout, with its own context; wrap, redact and bound what it returns."""
     own = _new(ToolContext)  # past the frozen dataclass's `replace`, which costs ten times as much
     fields = ctx.__dict__.copy()
     fields["call_id"] = call_id
     _set(own, "__dict__", fields)
     timeout = tool.timeout
-    if pipe.events.eager or (pipe.redact is not None and own.on_progress is not None):
-        fields["on_progress"] = _reporter(pipe, tool, own)
-    if pipe.secrets is not None or own.secret_of is not None:
-        fields["secret_of"] = None if pipe.secrets is None else functools.partial(pipe.secrets, tool)
+    if stages.events.eager or (stages.redact is not None and own.on_progress is not None):
+        fields["on_progress"] = _reporter(stages, tool, own)
+    if stages.secrets is not None or own.secret_of is not None:
+        fields["secret_of"] = None if stages.secrets is None else functools.partial(stages.secrets, tool)
     asking = made = None
     if own.ask is not None:  # a person's time is not the tool's
-        clean = None if pipe.redact is None else functools.partial(without_secrets, pipe)
+        clean = None if stages.redact is None else functools.partial(without_secrets, stages)
         asking = fields["ask"] = Asking(own.ask, clean)
     token = _current.set(own)
-    watched = pipe.watchers
+    watched = stages.watchers
     if watched:
-        pipe.running[id(own)] = tool
+        stages.running[id(own)] = tool
     try:
         if tool.timeout_for is not None:
             timeout = tool.timeout_for(kwargs)
-        work: Any = tool.invoke(kwargs, own) if tool.is_async else _in_thread(pipe, tool, kwargs, own)
+        work: Any = tool.invoke(kwargs, own) if tool.is_async else _in_thread(stages, tool, kwargs, own)
         if type(work) is _COROUTINE:
             try:
                 pending = work.send(None)  # a tool that does not wait needs no timer
@@ -66,7 +66,7 @@ async def perform(pipe: Pipeline, tool: Tool, kwargs: dict[str, Any], ctx: ToolC
             result = await drive(_await(work), NOT_STARTED, timeout, asking) if _awaitable(work) else work
         if type(result) is str:
             if tool.output_schema is None:
-                if pipe.redact is None and pipe.flow is None and len(result) <= tool.max_output:
+                if stages.redact is None and stages.flow is None and len(result) <= tool.max_output:
                     return plain_output(result if result.isprintable() else safe(result))
                 output = made = plain_output(result)
             else:
@@ -86,8 +86,8 @@ async def perform(pipe: Pipeline, tool: Tool, kwargs: dict[str, Any], ctx: ToolC
         except ValueError:  # closed from another context, as at the end of a loop
             pass
         if watched:
-            pipe.running.pop(id(own), None)
-    return settle(pipe, tool, kwargs, own, output, output is made)
+            stages.running.pop(id(own), None)
+    return finish(stages, tool, kwargs, own, output, output is made)
 
 
 def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutput | None:
@@ -112,12 +112,12 @@ def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutp
     return ToolOutput.error(f"Error executing {tool.name}: {describe_error(error)}", "exception")
 
 
-async def _in_thread(pipe: Pipeline, tool: Tool, kwargs: dict[str, Any], own: ToolContext) -> Any:
+async def _in_thread(stages: Stages, tool: Tool, kwargs: dict[str, Any], own: ToolContext) -> Any:
     ended = False
     outer = own.is_cancelled
     own.__dict__["is_cancelled"] = lambda: ended or (outer is not None and outer())
     try:
-        result = await pipe.threads.run(tool.invoke, kwargs, own)
+        result = await stages.threads.run(tool.invoke, kwargs, own)
     finally:
         ended = True
     return await result if _awaitable(result) else result
@@ -131,12 +131,12 @@ async def _await(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def _reporter(pipe: Pipeline, tool: Tool, own: ToolContext) -> Any:
+def _reporter(stages: Stages, tool: Tool, own: ToolContext) -> Any:
     """Progress as an event and for the door, without secrets."""
-    door, events = own.on_progress, pipe.events
+    door, events = own.on_progress, stages.events
 
     async def report(done: float, total: float | None, message: str | None) -> None:
-        message = None if message is None else without_secrets(pipe, message)
+        message = None if message is None else without_secrets(stages, message)
         events.emit(CallProgress(own.call_id or "", tool.name, done, total, message))
         if door is not None:
             await door(done, total, message)

@@ -1,0 +1,67 @@
+"""What a pipeline's stages are filled with: policy, record, loop guard, redaction, hooks, events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .events import EventStream
+from .gate import Gate
+from .threads import ToolThreads, shared_threads
+
+if TYPE_CHECKING:
+    from .bound import Redact, Spill
+    from .interfaces import Authorizer, CallGuard, Flow, Hook, Intent, Middleware
+    from .tool import Tool
+
+
+@dataclass(eq=False)
+class Stages:
+    """One per registry; its views share it. A stage that is not filled is skipped. Any field may change at any time."""
+
+    authorizer: Authorizer | None = None
+    intent: Intent | None = None
+    guard: CallGuard | None = None
+    flow: Flow | None = None
+    redact: Redact | None = None
+    secrets: Callable[[Tool, str], str] | None = None
+    """`secrets(tool, name)` returns the value of a secret that was granted to the tool, or raises ToolError."""
+    spill: Spill | None = None
+    dry_run: bool = False
+    middleware: tuple[Middleware, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    events: EventStream = field(default_factory=EventStream)
+    threads: ToolThreads = shared_threads
+    gate: Gate = field(default_factory=Gate)
+    watchers: int = 0
+    running: dict[int, Tool] = field(default_factory=dict[int, "Tool"])
+    """Calls under way, by the identity of their contexts; filled only while `watchers` is not 0."""
+    cleared: set[Tool] = field(default_factory=set["Tool"])
+    """Tools whose every call the authorizer allows."""
+    policy_version: int = 0
+
+    def policy_changed(self) -> None:
+        """Forget which tools are allowed, and how they were listed."""
+        self.cleared.clear()
+        self.policy_version += 1
+
+    def hides(self, tool: Tool) -> bool:
+        """Whether the policy denies every call of this tool."""
+        return self.authorizer is not None and self.authorizer.hides(tool)
+
+    def allows_all(self, tool: Tool) -> bool:
+        """Whether every call of this tool is known to be allowed."""
+        return self.authorizer is None or tool in self.cleared
+
+    def runs_freely(self, tool: Tool) -> bool:
+        """Whether a call needs nothing but to be bound, run and bounded: then no `Call` is made for it."""
+        return not (
+            self.events.listeners
+            or self.guard is not None
+            or self.hooks
+            or self.middleware
+            or self.gate.needed
+            or (self.authorizer is not None and tool not in self.cleared)
+            or ((self.intent is not None or self.dry_run) and not tool.is_read_only)
+        )
