@@ -2,7 +2,7 @@
 # make test    check, then the test suite
 # Nothing needs to be installed first but git, make and a Python >= 3.11; see scripts/bootstrap.
 
-.PHONY: demo test check bench venv slow resolution wheel clean help
+.PHONY: demo test check bench bench-check bench-record slowest venv slow resolution wheel clean help
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 READY := .venv/.ready
@@ -16,6 +16,9 @@ help:
 	@echo "make resolution  uv.lock is current and toolcrib[all] resolves on every Python we support"
 	@echo "make wheel       the built package installs and starts in an environment of its own"
 	@echo "make bench       per-call figures against the floor (peers: benchmarks/README.md)"
+	@echo "make bench-check   fails where a figure is far above its value in benchmarks/recorded.toml"
+	@echo "make bench-record ROW='...'  measures rows anew and writes their values there"
+	@echo "make slowest     the twenty slowest tests of the default suite"
 	@echo "make venv        only prepare .venv; clean removes it and every cache"
 
 venv: $(READY)
@@ -47,6 +50,15 @@ wheel: $(READY)
 
 bench: $(READY)
 	$(RUN)/python benchmarks/per_call.py
+
+bench-check: $(READY)
+	@$(RUN)/python benchmarks/guard.py $(ROW)
+
+bench-record: $(READY)
+	@$(RUN)/python benchmarks/guard.py --record $(ROW)
+
+slowest: $(READY)
+	$(RUN)/pytest -q -n auto --maxprocesses=4 --durations=20 --durations-min=0.05
 
 clean:
 	rm -rf .venv .tools .conformance .pytest_cache .ruff_cache .hypothesis dist build

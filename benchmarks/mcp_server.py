@@ -8,7 +8,6 @@ a bare ToolRegistry, `toolbox` one with policy, record and loop guard off the ca
 
 import http.client, json, os, statistics, subprocess, sys, time
 
-CALLS = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
 PY = sys.executable
 LOW = """
 import asyncio
@@ -199,6 +198,7 @@ def table(label, one, codes):
 
 
 if __name__ == "__main__":
+    CALLS = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
     for era in ("2025", "2026"):
         for k in (1, 16):
             table(

@@ -20,17 +20,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from f_worker import BWRAP
+
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
 from toolcrib.boundary.sandbox import Sandbox, SandboxSettings, select_sandbox
 from toolcrib.core.errors import SandboxUnavailable
 
 ROUNDS = int(os.environ.get("ROUNDS", "60"))
-BWRAP = [
-    "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
-    "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
-    "--tmpfs", "/tmp",
-]  # fmt: skip
 
 
 def cpu() -> float:

@@ -48,7 +48,7 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "startup", "version": "1"}},
 }  # fmt: skip
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+TOOLS_LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 
 class Folder:
@@ -100,7 +100,7 @@ def serve(argv: list[str], folder: Folder, src: str | None) -> tuple[float, floa
         argv, cwd=folder.work, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as popen:
         assert popen.stdin is not None and popen.stdout is not None
-        for message in (INITIALIZE, READY, LIST):
+        for message in (INITIALIZE, READY, TOOLS_LIST):
             popen.stdin.write(json.dumps(message).encode() + b"\n")
         popen.stdin.flush()
         while json.loads(popen.stdout.readline()).get("id") != 2:
@@ -115,6 +115,36 @@ def serve(argv: list[str], folder: Folder, src: str | None) -> tuple[float, floa
     return wall, cpu, memory
 
 
+Row = tuple[list[str], Folder, str | None]
+PYDANTIC = "import pydantic"
+LIST, CALL = f"toolcrib list, {SERVERS} servers", f"toolcrib call read_file, {SERVERS} servers"
+
+
+def measure(rows: dict[str, Row], full: Folder, rounds: int) -> dict[str, list[tuple[float, ...]]]:
+    """Wall and CPU seconds (and MiB) of each row's process in each round; the first run of each is left out."""
+    for argv, folder, src in rows.values():  # writes the byte code, and the first time the servers' lists
+        (serve if argv[-1] == "serve" else run)(argv, folder, src)
+    before = full.starts()
+    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in rows}
+    for _ in range(rounds):
+        for name, (argv, folder, src) in rows.items():
+            found[name].append((serve if argv[-1] == "serve" else run)(argv, folder, src))
+            started = full.starts()
+            assert started == before or argv[-1] == "serve", (name, "started servers", started - before)
+            before = started
+    return found
+
+
+def bounded_rows(scratch: Path) -> tuple[dict[str, Row], Folder]:
+    """The rows that have a target, and the floor; and the folder whose servers must not be started."""
+    python, bare, full = sys.executable, Folder(scratch / "bare", 0), Folder(scratch / "full", SERVERS)
+    return {
+        PYDANTIC: ([python, "-c", "import pydantic; pydantic.BaseModel"], bare, None),
+        LIST: ([python, "-m", "toolcrib", "list"], full, None),
+        CALL: ([python, "-m", "toolcrib", "call", "read_file", "path=a.txt"], full, None),
+    }, full
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
@@ -126,11 +156,11 @@ def main() -> None:
     trees: list[tuple[str, str | None]] = [("", None)]
     trees += [(f"{name}: ", src) for name, _, src in (each.partition("=") for each in given.also)]
     with tempfile.TemporaryDirectory() as scratch:
-        bare, full = Folder(Path(scratch, "bare"), 0), Folder(Path(scratch, "full"), SERVERS)
-        rows: dict[str, tuple[list[str], Folder, str | None]] = {
+        rows, full = bounded_rows(Path(scratch))
+        bare = rows[PYDANTIC][1]
+        rows |= {
             "python -c pass": ([python, "-c", "pass"], bare, None),
             "import pydantic_core": ([python, "-c", "import pydantic_core"], bare, None),
-            "import pydantic": ([python, "-c", "import pydantic; pydantic.BaseModel"], bare, None),
         }
         for name, src in trees:
             rows |= {
@@ -147,16 +177,7 @@ def main() -> None:
             }  # fmt: skip
         only = given.only.split()
         rows = {name: row for name, row in rows.items() if not only or any(word in name for word in only)}
-        for argv, folder, src in rows.values():  # writes the byte code, and the first time the servers' lists
-            (serve if argv[-1] == "serve" else run)(argv, folder, src)
-        before = full.starts()
-        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in rows}
-        for _ in range(given.rounds):
-            for name, (argv, folder, src) in rows.items():
-                found[name].append((serve if argv[-1] == "serve" else run)(argv, folder, src))
-                started = full.starts()
-                assert started == before or argv[-1] == "serve", (name, "started servers", started - before)
-                before = started
+        found = measure(rows, full, given.rounds)
         print(f"{'':44} CPU ms: least median   wall ms: least median   MiB")
         for name, values in found.items():
             walls, cpus = ([1000 * value[n] for value in values] for n in (0, 1))
