@@ -26,7 +26,8 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
-from toolcrib.record.layers import Layers
+from toolcrib.effects.layer_scan import changes_of
+from toolcrib.effects.layer_store import LayerStore
 from toolcrib.record.state import StateFolder
 
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
@@ -42,7 +43,7 @@ class Place:
     def __init__(self, base: Path, name: str, version: str = "") -> None:
         self.path = base / name
         self.path.mkdir()
-        self.layers = Layers(StateFolder.for_workspace(self.path, base / f"{name}-state"))
+        self.layers = LayerStore(StateFolder.for_workspace(self.path, base / f"{name}-state"))
         sandbox = select_sandbox(SandboxSettings(), self.path)
         assert isinstance(sandbox, BubblewrapSandbox)
         sandbox.layer_roots()
@@ -61,8 +62,7 @@ class Place:
         spawn.appeared()
         if layer is None:
             return "", time.perf_counter() - began
-        assert spawn.changes is not None
-        found = spawn.changes()
+        found = changes_of(layer)
         if not found:
             layer.remove_later()
             return "", time.perf_counter() - began

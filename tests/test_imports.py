@@ -19,7 +19,7 @@ LEVELS = [
     {"record"},
     {"policy"},
     {"builtin"},
-    {"sources"},  # their commands and requests go the same way as those of our own tools
+    {"sources", "effects"},  # their commands and requests go the same way as those of our own tools
     {"agent", "jobs"},
     {"config"},  # toolbox composes what config read
     {"toolbox"},

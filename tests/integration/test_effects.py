@@ -19,6 +19,8 @@ from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import SandboxUnavailable
 from toolcrib.core.output import ToolOutput
+from toolcrib.effects import changes_in
+from toolcrib.effects.layer_store import LayerStore
 from toolcrib.policy.approval import ApprovalRequest
 from toolcrib.serve.approval import APPROVE, DENY
 from toolcrib.toolbox import Toolbox
@@ -43,6 +45,10 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.skip(str(error))
     (folder / "a").write_text("before\n")
     return folder
+
+
+def layers_of(box: Toolbox) -> LayerStore:
+    return changes_in(box.journal).layers
 
 
 @asynccontextmanager
@@ -86,23 +92,23 @@ async def test_a_no_discards(work: Path) -> None:
     async with toolbox(work, "review", approve=door) as box:
         out = await run(box, "echo after > a")
         assert out.error_kind == "denied" and "discarded" in out.for_llm
-        assert box.journal.layers.all() == [] and (work / "a").read_text() == "before\n"
+        assert layers_of(box).all() == [] and (work / "a").read_text() == "before\n"
 
 
 async def test_commands_that_change_nothing_ask_nothing(work: Path) -> None:
     async with toolbox(work, "review") as box:
         out = await run(box, "cat a; echo x > /tmp/x")
         assert not out.is_error and "changed no files" in out.for_llm
-        assert box.journal.layers.all() == []
+        assert layers_of(box).all() == []
 
 
 async def test_nobody_there_leaves_a_request_and_the_command_is_not_run_again(work: Path) -> None:
     async with toolbox(work, "review") as box:
         out = await run(box, "date +%N > a")
         assert out.error_kind == "pending" and out.pause_for_input
-        [held] = box.journal.layers.all("held")
+        [held] = layers_of(box).all("held")
         again = await run(box, "date +%N > a")
-        assert again.error_kind == "pending" and [h.id for h in box.journal.layers.all()] == [held.id]
+        assert again.error_kind == "pending" and [h.id for h in layers_of(box).all()] == [held.id]
         assert (work / "a").read_text() == "before\n"
         box.approvals.resolve(out.meta["approval_id"], True, approver="me")
         done = await box.call("apply_changes", {"changes": held.id}, CTX)
@@ -120,21 +126,21 @@ async def test_a_yes_elsewhere_counts_for_the_repeated_command(work: Path) -> No
         out = await run(box, "date +%N > a")  # and now it runs anew
         assert out.error_kind == "pending"
         box.approvals.resolve(out.meta["approval_id"], False, approver="me")
-        before = box.journal.layers.all("held")[0].id
+        before = layers_of(box).all("held")[0].id
         out = await run(box, "date +%N > a")
-        assert out.error_kind == "pending" and box.journal.layers.all("held")[0].id != before
+        assert out.error_kind == "pending" and layers_of(box).all("held")[0].id != before
 
 
 async def test_discard_and_foreign_sessions(work: Path) -> None:
     async with toolbox(work, "review") as box:
         await run(box, "echo after > a")
-        [held] = box.journal.layers.all("held")
+        [held] = layers_of(box).all("held")
         other = await box.call("apply_changes", {"changes": held.id}, ToolContext(session_id="other"))
         assert other.error_kind == "denied" and "another session" in other.for_llm
         other = await box.call("discard_changes", {"changes": held.id}, ToolContext(session_id="other"))
         assert other.is_error
         out = await box.call("discard_changes", {"changes": held.id}, CTX)
-        assert not out.is_error and box.journal.layers.all() == []
+        assert not out.is_error and layers_of(box).all() == []
         out = await box.call("apply_changes", {"changes": held.id}, CTX)
         assert out.is_error and "no changes" in out.for_llm
 
@@ -182,7 +188,7 @@ async def test_journal_leaves_a_conflict_alone(work: Path) -> None:
                 break
         assert "nothing that it changed was applied" in text
         assert (work / "a").read_text() == "theirs"
-        [held] = box.journal.layers.all("held")
+        [held] = layers_of(box).all("held")
         assert not (await box.call("discard_changes", {"changes": held.id}, CTX)).is_error
 
 

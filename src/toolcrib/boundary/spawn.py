@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from .layers.changes import ChangeList
-    from .layers.layer import CommandLayer
+from typing import Protocol
 
 
 class Handshake(Protocol):
@@ -45,9 +41,6 @@ class Spawn:
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
-    layer: CommandLayer | None = None
-    changes: Callable[[], ChangeList] | None = None
-    """After the end, once: what a command that ran over a layer would change. None where it wrote straight through."""
     notes: list[str] = field(default_factory=list[str])  # what `appeared` has to say beside
     stop: Callable[[], None] | None = None
     """How to end it before its time, where a signal to its process group would end the launcher alone. Called in

@@ -14,7 +14,6 @@ from ..core.tool import Tool
 from ..record.journal import Journal
 from ..record.state import StateFolder
 from .browser_tools import browser_tools
-from .changes_tools import ChangesTools
 from .documents.reader import Documents, DocumentSettings
 from .runner import CommandRunner
 from .search import SearchTools
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from ..policy.secrets.redact import Redactor
     from ..record.spill import Spill
     from .browser.settings import BrowserSettings
+    from .command_effects import CommandEffects
     from .command_rules import CommandRules
-    from .effects import Effects
     from .listing import Hider
     from .outgoing import Gate
     from .web_tools import WebSettings
@@ -56,7 +55,7 @@ def default_tools(
     gate: Gate | None = None,
     missing: list[tuple[str, str]] | None = None,
     documents: DocumentSettings | None = None,
-    effects: Effects | None = None,
+    effects: CommandEffects | None = None,
 ) -> list[Tool]:
     """The built-in tools over a workspace: files, search, shell, web and browser, for a registry of one's own.
 
@@ -96,7 +95,7 @@ def default_tools(
         *file_tools(workspace, journal, hider=hider, lost_by=lost_by, documents=reader),
         *SearchTools(workspace, ripgrep=ripgrep, hider=hider).tools(),
         *shell.tools(),
-        *([] if effects is None or effects.mode == "direct" else ChangesTools(effects.journal).tools()),
+        *([] if effects is None else effects.tools()),
     ]  # fmt: skip
     if any(may_hang(each.path) for each in workspace.roots()):
         for tool in tools:  # their judges look at files

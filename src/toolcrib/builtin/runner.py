@@ -1,4 +1,4 @@
-"""Starts what tools run inside the walls: folder, environment, secrets, spill, and what is settled afterwards."""
+"""Starts what tools run inside the walls: folder, environment, secrets, spill, and a look at what they left."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
 from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
-from ..boundary.sandbox.spec import Layering
+from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext, current_context
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.threads import shared_threads
-from .effects import Effects, OpenSpill, Settled
+from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill
 from .transcript import MOST_CHARACTERS, appeared
 
 MOST_INPUT = 16 << 20  # bytes of stdin that a program is given
@@ -53,6 +53,15 @@ class Ran:
     notes: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A command that can be started: what to start, in which sandbox, and the layer that takes its changes."""
+
+    sandbox: Sandbox
+    spawn: Spawn
+    layer: WriteLayer | None = None
+
+
 class CommandRunner:
     """Runs commands in one workspace and one sandbox.
 
@@ -66,10 +75,10 @@ class CommandRunner:
         sandbox: Callable[[], Sandbox],
         *,
         env: Iterable[str] = (),
-        open_spill: OpenSpill | None = None,
+        open_spill: OpenCallSpill | None = None,
         move_to_trash: MoveToTrash | None = None,
         secrets: GrantedSecrets | None = None,
-        effects: Effects | None = None,
+        effects: CommandEffects | None = None,
     ) -> None:
         self.workspace = workspace
         self.effects = effects
@@ -116,33 +125,31 @@ class CommandRunner:
             if input is not None and len(input) > MOST_INPUT:
                 raise ToolError(f"the arguments have {len(input):,} bytes; a program is given at most {MOST_INPUT:,}")
             granted, failed = await self.granted(asker)
-            sandbox, spawn = await self.prepare(argv, working_dir, timeout, {**(env or {}), **granted})
-            spawn.child_fds = (*spawn.child_fds, *passed)
+            prepared = await self.prepare(argv, working_dir, timeout, {**(env or {}), **granted})
+            prepared.spawn.child_fds = (*prepared.spawn.child_fds, *passed)
             passed.clear()
         finally:
             for fd in passed:
                 os.close(fd)
-        kept = self.spill_of(call_id) if spill else None
-        process = start(spawn, timeout=timeout, limit=limit, open_spill=kept, input=input)
-        ctx = current_context()
-        result, settled = await self.finished(process, sandbox, spawn, ctx, " ".join(argv))
-        return Ran(result, sandbox, [*failed, *settled.notes])
+        open_spill = self.spill_of(call_id) if spill else None
+        process = start(prepared.spawn, timeout=timeout, limit=limit, open_spill=open_spill, input=input)
+        result, outcome = await self.finished(process, prepared, current_context(), " ".join(argv))
+        return Ran(result, prepared.sandbox, [*failed, *outcome.notes])
 
     async def finished(
-        self, process: Process, sandbox: Sandbox, spawn: Spawn, ctx: ToolContext, command: str
-    ) -> tuple[ProcessResult, Settled]:
-        """Wait for a command's end, and for what becomes of its effects. `command` is how they are remembered."""
+        self, process: Process, prepared: Prepared, ctx: ToolContext, command: str
+    ) -> tuple[ProcessResult, CommandOutcome]:
+        """Wait for a command's end, and for the outcome of its changes. `command` is the name they are noted under.
+
+        Raises what ended the command before its time, or what kept it from starting.
+        """
         try:
             result = await process.finished()
-        except BaseException:  # ended before its time, or never begun: what it left is looked at all the same
-            self.settle(spawn, sandbox, ctx, command)
+        except BaseException:  # what it left is looked at all the same
+            self.look_over(prepared, ctx, command)
             raise
-        settled = await in_thread(sandbox, self.settle, spawn, sandbox, ctx, command)
-        return result, await self.concluded(settled, ctx)
-
-    async def concluded(self, settled: Settled, ctx: ToolContext) -> Settled:
-        """Ask about effects that wait for a person."""
-        return settled if self.effects is None else await self.effects.conclude(settled, ctx)
+        outcome = await in_thread(prepared.sandbox, self.look_over, prepared, ctx, command)
+        return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
 
     def secret_names(self, asker: str) -> list[str]:
         """The environment variables in which commands of `asker` get secrets."""
@@ -156,12 +163,15 @@ class CommandRunner:
 
     async def prepare(
         self, argv: Sequence[str], working_dir: str | None, timeout: float | None, env: Mapping[str, str]
-    ) -> tuple[Sandbox, Spawn]:
-        """The sandbox, and what to start in it. `env` is set beside the usual variables."""
+    ) -> Prepared:
+        """Prepare a command. `env` is set in addition to the usual variables.
+
+        Raises ToolError for a folder to run in that is not there, SandboxUnavailable, or OSError.
+        """
         sandbox = self._known
         if sandbox is None:  # the first time a probe runs commands
             sandbox = self._known = await shared_threads.run(self._choose)
-        return sandbox, await in_thread(sandbox, self._wrap, sandbox, argv, working_dir, timeout, env)
+        return await in_thread(sandbox, self._wrap, sandbox, argv, working_dir, timeout, env)
 
     def _wrap(
         self,
@@ -170,14 +180,15 @@ class CommandRunner:
         working_dir: str | None,
         timeout: float | None,
         env: Mapping[str, str],
-    ) -> Spawn:
+    ) -> Prepared:
         cwd = self._folder(working_dir)
         full = {**command_environment(self._env), **env}
         layer = self.effects.begin(sandbox) if self.effects is not None else None
         if layer is None:
-            return sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout)
+            return Prepared(sandbox, sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout))
         try:
-            return cast("Layering", sandbox).wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer)
+            over = cast("OverlaySandbox", sandbox)
+            return Prepared(sandbox, over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer), layer)
         except BaseException:
             layer.remove()
             raise
@@ -207,16 +218,16 @@ class CommandRunner:
         open_spill = self._open_spill
         return None if open_spill is None else lambda name: open_spill(call_id or "call", f"{name}.txt")
 
-    def settle(self, spawn: Spawn, sandbox: Sandbox, ctx: ToolContext, command: str) -> Settled:
-        """Take over or keep what a command changed, and move away what it must not make. Blocks; called once."""
-        settled = Settled()
+    def look_over(self, prepared: Prepared, ctx: ToolContext, command: str) -> CommandOutcome:
+        """Look at what a command changed, and move away what it must not make. Blocks; called once."""
+        outcome = CommandOutcome()
         if self.effects is not None:
-            settled = self.effects.settle(spawn, sandbox, call_id=ctx.call_id, ctx=ctx, command=command)
-        found = spawn.appeared()
-        if spawn.layer is not None:  # what is new beside the layer is not the command's
-            found = [path for path in found if settled.touches(path)]
-        settled.notes += [*self._moved_away(found, ctx.call_id), *spawn.notes]
-        return settled
+            outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)
+        found = prepared.spawn.appeared()
+        if prepared.layer is not None:  # what is new outside the layer was not made by the command
+            found = [path for path in found if outcome.touches(path)]
+        outcome.notes += [*self._moved_away(found, ctx.call_id), *prepared.spawn.notes]
+        return outcome
 
     def _moved_away(self, paths: Iterable[str], call_id: str | None) -> list[str]:
         moved: list[str] = []

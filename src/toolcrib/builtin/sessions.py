@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ..boundary.process import Process
 from ..core.errors import ToolError
-from .effects import Settled
+from .command_effects import CommandOutcome
 
 MOST_SESSIONS = 8  # a caller
 MOST_SESSIONS_IN_ALL = 64
@@ -26,26 +26,26 @@ class Session:
     owner: str | None
     command: str
     process: Process
-    settle: Callable[[], Settled]
+    look_over: Callable[[], CommandOutcome]
     layered: bool = False
     started: float = field(default_factory=time.monotonic)
-    outcome: Settled = field(default_factory=Settled)
-    settled: threading.Event = field(default_factory=threading.Event)
+    outcome: CommandOutcome = field(default_factory=CommandOutcome)
+    looked_over: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
         """Begin: end it when idle for too long, and look over the workspace when it has ended."""
         self.touch()
-        self.process.when_done(lambda: threading.Thread(target=self._settle, daemon=True).start())
+        self.process.when_done(lambda: threading.Thread(target=self._look_over, daemon=True).start())
 
     def touch(self) -> None:
         """Somebody cares: start counting idle time anew."""
         self.process.extend(IDLE_SECONDS)
 
-    def _settle(self) -> None:
+    def _look_over(self) -> None:
         try:
-            self.outcome = self.settle()
+            self.outcome = self.look_over()
         finally:
-            self.settled.set()
+            self.looked_over.set()
 
     @property
     def age(self) -> float:
@@ -95,16 +95,16 @@ class Sessions:
         owner: str | None,
         command: str,
         process: Process,
-        settle: Callable[[], Settled],
+        look_over: Callable[[], CommandOutcome],
         *,
         layered: bool = False,
     ) -> Session:
-        """Keep a command that was started. `settle` looks over the workspace once it has ended."""
+        """Keep a command that was started. `look_over` looks at the workspace once it has ended."""
         with self._lock:
             name = f"sh-{secrets.token_hex(3)}"
             while name in self._sessions:
                 name = f"sh-{secrets.token_hex(3)}"
-            session = Session(name, owner, command, process, settle, layered)
+            session = Session(name, owner, command, process, look_over, layered)
             closed = self._closed
             if not closed:
                 self._sessions[name] = session
@@ -146,4 +146,4 @@ class Sessions:
             session.process.kill()
         for session in sessions:
             session.process.end(5.0)
-            session.settled.wait(5.0)
+            session.looked_over.wait(5.0)

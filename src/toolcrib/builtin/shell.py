@@ -14,7 +14,6 @@ from pydantic import Field
 
 from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
-from ..boundary.spawn import Spawn
 from ..core.context import ToolContext
 from ..core.errors import SandboxUnavailable, ToolError
 from ..core.output import ToolOutput
@@ -22,9 +21,9 @@ from ..core.text import clip, one_line
 from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
+from .command_effects import CommandOutcome
 from .command_rules import CommandJudge, CommandRules, runs_a_shell
-from .effects import Settled
-from .runner import CommandRunner
+from .runner import CommandRunner, Prepared
 from .sessions import Session, Sessions
 from .transcript import MOST_CHARACTERS, NO_UNDO, ending, exit_code, streams
 
@@ -114,29 +113,29 @@ class ShellTools:
         """
         argv = _shell_command(command)
         name = command if working_dir is None else f"{command}\n(in {working_dir})"
-        answered = await self._answered(name, ctx)
-        if answered is not None:
-            return answered
+        effects = self._runner.effects
+        if effects is not None and (earlier := effects.earlier(ctx.session_id, name)) is not None:
+            return _asked_again(await effects.ask(earlier, ctx))
         limit = None if background else timeout
         reserved = background
         if background:
             self.sessions.reserve(ctx.session_id)
         try:
             granted, failed = await self._runner.granted("exec")
-            sandbox, spawn = await self._runner.prepare(argv, working_dir, limit, granted)
+            prepared = await self._runner.prepare(argv, working_dir, limit, granted)
             process = start(
-                spawn,
+                prepared.spawn,
                 timeout=limit,
                 limit=MOST_CHARACTERS,
                 open_spill=self._runner.spill_of(ctx.call_id),
                 interactive=background,
             )
             if background:
-                session = self._keep(process, sandbox, spawn, command, name, ctx)
+                session = self._add_session(process, prepared, command, name, ctx)
                 self.sessions.release(ctx.session_id)
                 reserved = False
-                return await self._in_background(session, sandbox, ctx)
-            result, settled = await self._runner.finished(process, sandbox, spawn, ctx, name)
+                return await self._in_background(session, prepared.sandbox, ctx)
+            result, outcome = await self._runner.finished(process, prepared, ctx, name)
         except ToolError:  # some are OSErrors, too
             raise
         except OSError as error:
@@ -146,28 +145,14 @@ class ShellTools:
         finally:
             if reserved:
                 self.sessions.release(ctx.session_id)
-        settled.notes[:0] = failed
-        return _answer(result, timeout, settled, sandbox, self._redact)
-
-    async def _answered(self, command: str, ctx: ToolContext) -> ToolOutput | None:
-        """What became of the effects of exactly this command, where a person was asked about them: it ran already."""
-        effects = self._runner.effects
-        held = effects.earlier(ctx.session_id, command) if effects is not None else None
-        if held is None:
-            return None
-        settled = await self._runner.concluded(Settled(["(the command ran before)"], undo="", held=held), ctx)
-        text = "\n".join([*settled.notes, *([settled.undo] if settled.undo else [])])
-        return _with_kind(text, settled, {})
+        outcome.notes[:0] = failed
+        return _answer(result, timeout, outcome, prepared.sandbox, self._redact)
 
     # --- sessions -----------------------------------------------------------------------------------------
 
-    def _keep(
-        self, process: Process, sandbox: Sandbox, spawn: Spawn, command: str, name: str, ctx: ToolContext
-    ) -> Session:
-        def settle() -> Settled:
-            return self._runner.settle(spawn, sandbox, ctx, name)
-
-        return self.sessions.add(ctx.session_id, command, process, settle, layered=spawn.layer is not None)
+    def _add_session(self, process: Process, prepared: Prepared, command: str, name: str, ctx: ToolContext) -> Session:
+        look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
+        return self.sessions.add(ctx.session_id, command, process, look_over, layered=prepared.layer is not None)
 
     async def _in_background(self, session: Session, sandbox: Sandbox, ctx: ToolContext) -> ToolOutput:
         if await session.process.ended_within(_EARLY_SECONDS):
@@ -229,7 +214,7 @@ class ShellTools:
                 f"[session {session.id} is running, {session.age:.0f} s]",
             ]
             return ToolOutput("\n".join(text), meta=meta)
-        await shared_threads.run(session.settled.wait, 30.0)
+        await shared_threads.run(session.looked_over.wait, 30.0)
         self.sessions.forget(session)
         result, error = session.process.result, session.process.error
         if isinstance(error, OSError):
@@ -246,9 +231,10 @@ class ShellTools:
             text.append(f"[session {session.id} was ended: nobody had touched it for too long]")
         else:
             text.append(f"[session {session.id} was ended, and everything it had started]")
-        settled = await self._runner.concluded(session.outcome, ctx)
-        text += [*settled.notes, *([settled.undo] if session.layered and settled.undo else [])]
-        return _with_kind("\n".join(text), settled, meta)
+        effects = self._runner.effects
+        outcome = session.outcome if effects is None else await effects.ask(session.outcome, ctx)
+        text += [*outcome.notes, *([outcome.undo] if session.layered and outcome.undo else [])]
+        return _with_kind("\n".join(text), outcome, meta)
 
     # --- before it runs -------------------------------------------------------------------------------------
 
@@ -265,7 +251,7 @@ class ShellTools:
         bare = bool(ctx.metadata.get("bare"))
         command = str(args.get("command", ""))
         effects = self._runner.effects
-        if bare or effects is None or effects.mode != "review":
+        if bare or effects is None or not effects.needs_review():
             return self._judged.judge(command, cwd, bare=bare)
         try:
             direct = effects.judge(self._runner.sandbox())
@@ -369,7 +355,7 @@ def _shell_command(command: str) -> list[str]:
 
 
 def _answer(
-    result: ProcessResult, timeout: int, settled: Settled, sandbox: Sandbox, redact: Callable[[str], str] | None
+    result: ProcessResult, timeout: int, outcome: CommandOutcome, sandbox: Sandbox, redact: Callable[[str], str] | None
 ) -> ToolOutput:
     text = streams(result.stdout, result.stderr, redact)
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": sandbox.name}
@@ -385,21 +371,26 @@ def _answer(
         text.append("The command was ended before it was done.")
     if not result.reaped:
         text.append("[it did not end when it was killed; something may still be running]")
-    text += settled.notes
-    if sandbox.profile != "read-only" and settled.undo:
-        text.append(settled.undo)
+    text += outcome.notes
+    if sandbox.profile != "read-only" and outcome.undo:
+        text.append(outcome.undo)
     answer = "\n".join(text)
-    if result.ended_by == "exit" or settled.kind is not None:
-        return _with_kind(answer, settled, meta)
+    if result.ended_by == "exit" or outcome.kind is not None:
+        return _with_kind(answer, outcome, meta)
     return ToolOutput.error(answer, "timeout" if result.timed_out else "tool", meta=meta)
 
 
-def _with_kind(text: str, settled: Settled, meta: dict[str, Any]) -> ToolOutput:
+def _asked_again(outcome: CommandOutcome) -> ToolOutput:
+    text = "\n".join([*outcome.notes, *([outcome.undo] if outcome.undo else [])])
+    return _with_kind(text, outcome, {})
+
+
+def _with_kind(text: str, outcome: CommandOutcome, meta: dict[str, Any]) -> ToolOutput:
     """The output, an error where a person said no to the effects or has not answered yet."""
-    if settled.kind is None:
+    if outcome.kind is None:
         return ToolOutput(text, meta=meta)
-    waits = settled.kind == "pending"
-    return ToolOutput.error(text, settled.kind, pause_for_input=waits, meta={**meta, **settled.meta})
+    waits = outcome.kind == "pending"
+    return ToolOutput.error(text, outcome.kind, pause_for_input=waits, meta={**meta, **outcome.meta})
 
 
 def _not_started(error: OSError) -> ToolOutput:

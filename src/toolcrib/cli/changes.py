@@ -13,9 +13,10 @@ from .options import Options
 from .reader import Argument, Command, Option, group
 
 if TYPE_CHECKING:
-    from ..boundary.layers.changes import PathChange
+    from ..effects.change_list import PathChange
+    from ..effects.journal_rows import JournalledLayers
+    from ..effects.layer_store import HeldChanges
     from ..record.journal import Journal
-    from ..record.layers import HeldChanges
 
 Id = Annotated[str, Argument(metavar="ID", help="The changes, like ch-19a5c0e7b21-3fa9c1.")]
 
@@ -25,8 +26,8 @@ def listed(
     everything: Annotated[bool, Option("--all", help="Those that were applied or undone, too.")] = False,
 ) -> int:
     """List the changes that wait to be applied."""
-    with _journal(options) as journal:
-        found = journal.layers.all() if everything else journal.layers.all("held")
+    with _journal(options) as (_, changes):
+        found = changes.layers.all() if everything else changes.layers.all("held")
     if options.json:
         show.out_json([_data(held) for held in found])
         return OK
@@ -39,10 +40,10 @@ def listed(
 
 def shown(options: Options, changes: Id) -> int:
     """Show what a command would change, or has changed."""
-    from ..builtin.change_list import headline, paths
+    from ..effects.change_text import headline, paths
 
-    with _journal(options) as journal:
-        held = journal.layers.get(changes)
+    with _journal(options) as (_, known):
+        held = known.layers.get(changes)
         found = held.changes()
     if options.json:
         changed = [
@@ -68,12 +69,12 @@ def shown(options: Options, changes: Id) -> int:
 
 def apply(options: Options, changes: Id) -> int:
     """Apply changes that wait: all of them, or none if something changed meanwhile."""
-    from ..boundary.layers.apply import ApplyConflict
+    from ..effects.layer_apply import ApplyConflict
 
-    with _journal(options) as journal:
-        held = journal.layers.get(changes)
+    with _journal(options) as (journal, known):
+        held = known.layers.get(changes)
         try:
-            journal.apply_layer(held, call_id=held.call_id, session_id=held.session_id)
+            known.apply(journal, held)
         except ApplyConflict as error:
             for line in error.conflicts:
                 show.error(line)
@@ -85,8 +86,8 @@ def apply(options: Options, changes: Id) -> int:
 
 def discard(options: Options, changes: Id) -> int:
     """Drop changes that wait."""
-    with _journal(options) as journal:
-        journal.layers.discard(changes)
+    with _journal(options) as (_, known):
+        known.layers.discard(changes)
     show.say(f"Discarded {changes}; the workspace is as it was.")
     return OK
 
@@ -104,13 +105,14 @@ def _data(held: HeldChanges) -> dict[str, object]:
 
 
 @contextmanager
-def _journal(options: Options) -> Generator[Journal]:
+def _journal(options: Options) -> Generator[tuple[Journal, JournalledLayers]]:
+    from ..effects import changes_in, recover
     from .undo import open_journal
 
     with open_journal(options) as journal:
-        for line in journal.layers.recover():
+        for line in recover(journal.folder):
             show.warn(line)
-        yield journal
+        yield journal, changes_in(journal)
 
 
 COMMAND = group(

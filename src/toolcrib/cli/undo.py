@@ -27,10 +27,11 @@ def undo(
     limit: Annotated[int, Option("--limit", "-n", minimum=1, help="How many changes to list.")] = 50,
 ) -> int:
     """Take back all changes of a call: content, mode, and what was not there before. An undo can be undone."""
+    from ..effects import recover
     from ..record.journal import UndoConflict
 
     with open_journal(options) as journal:
-        for line in journal.layers.recover():
+        for line in recover(journal.folder):
             show.warn(line)
         if listed:
             return _list(journal, call_id, limit, options.json)
@@ -54,12 +55,14 @@ def undo(
 def open_journal(options: Options) -> Generator[Journal]:
     """The journal of the workspace that the options name."""
     from ..boundary.workspace import Workspace
+    from ..effects import command_changes
     from ..record.journal import Journal
     from ..record.state import StateFolder
 
     settings = options.settings(quiet=True)
     workspace = Workspace(settings.workspace, write_roots=settings.sandbox.write_roots)
-    journal = Journal(StateFolder.for_workspace(settings.workspace), workspace)
+    state = StateFolder.for_workspace(settings.workspace)
+    journal = Journal(state, workspace, commands=lambda: command_changes(state))
     try:
         yield journal
     finally:

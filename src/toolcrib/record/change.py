@@ -17,6 +17,9 @@ Status = Literal["pending", "done", "undone"]
 Row = dict[str, Any]
 """A row of the list, by the columns of `change_table`. One that is to be inserted lacks those that are NULL."""
 
+COMMAND_PREFIX = "layers/"
+"""How `kept` begins in the row of a command."""
+
 HASH_LIMIT = 256 * 1024  # larger files are told apart by identity alone: hashing them costs more than writing them
 
 
@@ -41,7 +44,7 @@ class Change:
     @property
     def action(self) -> str:
         """What happened to the path, in a word."""
-        if self.kept is not None and self.kept.startswith("layers/"):
+        if self.kept is not None and self.kept.startswith(COMMAND_PREFIX):
             return "ran"
         if self.before == "absent":
             return "created"

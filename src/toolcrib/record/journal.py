@@ -12,17 +12,17 @@ import functools
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import Identity
 from ..core.errors import ToolError
-from . import layer_undo
 from .before_images import BeforeImages, fresh_name
 from .change import Change, before, identity_of, new_row, sha_of, text
 from .change_table import ChangeTable
-from .layers import HeldChanges, Layers
+from .command_changes import CommandChanges
 from .moving import move
 from .pruning import prune_journal
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
@@ -43,14 +43,24 @@ class Written:
 
 
 class Journal:
-    """Makes changes in a workspace and remembers how to take them back."""
+    """Makes changes in a workspace and remembers how to take them back.
 
-    def __init__(self, folder: StateFolder, ws: Workspace, *, sync: bool = True) -> None:
+    `commands` gives what undoes the changes of commands; it is called when the first of them is met.
+    """
+
+    def __init__(
+        self,
+        folder: StateFolder,
+        ws: Workspace,
+        *,
+        sync: bool = True,
+        commands: Callable[[], CommandChanges] | None = None,
+    ) -> None:
         self.folder = folder
         self.ws = ws
         self.table = ChangeTable(folder)
         self.images = BeforeImages(folder, ws)
-        self._sync = sync
+        self._sync, self._commands = sync, commands
         self._since_prune = 0
 
     # Changing
@@ -93,7 +103,7 @@ class Journal:
             self.images.forget(kept)
             raise
         self.table.done(number, undoes)
-        self._maybe_prune()
+        self.prune_sometimes()
         return Written(staged.identity, staged.before is not None)
 
     def mkdirs(self, path: str, *, call_id: str, tool: str = "write_file", session_id: str | None = None) -> list[str]:
@@ -156,7 +166,7 @@ class Journal:
         finally:
             os.close(parent)
         self.table.done(number, undoes)
-        self._maybe_prune()
+        self.prune_sometimes()
         return target
 
     def trash_path(self, name: str) -> Path:
@@ -168,25 +178,9 @@ class Journal:
     # Commands
 
     @functools.cached_property
-    def layers(self) -> Layers:
-        """What commands changed that ran over a layer."""
-        return Layers(self.folder)
-
-    def apply_layer(
-        self, held: HeldChanges, *, call_id: str, tool: str = "exec", session_id: str | None = None
-    ) -> HeldChanges:
-        """Apply what a command would change, as one change of this call. Raises ApplyConflict: nothing happened."""
-        row = new_row(self.ws.locate("."), call_id, tool, session_id, held.command[:300], None)
-        row |= layer_undo.row_of(held)
-        number = self.table.insert(row)
-        try:
-            done = self.layers.apply(held.id)
-        except BaseException:
-            self.table.drop(number)
-            raise
-        self.table.done(number, None)
-        self._maybe_prune()
-        return done
+    def commands(self) -> CommandChanges | None:
+        """What undoes and redoes the changes of commands, if anything does."""
+        return None if self._commands is None else self._commands()
 
     # Looking back
 
@@ -217,7 +211,8 @@ class Journal:
         """Close the database. It opens again when needed."""
         self.table.close()
 
-    def _maybe_prune(self) -> None:
+    def prune_sometimes(self) -> None:
+        """Note a change: after many of them, forget what is too old or over the quota."""
         self._since_prune += 1
         if self._since_prune >= _PRUNE_EVERY:
             self._since_prune = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ..boundary.layers.removing import remove_all
+from ..boundary.remove_tree import remove_all
+from .change import COMMAND_PREFIX
 from .change_table import open_journal_db
 from .state import Removal, StateFolder, folder_entries, remove_entry
 
@@ -14,7 +15,7 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
     if not (folder.journal / "journal.db").exists():
         return []
     now = time.time()
-    layers = {f"layers/{n}": (s, t) for n, s, t in folder_entries(folder.path / "layers")}
+    layers = {f"{COMMAND_PREFIX}{n}": (s, t) for n, s, t in folder_entries(folder.path / COMMAND_PREFIX)}
     sizes = {f"journal/{n}": s for n, s, _ in folder_entries(folder.journal) if not n.startswith("journal.db")}
     ages = {f"journal/{n}": t for n, _, t in folder_entries(folder.journal) if not n.startswith("journal.db")}
     for name, size, changed in folder_entries(folder.trash):
@@ -37,7 +38,7 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
             )
             if not dry_run:
                 db.execute("DELETE FROM change WHERE id = ?", (number,))
-                if holder.startswith("layers/"):
+                if holder.startswith(COMMAND_PREFIX):
                     remove_all(folder.path / holder)
                 elif holder:
                     remove_entry(folder.path / holder)

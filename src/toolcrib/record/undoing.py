@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ToolcribError, ToolError
-from . import layer_undo
-from .change import HASH_LIMIT, Row, before, identity_of, kind_of, matches, new_row, sha_of, text
+from .change import COMMAND_PREFIX, HASH_LIMIT, Row, before, identity_of, kind_of, matches, new_row, sha_of, text
+from .command_changes import CommandChanges
 from .moving import move
 from .state import remove_entry
 
@@ -84,8 +84,8 @@ class Undoing:
             yield
 
     def _conflict(self, row: Row) -> str | None:
-        if layer_undo.is_layer(row):
-            return layer_undo.conflict(self.journal.layers, row)
+        if _is_command(row):
+            return self._commands().conflict(row)
         shown = self._shown(row)
         now = self._now(shown)
         if matches(now, row, "after", lambda: self._sha_of(shown)):
@@ -99,8 +99,8 @@ class Undoing:
         return f"{shown} was changed since"
 
     def _reverse(self, row: Row, undo_id: str) -> str | None:
-        if layer_undo.is_layer(row):
-            return self._reverse_layer(row, undo_id)
+        if _is_command(row):
+            return self._commands().reverse(self.table, self.ws.locate("."), row, undo_id)
         shown = self._shown(row)
         now = self._now(shown)
         by: dict[str, Any] = {"call_id": undo_id, "session_id": row["session_id"], "tool": "undo"}
@@ -186,25 +186,13 @@ class Undoing:
             "UPDATE change SET after_identity = ? WHERE root = ? AND path = ? AND after_identity = ? AND id != ?",
             restored, row["root"], row["path"], row["before_identity"], row["id"],
         )  # fmt: skip
-        self.journal.layers.aliases.add(row["root"], row["path"], row["before_identity"], restored)
+        if (self.journal.folder.path / COMMAND_PREFIX).is_dir() and self.journal.commands is not None:
+            self.journal.commands.restored(row["root"], row["path"], row["before_identity"], restored)
 
-    def _reverse_layer(self, row: Row, undo_id: str) -> str | None:
-        held = layer_undo.held_of(self.journal.layers, row)
-        if held.state == "held":  # the process ended before it was applied
-            self.table.undone(row["id"])
-            return None
-        new = new_row(self.ws.locate("."), undo_id, "undo", row["session_id"], None, row["id"])
-        number = self.table.insert(new | layer_undo.row_of(held))
-        try:
-            line = layer_undo.turn(self.journal.layers, held)
-        except BaseException:
-            self.table.drop(number)
-            raise
-        self.table.done(number, row["id"])
-        self.table.undone(row["id"])
-        status = "undone" if held.state == "applied" else "done"  # however often it was turned round
-        self.table.execute("UPDATE change SET status = ? WHERE kept = ? AND tool != 'undo'", status, row["kept"])
-        return line
+    def _commands(self) -> CommandChanges:
+        if self.journal.commands is None:
+            raise ToolError("this was changed by a command, and what undoes the changes of commands is not installed")
+        return self.journal.commands
 
     # How a path is now
 
@@ -221,3 +209,7 @@ class Undoing:
         fd = self.ws.open_read(shown)
         with open(fd, "rb") as f:
             return sha_of(f.read(HASH_LIMIT + 1))
+
+
+def _is_command(row: Row) -> bool:
+    return str(row["kept"]).startswith(COMMAND_PREFIX)

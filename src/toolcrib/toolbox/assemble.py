@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..boundary.workspace import Workspace
 from ..builtin.default_tools import default_tools
-from ..builtin.effects import APPLY
 from ..config import command_rules, load_settings
 from ..config.browser import browser_settings
 from ..config.own_folders import keep_out
@@ -23,6 +22,7 @@ from ..core.exposure import Exposure
 from ..core.registry import ToolRegistry
 from ..core.telemetry import trace_calls, traced
 from ..core.verdict import Judgement
+from ..effects import command_changes
 from ..policy.approval import Approver, rule_for
 from ..policy.flow import Flow
 from ..policy.loops import LoopGuard
@@ -108,7 +108,7 @@ def _open_workspace(box: Toolbox) -> None:
         write_roots=settings.sandbox.write_roots,
     )  # fmt: skip
     box.when_closed(box.workspace.close)
-    box.journal = Journal(box.state, box.workspace)
+    box.journal = Journal(box.state, box.workspace, commands=lambda: command_changes(box.state))
     box.when_closed(box.journal.close)
     box.walls = Walls(settings, box.workspace.root, box.state)
 
@@ -147,12 +147,13 @@ def _approver(box: Toolbox, door: Door | None) -> Approver:
 
 def _make_policy(box: Toolbox, given: Given) -> None:
     settings, approval, walls = box.settings, box.settings.approval, box.walls
+    changes = () if box.effects is None else (box.effects.question,)
     box.flow = Flow(settings.labels.policy, walls.reaches_out, walls.brings_in)
     box.rules = _rules(box)
     box.policy = Policy(
         settings.mode, approval=approval.policy, enabled=approval.enabled, yes=given.yes, walled=walls.active,
         never_ask=approval.never_ask,
-        ask_for=(*approval.require_for, *approval.dangerous_tools, APPLY), approver=box.approver,
+        ask_for=(*approval.require_for, *approval.dangerous_tools, *changes), approver=box.approver,
         rules=box.rules, flow=box.flow, hooks=_hooks(box), limits=_limits(settings), dry_run=settings.dry_run,
     )  # fmt: skip
 

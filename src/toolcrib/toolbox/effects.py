@@ -1,4 +1,4 @@
-"""What becomes of what a toolbox's commands change: the setting, and the doors through which a person is asked."""
+"""How does a toolbox come to the effects of its commands? The setting, and who asks a person about them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..builtin.default_tools import open_spill
-from ..builtin.effects import Effects
+from ..effects import EffectServices, layered_commands, recover
 
 if TYPE_CHECKING:
+    from ..builtin.command_effects import CommandEffects
     from ..core.context import ToolContext
     from ..core.output import ToolOutput
     from .toolbox import Toolbox
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib")
 
 
-def make_effects(box: Toolbox) -> Effects:
-    """The effects of a toolbox's commands. What a killed process had begun is completed first."""
-    for line in box.journal.layers.recover():
+def make_effects(box: Toolbox) -> CommandEffects | None:
+    """The effects of a toolbox's commands; None where commands write directly. What a killed process had begun is
+    completed first."""
+    for line in recover(box.state, prune=True):
         log.warning("%s", line)
-    box.journal.layers.prune()
 
     async def call(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         return await box.registry.execute(name, arguments, ctx)
@@ -32,8 +33,8 @@ def make_effects(box: Toolbox) -> Effects:
         return None if row is None else str(row["state"])
 
     settings = box.settings
-    return Effects(
-        settings.sandbox.effects, box.journal, call=call, answer_of=answer_of, redact=box.redactor.redact,
-        open_spill=open_spill(box.spill, box.redactor), patience=settings.approval.timeout,
-        unattended=settings.mode == "autonomous",
+    services = EffectServices(
+        call, answer_of, box.redactor.redact, open_spill(box.spill, box.redactor),
+        settings.approval.timeout, settings.mode == "autonomous",
     )  # fmt: skip
+    return layered_commands(settings.sandbox.effects, box.journal, services)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..boundary.sandbox import Sandbox
     from ..boundary.workspace import Workspace
-    from ..builtin.effects import Effects
+    from ..builtin.command_effects import CommandEffects
     from ..config import Settings
     from ..core.context import ToolContext
     from ..core.events import Event, EventStream
@@ -71,7 +71,7 @@ class Toolbox:
     audit: Audit
     approvals: Approvals
     walls: Walls
-    effects: Effects
+    effects: CommandEffects | None
     context: ToolContext
     """The context of a call that brings none."""
 

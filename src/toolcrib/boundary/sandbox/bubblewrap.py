@@ -16,7 +16,7 @@ from . import seccomp
 from .cgroup import join_group
 from .cgroup_events import CgroupEvents
 from .known_roots import KnownRoots
-from .overlay import Overlay, changes_of
+from .overlay import Overlay
 from .protected_paths import ProtectedPaths
 from .readable_roots import (
     SYSTEM_FOLDERS,
@@ -28,11 +28,10 @@ from .readable_roots import (
 )
 from .remedies import explain
 from .resource_limits import resource_limits
-from .spec import CommandLimits, Profile, SandboxSettings
+from .spec import CommandLimits, Profile, SandboxSettings, WriteLayer
 from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
 
 if TYPE_CHECKING:
-    from ..layers.layer import CommandLayer
     from .outlet import Outlet
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
@@ -78,7 +77,7 @@ class BubblewrapSandbox:
         cwd: Path,
         env: Mapping[str, str],
         timeout: float | None,
-        layer: CommandLayer | None = None,
+        layer: WriteLayer | None = None,
     ) -> Spawn:
         """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
         home = self._home(env)
@@ -88,6 +87,7 @@ class BubblewrapSandbox:
         guards = self._writable.guards(cwd)
         if layer is not None:
             arguments += layer.arguments()
+            layer.protected = guards
         for guarded in guards:
             arguments += guarded.arguments(pins=layer is None)
         arguments += self._hidden()
@@ -114,8 +114,6 @@ class BubblewrapSandbox:
             prepare=lambda: join_group(self._settings.limits),
         )
         spawn.appeared = lambda: self._appeared(guards, handshake, spawn.notes)
-        if layer is not None:
-            spawn.layer, spawn.changes = layer, lambda: changes_of(layer, guards)
         return spawn
 
     def layer_roots(self) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Can bubblewrap lay a copy-on-write layer over these folders? And what of its content is never applied."""
+"""Can bubblewrap lay a copy-on-write layer over these folders?"""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
-from .protected_paths import Beside, ProtectedPaths, protected_end
-
-if TYPE_CHECKING:
-    from ..layers.changes import ChangeList
-    from ..layers.layer import CommandLayer
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 MIN_VERSION = (0, 11)  # the first with --overlay
@@ -75,20 +69,3 @@ def _mount_points() -> list[str]:
     # The kernel writes blanks, tabs, line ends and backslashes in octal (proc_pid_mountinfo(5)).
     points = (line.split(b" ", 5)[4] for line in lines)
     return [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), point)) for point in points]
-
-
-def changes_of(layer: CommandLayer, guards: Sequence[ProtectedPaths]) -> ChangeList:
-    """The change list of a layer whose command has ended."""
-    from ..layers.scan import scan
-
-    by_root = {guard.root: guard for guard in guards}
-    of = [by_root[str(root.path)] for root in layer.roots]
-
-    def refuse(root: int, path: str, kind: str, beside: Beside) -> str:
-        name = protected_end(path, kind, beside, of[root].allowed)
-        return f"{name} is protected: other programs run or trust it" if name else ""
-
-    def keep(root: int, path: str) -> str:
-        return "it is protected" if of[root].keeps(f"{of[root].root}/{path}") else ""
-
-    return scan(layer, refuse, keep)

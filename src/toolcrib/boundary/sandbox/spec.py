@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from ..spawn import Spawn
 
 if TYPE_CHECKING:
-    from ..layers.layer import CommandLayer
     from ..network.address_guard import AddressGuard
+    from .protected_paths import ProtectedPaths
 
 Profile = Literal["read-only", "workspace-write", "unrestricted"]
 
@@ -109,20 +109,35 @@ class Sandbox(Protocol):
         ...
 
 
+class WriteLayer(Protocol):
+    """Folders laid over those that a command may change: they take what the command writes."""
+
+    protected: Sequence[ProtectedPaths]
+    """What is protected in each root. `wrap` sets it."""
+
+    def arguments(self) -> list[str]:
+        """Bubblewrap's arguments that lay it over its roots."""
+        ...
+
+    def remove(self) -> None:
+        """Drop it, with everything in it."""
+        ...
+
+
 @runtime_checkable
-class Layering(Protocol):
-    """A sandbox that can run a command over a layer, so that the folders it may change stay as they are."""
+class OverlaySandbox(Protocol):
+    """A sandbox that can run a command over a layer, so that the folders that the command may change stay the same."""
 
     def layer_roots(self) -> list[Path]:
-        """The folders to be overlaid, none where commands may change none. Raises SandboxUnavailable with the reason
-        where they cannot be."""
+        """The folders to lay the layer over; empty where commands may change none. Raises SandboxUnavailable with the
+        reason where that is impossible."""
         ...
 
     def wrap(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None,
-        layer: CommandLayer | None = None,
+        layer: WriteLayer | None = None,
     ) -> Spawn:  # fmt: skip
-        """As `Sandbox.wrap`; with a layer the spawn's `changes` says what the command would change."""
+        """As `Sandbox.wrap`; what the command writes goes to the layer, if there is one."""
         ...
 
 

@@ -22,15 +22,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from ..boundary.layers.apply import Applier, ApplyConflict, Widened, steps
-from ..boundary.layers.changes import ChangeList, Op
-from ..boundary.layers.layer import CommandLayer, LayerRoot, lock_folder
-from ..boundary.layers.plan import changes_from_data, changes_to_data, ops_from_data, ops_to_data
-from ..boundary.layers.removing import remove_all
-from ..boundary.layers.staging import bring, copy_home, needs_staging, staging_folder
+from ..boundary.remove_tree import remove_all
 from ..core.errors import ToolcribError, ToolError
-from .aliases import Aliases
-from .state import StateFolder, private_folder
+from ..record.state import StateFolder, private_folder
+from .change_data import changes_from_data, changes_to_data, ops_from_data, ops_to_data
+from .change_list import ChangeList, Op
+from .command_layer import CommandLayer, LayerRoot, lock_folder
+from .file_aliases import FileAliases
+from .layer_apply import Applier, ApplyConflict, Widened, steps
+from .layer_staging import bring, copy_home, needs_staging, staging_folder
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -92,16 +92,16 @@ class HeldChanges:
             raise LayerUnknown(f"the list of changes {self.id} cannot be read: {error}") from None
 
 
-class Layers:
+class LayerStore:
     """The layers of one workspace. Safe to be used by several processes at once."""
 
     def __init__(self, folder: StateFolder) -> None:
         self.path = folder.path / "layers"
 
     @cached_property
-    def aliases(self) -> Aliases:
+    def aliases(self) -> FileAliases:
         """Which files stand for files that were written anew by an undo."""
-        return Aliases(self.path / "same.jsonl")
+        return FileAliases(self.path / "same.jsonl")
 
     # --- before and after a command
 

@@ -15,8 +15,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .removing import remove_all
+from ..boundary.remove_tree import remove_all
+
+if TYPE_CHECKING:
+    from ..boundary.sandbox.protected_paths import ProtectedPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,16 @@ class LayerRoot:
 
 @dataclass
 class CommandLayer:
-    """A layer over some roots. `started` is when it was made, by the clock that stamps files (ns)."""
+    """A layer over some roots. `started` is when it was made, by the clock that stamps files (ns).
+
+    `protected` says which paths of each root are protected; the sandbox sets it.
+    """
 
     id: str
     folder: Path
     roots: tuple[LayerRoot, ...]
     started: int
+    protected: Sequence[ProtectedPaths] = ()
     _lock: int = field(default=-1, repr=False)
 
     @classmethod
@@ -73,7 +81,7 @@ class CommandLayer:
             made.append(root)
         # What is stamped later than this was changed after the command could begin. Stamps of one kernel go forward.
         started = os.stat(folder).st_ctime_ns if not made else os.stat(made[-1].upper).st_ctime_ns
-        return cls(name, folder, tuple(made), started, lock)
+        return cls(name, folder, tuple(made), started, _lock=lock)
 
     def arguments(self) -> list[str]:
         """Bubblewrap's arguments that mount it over its roots (bubblewrap ≥ 0.11)."""
@@ -90,7 +98,7 @@ class CommandLayer:
             self._lock = -1
 
     def remove_later(self) -> None:
-        """Drop it beside what goes on. If that is cut off, `Layers.recover` does the rest."""
+        """Drop it beside what goes on. If that is cut off, `LayerStore.recover` does the rest."""
         threading.Thread(target=self.remove, name="toolcrib-layer", daemon=True).start()
 
     def remove(self) -> None:

@@ -15,15 +15,17 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.environment import command_environment
-from toolcrib.boundary.layers.apply import ApplyConflict
-from toolcrib.boundary.layers.changes import ChangeList
 from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import SandboxUnavailable, ToolError
+from toolcrib.effects import changes_in, command_changes
+from toolcrib.effects.change_list import ChangeList
+from toolcrib.effects.layer_apply import ApplyConflict
+from toolcrib.effects.layer_scan import changes_of
+from toolcrib.effects.layer_store import HeldChanges, LayerStore, LayerUnknown
 from toolcrib.record.journal import Journal, UndoConflict
-from toolcrib.record.layers import HeldChanges, Layers, LayerUnknown
 from toolcrib.record.state import StateFolder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
@@ -38,11 +40,13 @@ class Commands:
         assert isinstance(sandbox, BubblewrapSandbox)
         self.sandbox = sandbox
         self.ws = Workspace(workspace, write_roots=settings.write if settings else ())
-        self.journal = Journal(StateFolder.for_workspace(workspace, state), self.ws)
+        folder = StateFolder.for_workspace(workspace, state)
+        self.journal = Journal(folder, self.ws, commands=lambda: command_changes(folder))
+        self.changes = changes_in(self.journal)
 
     @property
-    def layers(self) -> Layers:
-        return self.journal.layers
+    def layers(self) -> LayerStore:
+        return self.changes.layers
 
     def run(self, command: str, meanwhile: object = None) -> tuple[HeldChanges, ChangeList]:
         layer = self.layers.begin(self.sandbox.layer_roots())
@@ -52,13 +56,12 @@ class Commands:
         assert result is not None and result.exit_code is not None, result
         if callable(meanwhile):
             meanwhile()
-        assert spawn.changes is not None
-        found = spawn.changes()
+        found = changes_of(layer)
         return self.layers.hold(layer, found, call_id=layer.id, session_id="s", command=command), found
 
     def apply(self, command: str) -> str:
         held, _ = self.run(command)
-        self.journal.apply_layer(held, call_id=held.id, session_id="s")
+        self.changes.apply(self.journal, held)
         return held.id
 
     def close(self) -> None:
@@ -194,7 +197,7 @@ def test_a_change_between_the_list_and_the_apply_is_a_conflict(box: Commands, co
 
 
 def test_a_failure_half_way_is_taken_back(box: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolcrib.boundary.layers.apply import Applier
+    from toolcrib.effects.layer_apply import Applier
 
     (box.path / "b").write_text("before")
     (box.path / "c").write_text("before")
@@ -311,7 +314,7 @@ def test_another_file_system(tmp_path: Path) -> None:
         )
         assert not found.conflicts, found.changes
         call = held.id
-        box.journal.apply_layer(held, call_id=call)
+        box.changes.apply(box.journal, held)
         assert (workspace / "a").read_text() == "after\n" and not (workspace / "gone").exists()
         assert (workspace / "n/g").stat().st_nlink == 2 and (workspace / "n").stat().st_mode & 0o777 == 0o750
         assert (workspace / "n/m/f").stat().st_mtime < 10**9
@@ -332,10 +335,10 @@ def test_another_file_system(tmp_path: Path) -> None:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from toolcrib.boundary.layers import apply
-from toolcrib.record.layers import Layers
+from toolcrib.effects import layer_apply as apply
+from toolcrib.effects.layer_store import LayerStore
 from toolcrib.record.state import StateFolder
-layers = Layers(StateFolder.for_workspace(sys.argv[1], Path(sys.argv[2])))
+layers = LayerStore(StateFolder.for_workspace(sys.argv[1], Path(sys.argv[2])))
 what, name, left = sys.argv[3], sys.argv[4], int(sys.argv[5])
 count = 0
 def step():

@@ -8,11 +8,11 @@ import os
 from functools import cached_property
 from pathlib import Path
 
-from ..boundary.layers.changes import Op
-from ..boundary.layers.entry import Entry
+from .change_list import Op
+from .file_entry import Entry
 
 
-class Aliases:
+class FileAliases:
     """By root and path: one identity → that of the file that has the same content. They are dev:ino:mtime:size."""
 
     def __init__(self, path: Path) -> None:

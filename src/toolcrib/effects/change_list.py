@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from .entry import Entry
+from .file_entry import Entry
 
 Action = Literal["created", "modified", "replaced", "deleted", "mode", "attributes", "touched"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..boundary.layers.apply import ApplyConflict
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.output import ToolOutput
@@ -13,16 +12,19 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
-from ..record.layers import HeldChanges
-from .change_list import headline
-from .effects import APPLY, DISCARD
+from .change_text import headline
+from .journal_rows import JournalledLayers
+from .layer_apply import ApplyConflict
+from .layer_store import HeldChanges
+
+APPLY, DISCARD = "apply_changes", "discard_changes"
 
 
 class ChangesTools:
     """Both tools over one journal."""
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+    def __init__(self, journal: Journal, changes: JournalledLayers) -> None:
+        self._journal, self._changes = journal, changes
 
     def tools(self) -> list[Tool]:
         """The two tools."""
@@ -45,7 +47,7 @@ class ChangesTools:
         """
         held = await shared_threads.run(self._held, changes, ctx)
         try:
-            await shared_threads.run(self._journal.apply_layer, held, call_id=held.call_id, session_id=held.session_id)
+            await shared_threads.run(self._changes.apply, self._journal, held)
         except ApplyConflict as error:
             raise ToolError(
                 f"nothing was applied, for the workspace changed since the command ran: {error}. Run the command again "
@@ -62,11 +64,11 @@ class ChangesTools:
             changes: The id that exec returned.
         """
         held = await shared_threads.run(self._held, changes, ctx)
-        await shared_threads.run(self._journal.layers.discard, held.id)
+        await shared_threads.run(self._changes.layers.discard, held.id)
         return f"Discarded the changes {changes}; the workspace is as it was."
 
     def _held(self, name: str, ctx: ToolContext) -> HeldChanges:
-        held = self._journal.layers.get(name)
+        held = self._changes.layers.get(name)
         if held.session_id != ctx.session_id and ctx.channel != "cli":  # there it is the person who calls
             raise ToolError(f"changes {name} belong to another session; a person can apply them: toolcrib changes")
         if held.state != "held":

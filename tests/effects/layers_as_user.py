@@ -15,7 +15,8 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, detect_bubblewrap, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
-from toolcrib.record.layers import Layers
+from toolcrib.effects.layer_scan import changes_of
+from toolcrib.effects.layer_store import LayerStore
 from toolcrib.record.state import StateFolder
 
 BEFORE = (
@@ -58,7 +59,7 @@ def main() -> None:
         folder.mkdir()
         subprocess.run(["/bin/bash", "-c", BEFORE], cwd=folder, check=True)
     before, glance = picture(work), picture(work, pry=False)
-    layers = Layers(StateFolder.for_workspace(work, base / "state"))
+    layers = LayerStore(StateFolder.for_workspace(work, base / "state"))
     for folder in (direct, work):
         sandbox = select_sandbox(SandboxSettings(), folder)
         assert isinstance(sandbox, BubblewrapSandbox)
@@ -67,8 +68,8 @@ def main() -> None:
         spawn = sandbox.wrap(argv, cwd=folder, env=env, timeout=60, layer=layer)
         result = start(spawn, timeout=60).wait()
         assert result is not None and result.exit_code == 0, result and result.stderr.excerpt().text
-    assert layer is not None and spawn.changes is not None
-    found = spawn.changes()
+    assert layer is not None
+    found = changes_of(layer)
     held = layers.hold(layer, found, call_id="c", session_id=None, command="")
     pictures = {"untouched": picture(work, pry=False) == glance}
     layers.apply(held.id)

@@ -15,11 +15,11 @@ import stat
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ...core.errors import ToolcribError
-from ..openat2 import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, has_openat2, openat2, rename_exchange, rename_new
-from .changes import Op, readable
-from .entry import Entry, entry_at
-from .layer import LayerRoot
+from ..boundary.openat2 import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, has_openat2, openat2, rename_exchange, rename_new
+from ..core.errors import ToolcribError
+from .change_list import Op, readable
+from .command_layer import LayerRoot
+from .file_entry import Entry, entry_at
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -10,12 +10,12 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..boundary.layers.apply import open_beneath
-from ..boundary.layers.changes import ChangeList, PathChange, readable
-from ..boundary.layers.content import read_start
-from ..boundary.layers.entry import Entry
 from ..boundary.sensitive_names import sensitive_by
-from .diffs import bounded_diff
+from ..builtin.diffs import bounded_diff
+from .change_list import ChangeList, PathChange, readable
+from .file_content import read_start
+from .file_entry import Entry
+from .layer_apply import open_beneath
 
 MOST_PATHS = 60
 MOST_DIFFS = 8

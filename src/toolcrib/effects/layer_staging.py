@@ -11,11 +11,11 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from .changes import Op
-from .content import READ, copy_sparse
-from .entry import OVERLAY, Entry
-from .layer import LayerRoot
-from .removing import open_any, remove_all
+from ..boundary.remove_tree import open_any, remove_all
+from .change_list import Op
+from .command_layer import LayerRoot
+from .file_content import READ, copy_sparse
+from .file_entry import OVERLAY, Entry
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

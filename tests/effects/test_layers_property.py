@@ -19,7 +19,8 @@ from toolcrib.boundary.process import start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.core.errors import SandboxUnavailable
-from toolcrib.record.layers import Layers
+from toolcrib.effects.layer_scan import changes_of
+from toolcrib.effects.layer_store import LayerStore
 from toolcrib.record.state import StateFolder
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
@@ -99,7 +100,7 @@ def bubblewrap(workspace: Path) -> BubblewrapSandbox:
     return sandbox
 
 
-def run_script(workspace: Path, script: str, layers: Layers | None = None) -> str:
+def run_script(workspace: Path, script: str, layers: LayerStore | None = None) -> str:
     """Run it in the sandbox; the id of the held layer, "" where it ran directly."""
     sandbox = bubblewrap(workspace)
     layer = layers.begin(sandbox.layer_roots()) if layers is not None else None
@@ -109,8 +110,7 @@ def run_script(workspace: Path, script: str, layers: Layers | None = None) -> st
     assert result is not None and result.exit_code is not None, result
     if layers is None or layer is None:
         return ""
-    assert spawn.changes is not None
-    found = spawn.changes()
+    found = changes_of(layer)
     assert not found.refused and not found.conflicts, found.changes
     return layers.hold(layer, found, call_id="c", session_id=None, command=script).id
 
@@ -121,7 +121,7 @@ def check(before: str, script: str) -> None:
         for folder in (direct, layered):
             folder.mkdir()
             subprocess.run(["/bin/bash", "-c", before], cwd=folder, stderr=subprocess.DEVNULL, check=False)
-        layers = Layers(StateFolder.for_workspace(layered, Path(name, "state")))
+        layers = LayerStore(StateFolder.for_workspace(layered, Path(name, "state")))
         old = picture(layered, exact=True)
         run_script(direct, script)
         held = run_script(layered, script, layers)

@@ -12,21 +12,21 @@ import os
 import stat
 from collections.abc import Callable
 
-from ...core.errors import ToolcribError
-from .changes import Action, ChangeList, Op, PathChange
-from .content import same_content
-from .entry import OVERLAY, Entry, attributes, entry_at, is_whiteout
-from .layer import CommandLayer, LayerRoot
-from .removing import make_enterable
+from ..boundary.remove_tree import make_enterable
+from ..boundary.sandbox.protected_paths import Beside, protected_end
+from ..core.errors import ToolcribError
+from .change_list import Action, ChangeList, Op, PathChange
+from .command_layer import CommandLayer, LayerRoot
+from .file_content import same_content
+from .file_entry import OVERLAY, Entry, attributes, entry_at, is_whiteout
 
 MAX_ENTRIES = 500_000
 MAX_DEPTH = 100  # folders in folders; each holds descriptors while it is looked at
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 
-Refuse = Callable[[int, str, str, Callable[[str, bool], bool]], str]
-"""`refuse(root, path, kind, beside)` says why a path must not be made or changed, "" if it may.
-`beside(name, before)` tells whether a name is next to the path's own, before an apply or after."""
+Refuse = Callable[[int, str, str, Beside], str]
+"""`refuse(root, path, kind, beside)` says why a path must not be made or changed, "" if it may."""
 Keep = Callable[[int, str], str]
 """`keep(root, path)` says why a path must not be taken away or replaced, "" if it may."""
 
@@ -35,8 +35,21 @@ class TooManyChanges(ToolcribError):
     """A layer holds more than can be listed."""
 
 
-def scan(layer: CommandLayer, refuse: Refuse, keep: Keep) -> ChangeList:
-    """The change list of a layer. Raises OSError where a root is gone, TooManyChanges."""
+def changes_of(layer: CommandLayer) -> ChangeList:
+    """The change list of a layer whose command has ended. Protected paths are refused.
+
+    Raises OSError where a root is gone, TooManyChanges.
+    """
+    by_root = {paths.root: paths for paths in layer.protected}
+    protected = [by_root[str(root.path)] for root in layer.roots]
+
+    def refuse(root: int, path: str, kind: str, beside: Beside) -> str:
+        name = protected_end(path, kind, beside, protected[root].allowed)
+        return f"{name} is protected: other programs run or trust it" if name else ""
+
+    def keep(root: int, path: str) -> str:
+        return "it is protected" if protected[root].keeps(f"{protected[root].root}/{path}") else ""
+
     found = ChangeList([str(root.path) for root in layer.roots])
     for number, root in enumerate(layer.roots):
         _Scan(found, number, root, layer.started, refuse, keep).run()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .changes import ChangeList, Op, PathChange
-from .entry import Entry
+from .change_list import ChangeList, Op, PathChange
+from .file_entry import Entry
 
 
 def ops_to_data(ops: list[Op]) -> list[Any]:

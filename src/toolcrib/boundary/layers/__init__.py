@@ -1,1 +1,0 @@
-"""Copy-on-write layers over the folders a command may change: what it changed, without the folders having changed."""

@@ -1,0 +1,76 @@
+"""What do commands change, and is it kept? Commands run over copy-on-write layers, applied whole or not at all.
+
+This file is the entry: it loads the rest only where there is something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..record.change import COMMAND_PREFIX
+
+if TYPE_CHECKING:
+    from ..builtin.command_effects import OpenCallSpill
+    from ..core.context import ToolContext
+    from ..core.output import ToolOutput
+    from ..record.journal import Journal
+    from ..record.state import StateFolder
+    from .journal_rows import JournalledLayers
+    from .layered_commands import LayeredCommands
+
+Mode = Literal["direct", "journal", "review"]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectServices:
+    """What the effects of commands need from a toolbox.
+
+    `call` runs a tool of the toolbox through its pipeline. `answer_of(approval_id)` is the state of a question
+    (pending, approved, denied …). `patience` is how many seconds a question may take; `unattended` says that nobody is
+    asked.
+    """
+
+    call: Callable[[str, Mapping[str, Any], ToolContext], Awaitable[ToolOutput]] | None = None
+    answer_of: Callable[[str], str | None] | None = None
+    redact: Callable[[str], str] | None = None
+    open_spill: OpenCallSpill | None = None
+    patience: float = 0.0
+    unattended: bool = False
+
+
+def command_changes(folder: StateFolder) -> JournalledLayers:
+    """What a journal of this state folder needs to undo the changes of commands."""
+    from .journal_rows import JournalledLayers
+    from .layer_store import LayerStore
+
+    return JournalledLayers(LayerStore(folder))
+
+
+def changes_in(journal: Journal) -> JournalledLayers:
+    """The changes of commands that a journal knows: the same object each time, so that all see what an undo noted."""
+    from .journal_rows import JournalledLayers
+
+    found = journal.commands
+    return found if isinstance(found, JournalledLayers) else command_changes(journal.folder)
+
+
+def recover(folder: StateFolder, *, prune: bool = False) -> list[str]:
+    """Complete what a killed process had begun; a line for each. `prune` also drops what nobody applied for long."""
+    if not (folder.path / COMMAND_PREFIX).is_dir():
+        return []
+    layers = command_changes(folder).layers
+    lines = layers.recover()
+    if prune:
+        layers.prune()
+    return lines
+
+
+def layered_commands(mode: Mode, journal: Journal, services: EffectServices) -> LayeredCommands | None:
+    """The effects of commands in mode `journal` or `review`; None in mode `direct`, where commands write directly."""
+    if mode == "direct":
+        return None
+    from .layered_commands import LayeredCommands
+
+    return LayeredCommands(mode, journal, changes_in(journal), services)

@@ -1,0 +1,88 @@
+"""How is a command's layer one change in the journal? Undone and redone in one order with edits."""
+
+from __future__ import annotations
+
+from ..boundary.workspace_paths import WorkspacePath
+from ..core.errors import ToolError
+from ..record.change import COMMAND_PREFIX, Row, new_row
+from ..record.change_table import ChangeTable
+from ..record.journal import Journal
+from .layer_apply import ApplyConflict
+from .layer_store import HeldChanges, LayerStore
+
+
+class JournalledLayers:
+    """The layers that rows of a journal name: the journal's `CommandChanges`."""
+
+    def __init__(self, layers: LayerStore) -> None:
+        self.layers = layers
+
+    def apply(self, journal: Journal, held: HeldChanges, *, tool: str = "exec") -> HeldChanges:
+        """Apply what a command would change, as one change of its call.
+
+        Raises ApplyConflict, LayerUnknown, LayerBusy or OSError; then nothing is changed.
+        """
+        row = new_row(journal.ws.locate("."), held.call_id, tool, held.session_id, held.command[:300], None)
+        number = journal.table.insert(row | _row_of(held))
+        try:
+            done = self.layers.apply(held.id)
+        except BaseException:
+            journal.table.drop(number)
+            raise
+        journal.table.done(number, None)
+        journal.prune_sometimes()
+        return done
+
+    def conflict(self, row: Row) -> str | None:
+        """Why a layer cannot be undone or redone now; None if it can. Raises LayerUnknown."""
+        held = self._held(row)
+        if held.state == "held":  # the process ended before it was applied
+            return None
+        return "; ".join(self.layers.conflicts(held.id)) or None
+
+    def reverse(self, table: ChangeTable, workspace: WorkspacePath, row: Row, undo_id: str) -> str | None:
+        """Undo or redo a layer. Returns a line about it; None if it was never applied. Raises ToolError."""
+        held = self._held(row)
+        if held.state == "held":
+            table.undone(row["id"])
+            return None
+        new = new_row(workspace, undo_id, "undo", row["session_id"], None, row["id"])
+        number = table.insert(new | _row_of(held))
+        try:
+            line = self._turn(held)
+        except BaseException:
+            table.drop(number)
+            raise
+        table.done(number, row["id"])
+        table.undone(row["id"])
+        status = "undone" if held.state == "applied" else "done"  # however often it was turned round
+        table.execute("UPDATE change SET status = ? WHERE kept = ? AND tool != 'undo'", status, row["kept"])
+        return line
+
+    def restored(self, root: str, path: str, was: str, now: str) -> None:
+        """Remember that an undo of an edit wrote the file `was` anew: it is now the file `now`."""
+        self.layers.aliases.add(root, path, was, now)
+
+    def _held(self, row: Row) -> HeldChanges:
+        return self.layers.get(str(row["kept"])[len(COMMAND_PREFIX) :])
+
+    def _turn(self, held: HeldChanges) -> str:
+        """Undo what was applied, or redo what was undone: whole, or not at all, even if forced."""
+        back = held.state == "applied"
+        try:
+            if back:
+                self.layers.undo(held.id)
+            else:
+                self.layers.redo(held.id)
+        except ApplyConflict as error:
+            raise ToolError(
+                f"what call {held.call_id} changed cannot be {'taken back' if back else 'brought back'}: {error}. A "
+                "command's changes go together, so nothing was changed; force does not help here."
+            ) from None
+        count = len(held.ops())
+        return f"{'took back' if back else 'brought back'} what a command changed ({count} step{'s' * (count != 1)})"
+
+
+def _row_of(held: HeldChanges) -> Row:
+    """What the journal notes of a layer. The path of such a row is the root; the layer's plan has the paths below."""
+    return {"before_kind": "dir", "after_kind": "dir", "kept": f"{COMMAND_PREFIX}{held.id}", "kept_size": 0}

@@ -1,0 +1,262 @@
+"""Commands as transactions: whether a command runs over a layer, and what becomes of the layer when it has ended.
+
+`direct` writes straight through. `journal` applies the layer at the end, so that undo covers the command. `review`
+keeps it until a person said yes: the question is a call of `apply_changes`, asked and recorded like any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+from ..boundary.process import start
+from ..boundary.sandbox import Sandbox
+from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
+from ..builtin.command_effects import CommandOutcome
+from ..builtin.transcript import MOST_CHARACTERS
+from ..core.context import ToolContext
+from ..core.errors import ToolcribError
+from ..core.threads import shared_threads
+from ..core.tool import Tool
+from ..core.verdict import Judgement
+from ..record.journal import Journal
+from . import EffectServices
+from .change_list import ChangeList
+from .change_text import MOST_PATHS, diffs, headline, paths
+from .changes_tools import APPLY, DISCARD, ChangesTools
+from .command_layer import CommandLayer
+from .journal_rows import JournalledLayers
+from .layer_apply import ApplyConflict
+from .layer_scan import changes_of
+from .layer_store import HeldChanges
+
+log = logging.getLogger(__name__)
+
+_RULE = "sandbox.effects"
+_PROBE_SECONDS = 20.0
+_FEW_PATHS = 10
+
+
+class LayeredCommands:
+    """The effects of one toolbox's commands."""
+
+    def __init__(
+        self, mode: Literal["journal", "review"], journal: Journal, changes: JournalledLayers, services: EffectServices
+    ) -> None:
+        self.mode, self.journal, self.changes, self.layers = mode, journal, changes, changes.layers
+        self.patience = services.patience + 10.0 if mode == "review" else 0.0
+        self._services = services
+        self._problem: dict[Sandbox, str] = {}
+        self._asked: dict[str, str] = {}  # key of a command → the layer it left
+
+    def tools(self) -> list[Tool]:
+        """`apply_changes` and `discard_changes`."""
+        return ChangesTools(self.journal, self.changes).tools()
+
+    @property
+    def question(self) -> str:
+        """The tool whose calls ask a person about changes."""
+        return APPLY
+
+    def needs_review(self) -> bool:
+        """Whether a person is asked about the changes of each command."""
+        return self.mode == "review"
+
+    # --- before
+
+    def why_direct(self, sandbox: Sandbox) -> str:
+        """Why commands of this sandbox cannot run over a layer; "" if they can or there is nothing to overlay."""
+        if sandbox.profile == "read-only":
+            return ""
+        if not isinstance(sandbox, OverlaySandbox):
+            return f'only backend "bubblewrap" can hold changes back, and commands run with "{sandbox.name}"'
+        found = self._problem.get(sandbox)
+        if found is None:
+            found = self._problem[sandbox] = self._probe(sandbox)
+        return found
+
+    def judge(self, sandbox: Sandbox) -> Judgement | None:
+        """What is to be said of any command before it runs: where nothing can be held back for review, it is asked
+        about beforehand, and where nobody is asked, refused."""
+        why = self.why_direct(sandbox) if self.needs_review() else ""
+        if not why:
+            return None
+        text = f'sandbox.effects is "review", but what it changes cannot be held back: {why}'
+        if self._services.unattended:
+            return Judgement("deny", f'{text}. To let commands write directly: sandbox.effects = "direct"', _RULE)
+        return Judgement("ask", f"{text}; it would write directly", _RULE)
+
+    def begin(self, sandbox: Sandbox) -> CommandLayer | None:
+        """A layer for a command; None where it writes directly."""
+        if sandbox.profile == "read-only" or self.why_direct(sandbox):
+            return None
+        assert isinstance(sandbox, OverlaySandbox)
+        return self.layers.begin(sandbox.layer_roots())
+
+    def _probe(self, sandbox: OverlaySandbox) -> str:
+        """Run a command over a layer, once: kernels and file systems differ. "" if that works."""
+        try:
+            layer = self.layers.begin(sandbox.layer_roots())
+        except (ToolcribError, OSError) as error:
+            return str(error)
+        try:
+            try:
+                os.setxattr(layer.roots[0].upper, "user.toolcrib", b"1")
+                os.removexattr(layer.roots[0].upper, "user.toolcrib")
+            except OSError as error:
+                return f"the file system of {self.layers.path} keeps no extended attributes ({error.strerror})"
+            argv, cwd = ["/bin/sh", "-c", "exit 7"], layer.roots[0].path
+            spawn = sandbox.wrap(argv, cwd=cwd, env={"PATH": os.defpath}, timeout=_PROBE_SECONDS, layer=layer)
+            result = start(spawn, timeout=_PROBE_SECONDS).wait()
+            if result is None or result.exit_code != 7:
+                said = "" if result is None else result.stderr.excerpt().text.strip()[:200]
+                return f"a test command over a layer failed: {said}"
+        except (ToolcribError, OSError) as error:
+            return str(error)
+        finally:
+            layer.remove()
+        return ""
+
+    # --- after
+
+    def collect(self, layer: WriteLayer | None, sandbox: Sandbox, ctx: ToolContext, command: str) -> CommandOutcome:
+        """Look at what a command left in its layer; apply it where nobody needs to be asked. Blocks; called once."""
+        if layer is None:
+            why = self.why_direct(sandbox)
+            return CommandOutcome([_wrote_directly(self.mode, why)] if why else [])
+        assert isinstance(layer, CommandLayer)
+        try:
+            found = changes_of(layer)
+        except (ToolcribError, OSError) as error:
+            layer.remove()
+            return CommandOutcome([f"[what the command changed was discarded: {error}]"], undo="")
+        if not found:
+            layer.remove_later()
+            return CommandOutcome(undo="(it changed no files)")
+        try:
+            return self._keep(layer, found, ctx, command)
+        except OSError as error:  # no room for the list: nothing is applied that could not be undone
+            layer.remove()
+            return CommandOutcome([f"[what the command changed was discarded: {error.strerror or error}]"], undo="")
+
+    def _keep(self, layer: CommandLayer, found: ChangeList, ctx: ToolContext, command: str) -> CommandOutcome:
+        call_id, session_id = ctx.call_id or "exec", ctx.session_id
+        told = self.told(found, layer, call_id) if self.needs_review() else "\n".join(paths(found, _FEW_PATHS))
+        key = key_of(session_id, command)
+        shown = self._services.redact(command) if self._services.redact is not None else command
+        held = self.layers.hold(
+            layer, found, call_id=call_id, session_id=session_id, command=shown[:2_000], key=key, told=told
+        )
+        if not found.ops:  # only what is never applied
+            self.layers.discard(held.id)
+            return CommandOutcome([f"[{headline(found)}]", told], undo="")
+        if self.needs_review():
+            return CommandOutcome(waiting=held, undo="")
+        return self._apply(held, found, told)
+
+    def _apply(self, held: HeldChanges, found: ChangeList, told: str) -> CommandOutcome:
+        try:
+            self.changes.apply(self.journal, held)
+        except ApplyConflict as error:
+            return CommandOutcome([_not_applied(held, str(error))], undo="")
+        except (ToolcribError, OSError) as error:
+            return CommandOutcome([_not_applied(held, f"it could not be applied: {error}")], undo="")
+        undo = f"(`toolcrib undo {held.call_id}` takes this back)"
+        return CommandOutcome([f"[changed: {headline(found)}]", told], undo=undo, touches=partial(_touches, found))
+
+    def told(self, found: ChangeList, layer: CommandLayer, call_id: str) -> str:
+        """The list as a person and the model read it: paths, then content; what has no room is in a file."""
+        lines = paths(found)
+        if len(found.changes) > MOST_PATHS and self._services.open_spill is not None:
+            with contextlib.closing(self._services.open_spill(call_id, "changes.txt")) as file:
+                file.write(memoryview("\n".join(paths(found, len(found.changes))).encode("utf-8", "replace")))
+            lines.append(f"(all of them: {file.path})")
+        shown = diffs(found, [root.upper for root in layer.roots], self._services.redact)
+        text = "\n".join([*lines, *shown])
+        if len(text) <= MOST_CHARACTERS * 2 // 3:
+            return text
+        return "\n".join(lines)[: MOST_CHARACTERS * 2 // 3]
+
+    # --- asking
+
+    def earlier(self, session_id: str | None, command: str) -> CommandOutcome | None:
+        """The outcome of exactly this command, if its changes wait for an answer or have one: it need not run again."""
+        name = self._asked.get(key_of(session_id, command))
+        if name is None or not self.needs_review():
+            return None
+        try:
+            held = self.layers.get(name)
+            answer = self._answer(held.approval_id)
+            if held.state == "held" and answer in ("pending", "approved"):
+                return CommandOutcome(["(the command ran before)"], undo="", waiting=held)
+            if held.state == "held":  # denied, or nobody answered
+                self.layers.discard(held.id)
+        except ToolcribError:  # gone
+            pass
+        self._asked.pop(key_of(session_id, command), None)
+        return None
+
+    async def ask(self, outcome: CommandOutcome, ctx: ToolContext) -> CommandOutcome:
+        """Ask a person about changes that wait, and add the answer to the outcome."""
+        held = outcome.waiting
+        if not isinstance(held, HeldChanges) or self._services.call is None:
+            return outcome
+        self._asked[held.key] = held.id
+        answer = await self._services.call(APPLY, {"changes": held.id}, replace(ctx, call_id=None))
+        if not answer.is_error:
+            self._asked.pop(held.key, None)
+            outcome.notes += ["[changes, approved and applied:]", held.told]
+            outcome.undo = f"(`toolcrib undo {held.call_id}` takes this back)"
+            return outcome
+        approval = answer.meta.get("approval_id")
+        await shared_threads.run(self.layers.note_approval, held, approval)
+        outcome.kind = answer.error_kind
+        outcome.meta.update(answer.meta)
+        if answer.error_kind == "denied" and self._answer(approval) == "denied":
+            await shared_threads.run(self.layers.discard, held.id)
+            self._asked.pop(held.key, None)
+            outcome.notes += ["[it would have changed:]", held.told, "[these changes were refused and are discarded]"]
+            outcome.notes.append(answer.for_llm)
+            return outcome
+        outcome.notes += [f"[it would change, and nothing of this is done yet ({held.id}):]", held.told, answer.for_llm]
+        if answer.error_kind == "pending":
+            outcome.notes.append(
+                f'(do not run the command again: {APPLY}(changes="{held.id}") applies these changes once approved, '
+                f'{DISCARD}(changes="{held.id}") drops them)'
+            )
+        return outcome
+
+    def _answer(self, approval_id: object) -> str | None:
+        """The state of a question, if it was asked and can be looked up."""
+        if not isinstance(approval_id, str) or self._services.answer_of is None:
+            return None
+        return self._services.answer_of(approval_id)
+
+
+def _touches(applied: ChangeList, path: str) -> bool:
+    """Whether what was applied concerns a path of the workspace."""
+    roots, changes = applied.roots, applied.changes
+    names = (os.path.join(roots[change.root], change.path) if change.root else change.path for change in changes)
+    return any(name == path or name.startswith(f"{path}/") or path.startswith(f"{name}/") for name in names)
+
+
+def key_of(session_id: str | None, command: str) -> str:
+    """Names exactly one command of one session."""
+    return hashlib.sha256(json.dumps([session_id, command]).encode()).hexdigest()
+
+
+def _wrote_directly(mode: str, why: str) -> str:
+    return f'[this command wrote directly, though sandbox.effects is "{mode}": {why}]'
+
+
+def _not_applied(held: HeldChanges, why: str) -> str:
+    return (
+        f"[nothing that it changed was applied: {why}. The changes are kept as {held.id}: {DISCARD} drops them, "
+        f"`toolcrib changes show {held.id}` shows them]"
+    )
