@@ -22,6 +22,8 @@ from toolcrib.record.journal import Journal
 from toolcrib.record.spill import Spill
 from toolcrib.record.state import StateFolder
 
+from ..waiting import until
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the default sandbox is for Linux")
 
 CALLER = ToolContext(session_id="one")
@@ -232,8 +234,7 @@ async def test_background_children_do_not_hold_the_answer(bench: Bench) -> None:
     output = await bench("exec", command="sleep 82.5 & echo x")
     assert output.for_llm.startswith("x\nExit code: 0")
     assert time.monotonic() - began < 30
-    await asyncio.sleep(0.02)
-    assert not alive("82.5")
+    await until(lambda: not alive("82.5"))
 
 
 async def test_many_processes_end_together(boxed: Bench) -> None:
@@ -293,8 +294,7 @@ async def test_they_go_after_a_timeout_and_a_cancellation_too(boxed: Bench) -> N
     await boxed("exec", command="echo x > .mcp.json; sleep 9", timeout=1)
     assert not (boxed.root / ".mcp.json").exists()
     task = asyncio.create_task(boxed("exec", command="echo x > .mcp.json; touch began; sleep 9"))
-    while not (boxed.root / "began").exists():
-        await asyncio.sleep(0.01)
+    await until((boxed.root / "began").exists)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -359,6 +359,13 @@ async def begin(bench: Bench, command: str, ctx: ToolContext = CALLER) -> str:
     return output.meta["session_id"]
 
 
+async def one_has_ended(bench: Bench) -> None:
+    """Wait until the list of sessions says so of one."""
+    async with asyncio.timeout(30):
+        while "ended" not in (await bench("exec_session", action="list")).for_llm:
+            await asyncio.sleep(0.01)
+
+
 async def test_input_for_a_shell_is_judged_as_commands(bench: Bench) -> None:
     judge = bench.tool("exec_session").judge
     assert judge is not None
@@ -395,8 +402,7 @@ async def test_kill_ends_the_tree(bench: Bench) -> None:
     session = await begin(bench, "echo begun; sleep 84.5 & sleep 84.5")
     output = await bench("exec_session", action="kill", session_id=session)
     assert output.for_llm == f"begun\n[session {session} was ended, and everything it had started]"
-    await asyncio.sleep(0.02)
-    assert not alive("84.5")
+    await until(lambda: not alive("84.5"))
 
 
 async def test_sessions_belong_to_who_started_them(bench: Bench) -> None:
@@ -418,17 +424,17 @@ async def test_a_background_command_that_fails_at_once_says_so(bench: Bench) -> 
 
 async def test_the_number_of_sessions_is_limited(tmp_path: Path) -> None:
     bench = Bench(tmp_path, max_sessions=2)
-    first = await begin(bench, "sleep 1.2; echo done")
+    first = await begin(bench, "while [ ! -e enough ]; do sleep 0.02; done; echo done")
     await begin(bench, "sleep 86.5")
     output = await bench("exec", command="sleep 86.5", background=True)
     assert "2 background sessions already" in output.for_llm
     await begin(bench, "sleep 86.5", ToolContext(session_id="two"))
-    await asyncio.sleep(0.7)
+    (bench.root / "enough").touch()
+    await one_has_ended(bench)
     await begin(bench, "sleep 86.5")  # one that has ended makes way
     assert (await bench("exec_session", action="read", session_id=first)).is_error
     bench.close()
-    await asyncio.sleep(0.02)
-    assert not alive("86.5")
+    await until(lambda: not alive("86.5"))
 
 
 async def test_sessions_that_begin_together_are_counted(tmp_path: Path) -> None:
@@ -441,8 +447,7 @@ async def test_sessions_that_begin_together_are_counted(tmp_path: Path) -> None:
     bench.close()
     late = await bench("exec", command="sleep 88.5", background=True)
     assert not late.is_error
-    await asyncio.sleep(0.1)
-    assert not alive("88.5")
+    await until(lambda: not alive("88.5"))
 
 
 async def test_what_could_not_begin_leaves_room(tmp_path: Path) -> None:
@@ -455,7 +460,7 @@ async def test_what_could_not_begin_leaves_room(tmp_path: Path) -> None:
 async def test_idle_sessions_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolcrib.builtin.sessions.IDLE_SECONDS", 0.5)
     session = await begin(bench, "echo x; sleep 87.5")
-    await asyncio.sleep(0.7)
+    await one_has_ended(bench)
     assert not alive("87.5")
     output = await bench("exec_session", action="read", session_id=session)
     assert "nobody had touched it" in output.for_llm
@@ -463,10 +468,11 @@ async def test_idle_sessions_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
 
 async def test_a_session_that_prints_without_end_is_bounded(bench: Bench) -> None:
     session = await begin(bench, "yes")
-    await asyncio.sleep(0.2)
-    output = await bench("exec_session", action="read", session_id=session)
-    assert len(output.for_llm) < 11_000
-    assert "bytes omitted" in output.for_llm
+    shown = ""
+    async with asyncio.timeout(30):
+        while "bytes omitted" not in shown:
+            shown = (await bench("exec_session", action="read", session_id=session, wait=1)).for_llm
+            assert len(shown) < 11_000
 
 
 async def test_protected_names_are_looked_for_when_a_session_ends(boxed: Bench) -> None:

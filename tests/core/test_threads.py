@@ -13,13 +13,7 @@ import pytest
 
 from toolcrib.core.threads import ThreadsExhausted, ToolThreads
 
-
-async def wait_until(condition: object) -> None:
-    for _ in range(500):
-        if condition():  # type: ignore[operator]
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came about")
+from ..waiting import until
 
 
 async def test_many_jobs_share_a_few_threads() -> None:
@@ -51,7 +45,7 @@ async def test_stuck_threads_are_replaced_up_to_a_limit_and_come_back() -> None:
     with pytest.raises(ThreadsExhausted, match="4 earlier"):
         await threads.run(lambda: "ok")
     release.set()
-    await wait_until(lambda: threads.stuck == 0)
+    await until(lambda: threads.stuck == 0)
     assert await threads.run(lambda: "ok") == "ok"
 
 
@@ -73,7 +67,7 @@ async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolcrib.core.threads._IDLE_SECONDS", 0.02)
     threads = ToolThreads()
     await threads.run(lambda: None)
-    await wait_until(lambda: threads._alive == 0)
+    await until(lambda: threads._alive == 0)
     assert await threads.run(lambda: "again") == "again"
 
 

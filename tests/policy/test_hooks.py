@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,8 @@ from toolcrib.core.events import Notice
 from toolcrib.policy.approval import ApprovalRequest, Decision
 from toolcrib.policy.hooks import MAX_SEARCHED, HookRule, Hooks
 from toolcrib.testing import FakeApprover
+
+from ..waiting import wait_until
 
 
 @tool(category="memory")
@@ -146,7 +146,7 @@ async def test_notify_starts_a_program(tmp_path: Path) -> None:
     hooks = [{"action": "notify", "command": [sys.executable, "-c", program], "message": "$(touch x); `y`"}]
     async with opened(tmp_path, hooks) as box:
         await box.call("remember", {"text": "x"})
-        wait_for(lambda: target.exists() and target.read_text() != "")
+        wait_until(lambda: target.exists() and target.read_text() != "")
     told = json.loads(target.read_text())
     assert (told["tool"], told["message"], told["outcome"]) == ("remember", "$(touch x); `y`", "finished")
 
@@ -155,7 +155,7 @@ async def test_a_program_that_fails_is_logged(tmp_path: Path, caplog: pytest.Log
     hooks = [{"action": "log", "command": ["false"]}, {"action": "log", "command": [str(tmp_path / "missing")]}]
     async with opened(tmp_path, hooks) as box:
         assert not (await box.call("remember", {"text": "x"})).is_error
-        wait_for(lambda: len(caplog.records) == 2)
+        wait_until(lambda: len(caplog.records) == 2)
     assert "ended with 1" in caplog.text
     assert "could not be run" in caplog.text
 
@@ -202,10 +202,3 @@ async def test_what_has_ended_is_told_of_by_any_name_of_its_tool(tmp_path: Path)
     async with opened(tmp_path, [hook], settings={"sandbox": {"backend": "none"}}) as box:
         await box.call("exec", {"command": "true"})
     assert json.loads((tmp_path / "told.jsonl").read_text())["tool"] == "exec"
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import sys
@@ -29,6 +28,8 @@ from mcp_types import (
 
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
+
+from ..waiting import until
 
 RAW = Path(__file__).parents[1] / "sources" / "mcp" / "servers" / "raw.py"
 Connect = Callable[..., Client]
@@ -184,12 +185,6 @@ async def level(client: Client, level: Any) -> None:
 async def changed(client: Client, uri: str) -> None:
     note = {"method": "notifications/resources/updated", "params": {"uri": uri}}
     assert not (await client.call_tool("mcp_raw_notify", note)).is_error
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 async def test_each_session_hears_the_log_from_its_own_level_on(given: Any, connect: Connect) -> None:

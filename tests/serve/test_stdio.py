@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import ElicitResult
+
+from ..waiting import until
 
 SCRIPT = Path(__file__).with_name("server_script.py")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the SDK's own transport serves there")
@@ -42,12 +43,6 @@ def gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
-
-
-async def until(condition: Any, seconds: float = 30) -> None:
-    with anyio.fail_after(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)
 
 
 async def test_a_real_client_lists_and_calls(parameters: StdioServerParameters, era: str) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,6 +19,7 @@ from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listen
 from toolcrib.builtin.browser.launch import sweep
 from toolcrib.builtin.browser.settings import BrowserSettings
 
+from ...waiting import until
 from .conftest import HERE, LACKING, SETTINGS, Got, Reply, Room, ref_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -57,12 +57,6 @@ def group(pid: int) -> list[int]:
             if state[0] != "Z" and int(state[2]) == pid:
                 found.append(int(name))
     return found
-
-
-async def until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not holds():
-            await asyncio.sleep(0.05)
 
 
 async def test_closing_leaves_no_process_and_no_file(room: Room) -> None:

@@ -1,0 +1,21 @@
+"""Waits for an event instead of sleeping for as long as it usually takes."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object], seconds: float = 30) -> None:
+    """Return as soon as `condition()` is true. Raises TimeoutError after `seconds`."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
+    """The same without an event loop."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.005)
