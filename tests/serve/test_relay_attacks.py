@@ -436,7 +436,8 @@ async def test_a_server_that_exits_is_listened_to_again(given: Any, connect: Con
                 await until(lambda n=round_: len(heard) == n)  # nobody calls it: it may have changed meanwhile
             await unsubscribe(client, "x://1")
         await until(lambda: not box.mcp._servers["one"].subscriptions._uris)
-        assert not server.relay._watched if server.relay else False
+        assert server.gateway is not None
+        assert not server.gateway._watched
     told = [json.loads(line).get("method") for line in log.read_text().splitlines()]
     assert told.count("resources/subscribe") == 3
     assert told.count("resources/unsubscribe") == 1
