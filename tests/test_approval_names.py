@@ -23,7 +23,7 @@ def opened(tmp_path, monkeypatch):
 
 def test_an_unknown_name_is_an_error_that_says_where_and_what_there_is(opened):
     with pytest.raises(ConfigError, match=r"some\.toml:2: approval\.require_for: .*'exce'.*known here: .*exec, "):
-        opened('[approval]\nrequire_for = ["exec", "exce"]\n').now()
+        opened('[approval]\nrequire_for = ["exec", "exce"]\n').__enter__()
 
 
 def test_names_of_any_kind_are_known(opened):
@@ -35,7 +35,8 @@ def test_names_of_any_kind_are_known(opened):
     text = '[approval]\nrequire_for = ["shell", "mine", "mcp_*", "web_fetch"]\n[tools]\ndisabled = ["web_fetch"]\n'
     with opened(text, tools=[mine]) as box:
         assert box.policy.usual(box.registry.get("mine")).verdict == "ask"
-    opened('[approval]\nrequire_for = ["somebody"]\n', builtin=False).now().close()
+    with opened('[approval]\nrequire_for = ["somebody"]\n', builtin=False):
+        pass
 
 
 def test_lists_of_the_earlier_designs_load_with_a_warning(opened, caplog):

@@ -160,7 +160,7 @@ async def test_an_untrusted_project_may_only_tighten_it(work: Path) -> None:
     user.mkdir(parents=True)
     (user / "config.toml").write_text('[sandbox]\neffects = "review"\n')
     async with Toolbox.open(workspace=work) as box:
-        assert box.effects.mode == "review"
+        assert box.parts.house.effects.mode == "review"
 
 
 async def test_journal_applies_and_undo_covers_it(work: Path) -> None:

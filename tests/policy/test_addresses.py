@@ -121,4 +121,4 @@ async def test_private_targets_and_ports_can_be_granted(tmp_path: Path) -> None:
 def test_wrong_settings_name_their_key(tmp_path: Path, web: dict[str, Any]) -> None:
     """In settings that a host makes by itself; of a file the line is named, too (config/test_load.py)."""
     with pytest.raises(ConfigError, match=f"(?s)web.{next(iter(web))}"):
-        Toolbox.open(settings=make_settings({"workspace": tmp_path / "work", "web": web})).now()
+        Toolbox.open(settings=make_settings({"workspace": tmp_path / "work", "web": web})).__enter__()

@@ -44,15 +44,15 @@ def made(category, judgement):
 
 
 def walls(state):
-    def walled():
+    def sandboxed():
         if state == "missing":
             raise SandboxUnavailable("no sandbox")
         return state
 
-    return walled
+    return sandboxed
 
 
-def expected(mode, category, rule, judgement, label, approval, named, quiet, walled):
+def expected(mode, category, rule, judgement, label, approval, named, quiet, sandboxed):
     if rule == "deny" or judgement == "deny" or (mode == "observer" and category not in READS):  # step 1
         return "deny"
     quiet = quiet or approval == "always_allow"
@@ -61,9 +61,9 @@ def expected(mode, category, rule, judgement, label, approval, named, quiet, wal
     if rule == "allow":  # step 3
         return "allow"
     if judgement in ("ask", "unknown"):  # step 4: by the arguments, for any tool that judges them
-        if judgement == "unknown" and walled == "missing":
+        if judgement == "unknown" and sandboxed == "missing":
             return "deny"
-        asks = not (judgement == "unknown" and walled)
+        asks = not (judgement == "unknown" and sandboxed)
     elif category == ToolCategory.SHELL and judgement == "allow":
         asks = False
     else:
@@ -78,15 +78,15 @@ def test_every_combination():
         ("observer", "assistant", "autonomous"), RULES, LABELS, APPROVAL_POLICIES, (False, True),
         ((True, False), (True, True), (False, False)), WALLS,
     )  # fmt: skip
-    for mode, rule, label, approval, named, (enabled, yes), walled in settings:
+    for mode, rule, label, approval, named, (enabled, yes), sandboxed in settings:
         policy = Policy(
-            mode, approval=approval, enabled=enabled, yes=yes, ask_for=("t",) if named else (), walled=walls(walled),
-            rules=Fixed(rule), flow=Fixed("ask" if label else None),
+            mode, approval=approval, enabled=enabled, yes=yes, ask_for=("t",) if named else (),
+            sandboxed=walls(sandboxed), rules=Fixed(rule), flow=Fixed("ask" if label else None),
         )  # fmt: skip
         quiet = yes or not enabled
         for (category, judgement), tool in tools.items():
             verdict = policy.check(tool, {}).verdict
-            case = (mode, category, rule, judgement, label, approval, named, quiet, walled)
+            case = (mode, category, rule, judgement, label, approval, named, quiet, sandboxed)
             assert verdict == expected(*case), case
             seen[verdict] += 1
     assert min(seen.values()) > 1000

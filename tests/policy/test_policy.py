@@ -106,16 +106,16 @@ def test_the_mode_denies_before_a_rule_can_allow():
 def test_only_an_unknown_ask_is_allowed_behind_walls():
     unknown = made("shell", Judgement("ask", "cannot be known", unknown=True))
     known = made("shell", Judgement("ask", "writes outside"))
-    assert Policy(walled=lambda: True).check(unknown, {}).verdict == "allow"
-    assert Policy(walled=lambda: False).check(unknown, {}).verdict == "ask"
-    assert Policy(walled=lambda: True).check(known, {}).verdict == "ask"
+    assert Policy(sandboxed=lambda: True).check(unknown, {}).verdict == "allow"
+    assert Policy(sandboxed=lambda: False).check(unknown, {}).verdict == "ask"
+    assert Policy(sandboxed=lambda: True).check(known, {}).verdict == "ask"
 
 
 def test_a_missing_sandbox_refuses_and_does_not_ask_for_nothing():
-    def walled():
+    def sandboxed():
         raise SandboxUnavailable("install bubblewrap")
 
-    check = Policy(walled=walled).check(made("shell", Judgement("ask", "cannot be known", unknown=True)), {})
+    check = Policy(sandboxed=sandboxed).check(made("shell", Judgement("ask", "cannot be known", unknown=True)), {})
     assert (check.verdict, check.reason) == ("deny", "install bubblewrap")
 
 
@@ -186,8 +186,8 @@ async def test_a_changed_policy_is_heard_after_policy_changed():
 
 def test_what_usually_happens_is_what_happens_to_harmless_arguments():
     unknown = made("shell", Judgement("ask", "cannot be known", unknown=True))
-    assert Policy(walled=lambda: True).usual(unknown).verdict == "allow"
-    assert Policy(walled=lambda: False).usual(unknown).verdict == "ask"
+    assert Policy(sandboxed=lambda: True).usual(unknown).verdict == "allow"
+    assert Policy(sandboxed=lambda: False).usual(unknown).verdict == "ask"
     assert Policy("observer").usual(unknown).verdict == "deny"
     assert Policy(ask_for=["t"]).usual(made("memory")).verdict == "ask"
     assert Policy(ask_for=["t"], yes=True).usual(made("memory")).verdict == "allow"

@@ -19,7 +19,7 @@ from toolcrib.record.audit import MAX_ARGUMENTS, Audit
 
 @pytest.fixture
 def audit(tmp_path):
-    log = Audit(tmp_path / "record.db")
+    log = Audit(tmp_path / "record.db").open()
     yield log
     log.close()
 
@@ -142,7 +142,7 @@ from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit import Audit
-audit = Audit(sys.argv[1])
+audit = Audit(sys.argv[1]).open()
 @tool(category="destructive")
 async def wipe() -> str:
     "Wipe."

@@ -40,7 +40,7 @@ async def wipe(text: str) -> str:
 async def look(n: int) -> str:
     "Look."
     return "seen"
-audit = Audit(path)
+audit = Audit(path).open()
 r = ToolRegistry([wipe, look]); r.stages.intent = audit.intent; r.events.subscribe(audit.listen)
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -80,7 +80,7 @@ def test_a_full_disk_refuses_calls_with_effects_lets_reading_ones_go_on_and_lose
 
 @pytest.fixture
 def audit(tmp_path):
-    log = Audit(tmp_path / "record.db")
+    log = Audit(tmp_path / "record.db").open()
     yield log
     log.close()
 
@@ -155,7 +155,7 @@ def test_a_record_that_cannot_be_written_at_the_end_is_logged_and_does_not_raise
 
 
 @pytest.mark.parametrize("damage", [b"this is no database, it is a text" * 200, b"\0" * 8192])
-@pytest.mark.parametrize("opens", [Audit, Approvals])
+@pytest.mark.parametrize("opens", [lambda path: Audit(path).open(), lambda path: Approvals(path).pending()])
 def test_a_damaged_file_is_named_with_what_to_do(tmp_path, damage, opens):
     path = tmp_path / "record.db"
     path.write_bytes(damage)
@@ -167,7 +167,7 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path, damage, opens):
 
 async def test_damage_that_is_met_later_refuses_calls_and_names_the_file(tmp_path):
     path = tmp_path / "record.db"
-    audit = Audit(path)
+    audit = Audit(path).open()
     for n in range(3000):
         audit.listen(event(n))
     audit.close()
@@ -176,7 +176,7 @@ async def test_damage_that_is_met_later_refuses_calls_and_names_the_file(tmp_pat
         file.seek(4096 * 3)
         file.write(b"\xff" * (size - 4096 * 3))
     try:
-        audit = Audit(path)
+        audit = Audit(path).open()
     except RecordError as error:
         assert str(path) in str(error)
         return
@@ -192,13 +192,13 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path):
     connection.execute("PRAGMA user_version=99")
     connection.close()
     with pytest.raises(RecordError, match="newer version"):
-        Audit(path)
+        Audit(path).open()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     (tmp_path / "record.db").mkdir()
     with pytest.raises(RecordError, match="cannot be used"):
-        Audit(tmp_path / "record.db")
+        Audit(tmp_path / "record.db").open()
 
 
 # --- secrets
@@ -293,7 +293,7 @@ def test_filters(audit):
 
 
 def test_following_sees_every_row_of_every_process_once(audit):
-    other = Audit(audit.path)
+    other = Audit(audit.path).open()
     seen = []
     enough = threading.Event()
 

@@ -33,7 +33,7 @@ path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 async def keep() -> str:
     "Keep."
     return "kept"
-audit, ctx, output = Audit(path), ToolContext(session_id=name), ToolOutput("kept")
+audit, ctx, output = Audit(path).open(), ToolContext(session_id=name), ToolOutput("kept")
 async def main():
     n = 0
     while n != count:
@@ -73,7 +73,7 @@ def finished(audit, count, **more):
 @pytest.fixture
 def path(tmp_path):
     """A record of 40 calls, closed."""
-    audit = Audit(tmp_path / "record.db")
+    audit = Audit(tmp_path / "record.db").open()
     finished(audit, 40)
     audit.close()
     return audit.path
@@ -93,7 +93,7 @@ def change(path, *statements):
 @pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.slow)])
 def test_processes_that_write_at_once_make_one_chain_and_lose_nothing(tmp_path, count):
     path = tmp_path / "record.db"
-    Audit(path).close()
+    Audit(path).open().close()
     running = [writer(path, f"w{n}", count) for n in range(4)]
     for process in running:
         process.communicate(timeout=200)
@@ -111,7 +111,7 @@ def test_processes_that_write_at_once_make_one_chain_and_lose_nothing(tmp_path, 
 
 def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_chain(tmp_path):
     path = tmp_path / "record.db"
-    Audit(path).close()
+    Audit(path).open().close()
     for n in range(3):
         process = writer(path, f"w{n}", -1)
         assert process.stdout is not None
@@ -120,7 +120,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_chain(tmp_path)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert check(path).problem is None
-    audit = Audit(path)
+    audit = Audit(path).open()
     finished(audit, 5)
     audit.close()
     found = check(path)
@@ -130,7 +130,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_chain(tmp_path)
 
 
 def audit_unfinished(path):
-    audit = Audit(path)
+    audit = Audit(path).open()
     try:
         return audit.unfinished()
     finally:
@@ -138,7 +138,7 @@ def audit_unfinished(path):
 
 
 def test_two_logs_of_one_file_take_turns(tmp_path):
-    one, two = Audit(tmp_path / "record.db"), Audit(tmp_path / "record.db")
+    one, two = Audit(tmp_path / "record.db").open(), Audit(tmp_path / "record.db").open()
     for _ in range(5):
         finished(one, 3)
         finished(two, 3)
@@ -149,7 +149,7 @@ def test_two_logs_of_one_file_take_turns(tmp_path):
 
 
 def test_a_log_that_was_idle_while_others_wrote_and_dropped_does_not_fork_the_chain(path):
-    idle, other = Audit(path), Audit(path)
+    idle, other = Audit(path).open(), Audit(path).open()
     finished(other, 10)
     connection = connect(path)
     head = chain.head(connection)
@@ -325,7 +325,7 @@ def test_an_end_that_was_cut_off_is_found_only_with_a_hash_that_was_kept(path):
     assert check(path).problem is None
     assert "ends at row 30" in (check(path, (end.seq, end.hash)).problem or "")
     assert "no row has the kept hash" in (check(path, (None, end.hash)).problem or "")
-    audit = Audit(path)
+    audit = Audit(path).open()
     finished(audit, 20)  # grown over
     audit.close()
     assert check(path).problem is None
@@ -334,7 +334,7 @@ def test_an_end_that_was_cut_off_is_found_only_with_a_hash_that_was_kept(path):
 
 def test_a_kept_hash_that_is_there_is_fine(path):
     end = check(path).head
-    audit = Audit(path)
+    audit = Audit(path).open()
     finished(audit, 20)
     audit.close()
     for kept in ((end.seq, end.hash), (None, end.hash)):
@@ -343,7 +343,7 @@ def test_a_kept_hash_that_is_there_is_fine(path):
 
 
 def test_a_process_that_still_runs_gives_a_cut_off_end_away(path):
-    audit = Audit(path)
+    audit = Audit(path).open()
     finished(audit, 1)
     change(path, "DELETE FROM record WHERE seq > 30")
     request = audit._head
@@ -354,7 +354,7 @@ def test_a_process_that_still_runs_gives_a_cut_off_end_away(path):
 
 
 def test_progress_is_told(path, monkeypatch):
-    audit = Audit(path)
+    audit = Audit(path).open()
     for _ in range(5):
         finished(audit, 5_000)
     audit.close()
@@ -404,7 +404,7 @@ def old_record(path, rows):
 def test_a_record_of_version_1_keeps_its_rows_and_is_chained(tmp_path):
     path = tmp_path / "record.db"
     old_record(path, 100).close()
-    audit = Audit(path)
+    audit = Audit(path).open()
     rows = audit.query(kind=None, limit=1000)
     assert [(r["seq"], r["kind"]) for r in rows[-2:]] == [(2, "outcome"), (1, "intent")]
     assert rows[0]["kind"] == "migration"
@@ -422,7 +422,7 @@ def test_a_record_of_version_1_keeps_its_rows_and_is_chained(tmp_path):
 def test_a_version_1_process_that_is_still_at_it_cannot_write_past_the_chain(tmp_path):
     path = tmp_path / "record.db"
     old = old_record(path, 1)
-    Audit(path).close()
+    Audit(path).open().close()
     columns = "kind, time, call_id, tool, category, arguments, verdict"
     insert = f"INSERT INTO record ({columns}) VALUES ('intent', 1, 'c', 't', '', '', 'allow')"
     with pytest.raises(sqlite3.IntegrityError, match="hash"):
@@ -449,7 +449,7 @@ def test_a_migration_that_is_cut_off_changes_nothing(tmp_path):
     time.sleep(0.6)
     process.kill()
     process.communicate()
-    audit = Audit(path)  # from the start, or done already
+    audit = Audit(path).open()  # from the start, or done already
     assert len(audit.query(kind="migration")) == 1
     audit.close()
     assert check(path).problem is None

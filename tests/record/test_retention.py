@@ -17,7 +17,7 @@ from toolcrib.record.retention import DAY, Retention, apply
 
 def record(path, ages, arguments="{}"):
     """A closed record with a call of each age, in days."""
-    audit = Audit(path)
+    audit = Audit(path).open()
     now = time.time()
     for n, age in enumerate(ages):
         made = CallFinished(f"call_{n}", "look", "memory", arguments, "s", now - age * DAY, 0.1, ToolOutput("x"))
@@ -164,17 +164,17 @@ def test_a_kept_head_that_was_dropped_is_no_alarm(path):
 
 def test_opening_drops_old_calls_in_the_background(path):
     record(path, [400] * 5000 + [0])
-    audit = Audit(path, Retention())
+    audit = Audit(path, Retention()).open()
     audit.close()  # waits for the transaction at work, no longer
     for _ in range(5):
-        Audit(path, Retention()).close()
+        Audit(path, Retention()).open().close()
     assert rows(path)[0][0] == 5001
     assert check(path).problem is None
 
 
 def test_calls_go_on_while_old_ones_are_dropped(path):
     record(path, [400] * 20_000 + [0])
-    audit = Audit(path, Retention())
+    audit = Audit(path, Retention()).open()
     assert audit._keeper is not None
     for n in range(200):
         audit.listen(CallFinished(f"new_{n}", "look", "memory", "{}", "s", time.time(), 0.1, ToolOutput("x")))

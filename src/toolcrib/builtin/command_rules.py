@@ -47,12 +47,11 @@ def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:
 
 
 class CommandJudge:
-    """Judges command lines in one workspace. `sandbox` is asked once, at the first command that is not judged bare."""
+    """Judges command lines in one workspace. `sandbox` is called for each command that is not judged bare."""
 
     def __init__(self, workspace: str, rules: CommandRules, sandbox: Callable[[], Sandbox]) -> None:
         self.workspace, self.rules = workspace, rules
         self._sandbox = sandbox
-        self._walls: tuple[bool, tuple[str, ...]] | None = None
         self._home = os.path.expanduser("~")
 
     def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
@@ -76,14 +75,12 @@ class CommandJudge:
         return self._by_settings(command, place) or found
 
     def _containment(self) -> tuple[bool, tuple[str, ...]]:
-        """Whether there are walls, and the folders that are new within them."""
-        if self._walls is None:
-            try:
-                sandbox = self._sandbox()
-            except SandboxUnavailable:  # it may be installed later; commands are refused till then
-                return False, ()
-            self._walls = (sandbox.active, sandbox.fresh_folders if sandbox.active else ())
-        return self._walls
+        """Whether a sandbox confines commands, and the folders that are new in it."""
+        try:
+            sandbox = self._sandbox()
+        except SandboxUnavailable:  # it may be installed later; commands are refused till then
+            return False, ()
+        return sandbox.active, sandbox.fresh_folders if sandbox.active else ()
 
     def _by_settings(self, command: str, place: object) -> Judgement | None:
         """What the patterns and the restriction say; None where nothing speaks against it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..boundary.filesystems import may_hang
 from ..boundary.sandbox import SandboxSettings, select_sandbox
+from ..boundary.sandbox.lazy import LazySandbox
 from ..boundary.workspace import Workspace
 from ..core.tool import Tool
 from ..record.journal import Journal
@@ -75,7 +76,7 @@ def default_tools(
         made.append(journal.close)
     if sandbox is None:
         settings = SandboxSettings(hidden=(state.path,))
-        sandbox = functools.cache(lambda: select_sandbox(settings, root))
+        sandbox = LazySandbox(lambda: select_sandbox(settings, root))
     runner = CommandRunner(
         workspace, sandbox, env=env, open_spill=open_spill(spill, redactor), move_to_trash=journal.move_to_trash,
         secrets=secrets, effects=effects,

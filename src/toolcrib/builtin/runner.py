@@ -1,4 +1,4 @@
-"""Starts what tools run inside the walls: folder, environment, secrets, spill, and a look at what they left."""
+"""Starts what tools run in the sandbox: folder, environment, secrets, spill, and a look at what they left."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
 from ..boundary.process import Process, ProcessResult, start
 from ..boundary.sandbox import Sandbox
+from ..boundary.sandbox.lazy import LazySandbox
 from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
 from ..boundary.spawn import Spawn
 from ..boundary.workspace import Workspace
@@ -46,7 +47,7 @@ class GrantedSecrets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that has ended: how, inside which walls, and what its reader should know beside."""
+    """A command that has ended: how, in which sandbox, and what its reader should know beside."""
 
     result: ProcessResult
     sandbox: Sandbox
@@ -65,8 +66,8 @@ class Prepared:
 class CommandRunner:
     """Runs commands in one workspace and one sandbox.
 
-    `sandbox` gives it, once, when the first command comes; where it raises SandboxUnavailable, commands are refused
-    with its reason. `env` are names of host variables that commands get beside the usual ones.
+    `sandbox` is chosen when the first command comes; where that raises SandboxUnavailable, commands are refused with
+    its reason. `env` are names of host variables that commands get beside the usual ones.
     """
 
     def __init__(
@@ -82,23 +83,11 @@ class CommandRunner:
     ) -> None:
         self.workspace = workspace
         self.effects = effects
-        self._choose = sandbox
-        self._known: Sandbox | None = None
+        self.sandbox = LazySandbox.of(sandbox)
         self._env = tuple(env)
         self._open_spill = open_spill
         self._move_to_trash = move_to_trash
         self._secrets = secrets
-
-    @property
-    def known(self) -> Sandbox | None:
-        """The sandbox, if it was chosen already."""
-        return self._known
-
-    def sandbox(self) -> Sandbox:
-        """The sandbox, chosen at the first use. Raises SandboxUnavailable."""
-        if self._known is None:
-            self._known = self._choose()
-        return self._known
 
     async def run(
         self,
@@ -168,9 +157,8 @@ class CommandRunner:
 
         Raises ToolError for a folder to run in that is not there, SandboxUnavailable, or OSError.
         """
-        sandbox = self._known
-        if sandbox is None:  # the first time a probe runs commands
-            sandbox = self._known = await shared_threads.run(self._choose)
+        # the first time a probe runs commands
+        sandbox = self.sandbox.known or await shared_threads.run(self.sandbox)
         return await in_thread(sandbox, self._wrap, sandbox, argv, working_dir, timeout, env)
 
     def _wrap(

@@ -75,7 +75,7 @@ async def _call(
     if effects is not None:
         sandbox = replace(settings.sandbox, effects=effects)
         settings = replace(settings, sandbox=sandbox)
-    box = await options.open(replace(settings, dry_run=True) if dry_run else settings).once()
+    box = await options.open(replace(settings, dry_run=True) if dry_run else settings, warm_up=False)
     progress = Progress(box.events)
     try:
         box.approver.door = door = terminal_door(progress.pause)

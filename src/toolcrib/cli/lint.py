@@ -24,7 +24,8 @@ def lint_tools(
     """Check names, descriptions and schemas, and look for injected instructions. Exit code 1 if there is an error."""
     from ..policy.lint import LEVELS, lint
 
-    with options.open() as box:
+    with options.build() as box:
+        box.ask_new_servers()
         offered = list(box.registry)
         tools = [box.registry.require(name) for name in names] if names else offered
         found = lint(tools, offered, ignore or ())

@@ -29,7 +29,8 @@ def list_tools(
 ) -> int | None:
     """List the tools: name, category, what its mode says by default, description."""
     gc.disable()  # the process ends before there is garbage; looking for it is a twentieth of the time
-    with options.open() as box:
+    with options.build() as box:
+        box.ask_new_servers()
         tools = list(box.registry)
         if names:
             tools = [box.registry.require(name) for name in names]

@@ -22,7 +22,7 @@ LOGIN_SECONDS = 360.0
 
 def listed(options: Options) -> int:
     """List the configured servers and how many tools each has, as far as that is known. None is started."""
-    box = options.open(builtin=False).now(servers=False)
+    box = options.build(builtin=False)
     try:
         servers = box.mcp.servers
         if options.json:
@@ -57,7 +57,7 @@ def tested(
 
 
 async def _reload(options: Options, names: list[str]) -> list[tuple[ServerStatus, list[str]]]:
-    box = options.open().now(servers=False)  # with our own tools: who comes first has the name
+    box = options.build()  # with our own tools: who comes first has the name
     try:
         for name in names:
             box.mcp.tools(name)  # says which there are, where there is none of that name
@@ -169,7 +169,7 @@ def removed(options: Options, name: Name) -> int:
 
 def accepted(options: Options, name: Name) -> int:
     """Show what a server says of its tools that it did not say when it was accepted, and accept it after a yes."""
-    box = options.open().now(servers=False)
+    box = options.build()
     try:
         doubted = box.mcp.doubted(name)
         if not doubted:

@@ -12,6 +12,7 @@ from .reader import Option
 if TYPE_CHECKING:
     from ..config import Settings
     from ..record.state import StateFolder
+    from ..toolbox import Toolbox
     from ..toolbox.opening import Opening
 
 _MODES = ("observer", "assistant", "autonomous")
@@ -44,11 +45,18 @@ class Options:
                 show.warn(warning)
         return settings
 
-    def open(self, settings: Settings | None = None, **more: Any) -> Opening:
+    def open(self, settings: Settings | None = None, **more: Any) -> Opening[Toolbox]:
         """A toolbox with these options."""
         from ..toolbox import Toolbox
 
         return Toolbox.open(settings=settings or self.settings(), yes=self.yes, **more)
+
+    def build(self, settings: Settings | None = None, *, builtin: bool = True) -> Toolbox:
+        """The same toolbox, to look at: no server is started, and its record is not opened."""
+        from ..toolbox import Toolbox
+        from ..toolbox.build import build
+
+        return Toolbox(build(settings or self.settings(), yes=self.yes, builtin=builtin))
 
     def confirm(self, question: str, otherwise: str) -> None:
         """Ask the person, unless --yes was given. Raises NotConfirmed; `otherwise` says what was left undone."""

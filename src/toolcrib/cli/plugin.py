@@ -139,9 +139,9 @@ def _plugins(box: Toolbox) -> Plugins:
         return box.plugins
     from ..core.registry import ToolRegistry
     from ..sources.plugins.plugins import Plugins
-    from ..toolbox.sources import around_of
+    from ..toolbox.sources import services_of
 
-    found = Plugins(_settings(box), ToolRegistry(list(box.registry)), around_of(box))
+    found = Plugins(_settings(box), ToolRegistry(list(box.registry)), services_of(box.parts.house))
     found.load()
     return found
 
@@ -192,13 +192,13 @@ def _notes(box: Toolbox, folder: Path) -> list[str]:
     """What could be better about a plugin that is right. Raises ToolcribError for one that is not."""
     from ..sources.plugins.loading import parts_of
     from ..sources.plugins.manifest import ManifestError, manifest_file, read_manifest
-    from ..toolbox.sources import around_of
+    from ..toolbox.sources import services_of
 
     path = manifest_file(Path(os.path.realpath(folder)))
     if path is None:
         raise ManifestError(f"{folder}: {'there is no plugin.json in it' if folder.is_dir() else 'is no folder'}")
     manifest = read_manifest(path)
-    parts = parts_of(manifest, around_of(box))
+    parts = parts_of(manifest, services_of(box.parts.house))
     notes = [f"{manifest.name} {manifest.version}, {manifest.execution}", *manifest.notes]
     for tool in parts.tools:
         taken = box.registry.find(tool.name)

@@ -25,7 +25,7 @@ def listed(options: Options) -> int:
     """List the rules that count here, the strictest first, and those that can never match."""
     from ..policy.rules.grammar import VERDICTS
 
-    with options.open(options.settings(quiet=True)) as box:
+    with options.build(options.settings(quiet=True)) as box:
         rules = sorted(box.rules.rules, key=lambda rule: VERDICTS.index(rule.verdict))
         warnings = box.rules.warnings(box.registry)
         ignored = [str(item) for item in box.settings.origin.ignored if _is_rule(item.key)]
@@ -59,7 +59,7 @@ def tried(
     from .running import run
 
     given = read_arguments(pairs or [], arguments)
-    with options.open(options.settings(quiet=True)) as box:
+    with options.build(options.settings(quiet=True)) as box:
         tool = box.registry.require(name)
         try:
             bound = from_json(tool.bind(given)[1])
@@ -91,7 +91,7 @@ def added(
 
     path = remember(None if user else _workspace(options), verdict, rule)
     show.say(f"Wrote {verdict} {rule} to {path}.")
-    with options.open(options.settings(quiet=True)) as box:
+    with options.build(options.settings(quiet=True)) as box:
         for warning in box.rules.warnings(box.registry):
             if warning.startswith(f"{verdict} {rule.strip()} ("):
                 show.warn(warning)

@@ -68,7 +68,7 @@ class Policy:
     `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools
     (with `*`) that always ask. `require_for_tools` and `require_for_dangerous` are one: the mode's table asks beside
     those lists, and no policy but `always_allow` takes a question away. `yes` turns asks into allow; `never_ask` into
-    denials, whatever `yes` says. `walled` says whether commands run in an active sandbox without network; where it
+    denials, whatever `yes` says. `sandboxed` says whether commands run in an active sandbox without network; where it
     raises, the sandbox is missing and commands are refused. Nothing turns a deny.
     """
 
@@ -81,7 +81,7 @@ class Policy:
         ask_for: Iterable[str] = (),
         yes: bool = False,
         never_ask: bool = False,
-        walled: Callable[[], bool] | None = None,
+        sandboxed: Callable[[], bool] | None = None,
         rules: Rules | None = None,
         flow: Flow | None = None,
         hooks: Hooks | None = None,
@@ -96,7 +96,7 @@ class Policy:
         self.ask_for = tuple(ask_for)
         self.quiet = yes or not enabled or approval == "always_allow"
         self.never_ask = never_ask
-        self.walled = walled or (lambda: False)
+        self.sandboxed = sandboxed or (lambda: False)
         self.rules = rules
         self.flow = flow
         self.hooks = hooks
@@ -182,10 +182,10 @@ class Policy:
             verdict, reason, rule = judgement.verdict, judgement.reason, judgement.rule or rule
             if verdict == "ask" and judgement.unknown:
                 try:
-                    walled = self.walled()
+                    sandboxed = self.sandboxed()
                 except ToolcribError as error:  # a person's yes could not make it run
                     return Check("deny", category, "sandbox:missing", str(error), 1)
-                if walled:
+                if sandboxed:
                     return Check("allow", category, "sandbox", "runs inside the sandbox, without network")
         else:
             verdict = table

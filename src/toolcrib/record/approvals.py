@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 import threading
@@ -34,10 +35,16 @@ class Approvals:
     """Requests by id in the record database. Any process may answer them; a yes is used up by one run."""
 
     def __init__(self, path: Path | str) -> None:
-        self._connection = connect(path, durable=True)
-        weakref.finalize(self, self._connection.close)  # one that nobody closed
+        self._path = path
         self._lock = threading.Lock()
         self._tidied = False
+
+    @functools.cached_property
+    def _connection(self) -> sqlite3.Connection:
+        """Opened at the first use, under the lock. Raises RecordError where the file cannot be used."""
+        connection = connect(self._path, durable=True)
+        weakref.finalize(self, connection.close)  # one that nobody closed
+        return connection
 
     def add(self, row: NewApproval) -> None:
         """Store a request."""
@@ -140,6 +147,8 @@ class Approvals:
         """What a process asked, in one session or in all of them, is free for its caller's next session."""
         where = "process=?1 AND (?2 IS NULL OR session_id=?2) AND state IN ('pending', 'approved', 'denied')"
         with self._lock:
+            if "_connection" not in self.__dict__:  # nothing was asked here
+                return
             if self._connection.execute(f"SELECT 1 FROM approval WHERE {where}", [process, session_id]).fetchone():  # noqa: S608
                 self._connection.execute(f"UPDATE approval SET process=NULL WHERE {where}", [process, session_id])  # noqa: S608
 
@@ -167,7 +176,8 @@ class Approvals:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._connection.close()
+            if "_connection" in self.__dict__:
+                self._connection.close()
 
 
 def _row(row: sqlite3.Row) -> ApprovalRow:

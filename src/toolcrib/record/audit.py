@@ -8,6 +8,7 @@ Every row is chained to the one before by a hash (chain.py), whichever process w
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import sqlite3
@@ -17,7 +18,7 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from ..core.call import CallRequest
 from ..core.errors import ToolExecutionDenied
@@ -54,6 +55,7 @@ WITHHELD = "(withheld)"
 class Audit:
     """Writes and reads the audit log in the record database. Several processes may share the file.
 
+    The file is opened by `open`, or else by the first row that is written or read.
     `redact` takes secrets out of what an intent says; outcomes come without them, by the pipeline.
     """
 
@@ -61,10 +63,8 @@ class Audit:
 
     def __init__(self, path: Path | str, keep: retention.Retention | None = None) -> None:
         self.path = Path(path)
-        self._connection = connect(path, timeout=0)
-        self._cursor = self._connection.cursor()  # for intents
-        weakref.finalize(self, self._connection.close)  # one that nobody closed
-        self._lock = threading.Lock()
+        self._keep = keep
+        self._lock = threading.Lock()  # of the connection
         self._rows: deque[chain.Row] = deque()
         self._lost = 0
         self._running: dict[str, tuple[int, str | None]] = {}  # call id → its intent's seq and arguments
@@ -74,15 +74,37 @@ class Audit:
         self._durable: sqlite3.Connection | None = None  # syncs every commit; opened for the first stored approval
         self._durable_lock = threading.Lock()
         self._keeper: threading.Thread | None = None
-        try:
-            self._head = chain.head(self._connection)
-            due = keep is not None and retention.through(self._connection, keep) is not None
-        except sqlite3.Error as error:
-            self._connection.close()
-            raise unusable(path, error) from error
+        self._head = chain.Head(0, chain.GENESIS)
+
+    def open(self) -> Self:
+        """Open the file now, and drop rows that are too old. Raises RecordError where it cannot be used."""
+        with self._lock:
+            connection, keep = self._connection, self._keep
+            try:
+                due = keep is not None and retention.through(connection, keep) is not None
+            except sqlite3.Error as error:
+                raise unusable(self.path, error) from error
         if due:
             self._keeper = threading.Thread(target=self._retain, args=[keep], name="toolcrib-retention", daemon=True)
             self._keeper.start()
+        return self
+
+    @functools.cached_property
+    def _connection(self) -> sqlite3.Connection:
+        """Opened at the first use, under the lock. Raises RecordError where the file cannot be used."""
+        connection = connect(self.path, timeout=0)
+        weakref.finalize(self, connection.close)  # one that nobody closed
+        try:
+            self._head = chain.head(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise unusable(self.path, error) from error
+        return connection
+
+    @functools.cached_property
+    def _cursor(self) -> sqlite3.Cursor:
+        """For intents."""
+        return self._connection.cursor()
 
     # --- writing
 
@@ -121,7 +143,8 @@ class Audit:
     def _append_intent(self, row: chain.Row) -> None:
         with self._lock:
             try:
-                self._head = chain.append_next(self._cursor, self._head, row)
+                cursor = self._cursor  # opens the file, which sets the head
+                self._head = chain.append_next(cursor, self._head, row)
             except sqlite3.IntegrityError:  # another process, or another connection of ours, has appended
                 with transaction(self._connection):
                     head = chain.append(self._connection, [row])
@@ -269,7 +292,8 @@ class Audit:
             if self._keeper is not None:
                 self._keeper.join()
             with self._lock:
-                self._connection.close()
+                if "_connection" in self.__dict__:
+                    self._connection.close()
             with self._durable_lock:
                 if self._durable is not None:
                     self._durable.close()

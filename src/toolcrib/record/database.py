@@ -85,6 +85,8 @@ class RecordError(ToolcribError, sqlite3.DatabaseError):
 
 def unusable(path: Path | str, error: sqlite3.Error) -> RecordError:
     """What a person is told about a record that SQLite cannot use."""
+    if isinstance(error, RecordError):
+        return error
     said = str(error)
     if is_busy(error):
         return RecordError(f"the record {path} is locked by another process that does not let go of it")

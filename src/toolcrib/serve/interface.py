@@ -72,9 +72,4 @@ def context_of(box: ToolboxInterface) -> ToolContext:
 
 def servers_of(box: ToolboxInterface) -> McpServers | None:
     """The MCP servers of the box; None where none are configured or connected yet."""
-    settings = getattr(box, "settings", None)
-    if settings is None:
-        return None
-    if not settings.mcp_servers and "mcp" not in getattr(box, "__dict__", {}):
-        return None
-    return getattr(box, "mcp", None)
+    return getattr(box, "servers", None)

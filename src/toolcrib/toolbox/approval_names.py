@@ -1,4 +1,4 @@
-"""Do the tools exist that settings want to be asked about? A name that means none would protect nothing."""
+"""Do the tools exist that settings want to be asked about? A name without a tool would protect nothing."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 from ..core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from .toolbox import Toolbox
+    from ..config import Settings
+    from ..core.registry import ToolRegistry
 
 
-def check_approval_names(box: Toolbox) -> None:
+def check_approval_names(settings: Settings, registry: ToolRegistry, missing: Iterable[tuple[str, str]]) -> None:
     """Refuse names in `approval.require_for` that no tool has; names with `*` may mean tools that come later.
 
     `dangerous_tools` only warns: files of the earlier designs name tools there that were theirs. Where servers or
     plugins bring tools whose names are not known yet, so does `require_for`. Raises ConfigError.
     """
-    settings = box.settings
     if not settings.approval.require_for and not settings.approval.dangerous_tools:
         return
-    known = {name for tool in box.registry for name in tool.every_name} | {name for name, _ in box.missing}
+    known = {name for tool in registry for name in tool.every_name} | {name for name, _ in missing}
     more_come = bool(settings.mcp_servers) or settings.plugins.enabled
     for setting in ("require_for", "dangerous_tools"):
         unknown = [name for name in getattr(settings.approval, setting) if "*" not in name and name not in known]

@@ -1,8 +1,7 @@
-"""The MCP servers of a toolbox, and what of it they are given: its folders, secrets, walls and guard."""
+"""The MCP servers of a toolbox, and what of it they are given: its folders, secrets, sandbox and guard."""
 
 from __future__ import annotations
 
-import functools
 import os
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,10 @@ if TYPE_CHECKING:
 
     from ..boundary.sandbox import Sandbox
     from ..sources.mcp import McpServers
-    from .toolbox import Toolbox
+    from .parts import House
 
 
-def open_servers(box: Toolbox) -> McpServers:
+def open_servers(house: House) -> McpServers:
     """The configured servers; none is started. Raises ConfigError for settings that make no sense."""
     from ..config.mcp import mcp_configs
     from ..policy.secrets.values import SHORTEST
@@ -22,32 +21,24 @@ def open_servers(box: Toolbox) -> McpServers:
     from ..sources.mcp.cache import ListCache
     from ..sources.mcp.pins import Pins
 
-    folder = box.state.path.parent / "mcp"
+    ground = house.ground
+    folder = ground.state.path.parent / "mcp"
 
     def learn(name: str, value: str) -> None:
         from ..config.hide import is_secret_name
 
         value = value.removeprefix("Bearer ").strip()
         if is_secret_name(name) and len(value) >= SHORTEST:
-            box.redactor.grant(name, value)
+            ground.redactor.grant(name, value)
+
+    def sandbox(profile: str, read: tuple[Path, ...]) -> Sandbox:
+        return ground.sandboxes.variant(read, profile)()
 
     host = ClientServices(
-        workspace=box.workspace.root, cache=ListCache(folder / "lists"), tokens=folder / "tokens",
-        environ=dict(os.environ), resolve=box.secrets.resolve, walls=functools.partial(_walls, box),
-        guard=lambda: box.network, learn=learn, pins=Pins(folder / "pins"),
+        workspace=ground.workspace.root, cache=ListCache(folder / "lists"), tokens=folder / "tokens",
+        environ=dict(os.environ), resolve=ground.secrets.resolve, walls=sandbox,
+        guard=ground.network, learn=learn, pins=Pins(folder / "pins"),
     )  # fmt: skip
-    servers = McpServers(mcp_configs(box.settings), host, box.registry)
-    box.when_closed(servers.close)
+    servers = McpServers(mcp_configs(ground.settings), host, house.registry)
+    ground.closing.callback(servers.close)
     return servers
-
-
-def _walls(box: Toolbox, profile: str, read: tuple[Path, ...]) -> Sandbox:
-    """A sandbox for a server: that of commands, with the profile it is to have and what it may read beside."""
-    from dataclasses import replace
-
-    from ..boundary.sandbox import select_sandbox
-    from ..config import sandbox_settings
-    from ..config.homes import config_home
-
-    settings = sandbox_settings(box.settings, box.state.path.parent, config_home())
-    return select_sandbox(replace(settings, profile=profile, read=(*settings.read, *read)), box.workspace.root)

@@ -1,87 +1,68 @@
-"""What a toolbox is opened with, and the three ways to open one: `await`, `async with`, and plain `with`."""
+"""The three ways to open a toolbox: `await`, `async with`, and plain `with`."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import os
-
-    from ..config import Settings
-    from ..core.tool import Tool
-    from ..policy.approval import Door
-    from .toolbox import Toolbox
-
-    PathLike = str | os.PathLike[str]
+from typing import Any, Generic, Protocol, TypeVar
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What `Toolbox.open` was given."""
+class Closable(Protocol):
+    """What can be closed, on a loop or without one."""
 
-    workspace: PathLike | None
-    mode: str | None
-    approve: Door | None
-    tools: tuple[Tool | Callable[..., Any], ...]
-    config: PathLike | None
-    settings: Settings | None
-    yes: bool
-    builtin: bool
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close it without blocking the loop."""
+        ...
 
 
-class Opening:
-    """What `Toolbox.open` returns: await it, or enter it with `async with` or `with`. Nothing happens before that.
+T = TypeVar("T", bound=Closable)
 
-    `make` makes a toolbox, or raises; `begin` starts what one on a running loop has besides, and waits for its servers;
-    its second argument says whether to do what later calls would wait for.
+
+class Opening(Generic[T]):
+    """Await it, or enter it with `async with` or `with`. Nothing happens before that.
+
+    `build` makes what is opened; `start` starts it on the running loop, `start_sync` where there is no loop.
     """
 
-    def __init__(self, make: Callable[[], Toolbox], begin: Callable[[Toolbox, bool], Awaitable[None]]) -> None:
-        self._make, self._begin, self._lasts = make, begin, True
-        self._box: Toolbox | None = None
+    def __init__(
+        self, build: Callable[[], T], start: Callable[[T], Awaitable[None]], start_sync: Callable[[T], None]
+    ) -> None:
+        self._build, self._start, self._start_sync = build, start, start_sync
+        self._opened: T | None = None
 
-    def once(self) -> Opening:
-        """This, for one call only: nothing is warmed up for later ones, which takes 0.3 s of CPU."""
-        self._lasts = False
-        return self
-
-    def now(self, *, servers: bool = True) -> Toolbox:
-        """Open it here and now, without a loop; the caller closes it. Without `servers` no MCP server is started."""
-        box = self._make()
-        if servers and box.has_new_servers:
-            try:
-                box.run_sync(box.mcp.start())
-            except BaseException:
-                box.close()
-                raise
-        return box
-
-    async def _open(self) -> Toolbox:
-        box = self._make()
+    async def _open(self) -> T:
+        opened = self._build()
         try:
-            await self._begin(box, self._lasts)
+            await self._start(opened)
         except BaseException:
-            await box.aclose()
+            await opened.aclose()
             raise
-        return box
+        return opened
 
-    def __await__(self) -> Generator[Any, Any, Toolbox]:
+    def __await__(self) -> Generator[Any, Any, T]:
         return self._open().__await__()
 
-    async def __aenter__(self) -> Toolbox:
-        self._box = await self._open()
-        return self._box
+    async def __aenter__(self) -> T:
+        self._opened = await self._open()
+        return self._opened
 
     async def __aexit__(self, *_: object) -> None:
-        if self._box is not None:
-            await self._box.aclose()
+        if self._opened is not None:
+            await self._opened.aclose()
 
-    def __enter__(self) -> Toolbox:
-        self._box = self.now()
-        return self._box
+    def __enter__(self) -> T:
+        opened = self._build()
+        try:
+            self._start_sync(opened)
+        except BaseException:
+            opened.close()
+            raise
+        self._opened = opened
+        return opened
 
     def __exit__(self, *_: object) -> None:
-        if self._box is not None:
-            self._box.close()
+        if self._opened is not None:
+            self._opened.close()

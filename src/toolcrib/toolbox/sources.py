@@ -3,47 +3,53 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import ConfigError, ToolConflictError, ToolDefinitionError
+from .lazy import Lazy
+from .mcp import open_servers
 
 if TYPE_CHECKING:
     from ..builtin.command_rules import CommandJudge
     from ..builtin.runner import CommandRunner
     from ..core.tool import Tool
     from ..core.verdict import Judgement
+    from ..sources.mcp import McpServers
     from ..sources.plugins.plugins import Plugins
     from ..sources.running import Around
-    from .toolbox import Toolbox
+    from .parts import House
 
 
 COMPOSED = "composed_tools.json"
 """The file in the state folder that holds the tools that a model has composed."""
 
 
-def add_sources(box: Toolbox, *, builtin: bool = True) -> None:
-    """Register what the configuration adds. Raises ConfigError for an entry of it that is wrong.
+def add_sources(
+    house: House, missing: list[tuple[str, str]], *, builtin: bool = True
+) -> tuple[Lazy[McpServers], Lazy[Plugins]]:
+    """Register what the configuration adds; the MCP servers and the plugins. Raises ConfigError for a wrong entry.
 
-    `builtin`: whether our own tools are there, and `create_tool` with them.
+    `missing` gets what is absent. `builtin`: whether our own tools are there, and `create_tool` with them.
     """
-    settings = box.settings
+    settings = house.ground.settings
+    servers, plugins = Lazy(lambda: open_servers(house)), Lazy(lambda: _open_plugins(house))
     if settings.custom_tools:
-        _command_tools(box, around_of(box))
+        _command_tools(house, services_of(house))
     for name in settings.openapi:
-        _api_tools(box, name)
+        _api_tools(house, name, missing)
     if settings.plugins.enabled:
-        box.missing += box.plugins.problems
-        box.missing += _python_plugins(box)
+        missing += plugins().problems
+        missing += _python_plugins(house)
     if settings.mcp_servers:
-        _ = box.mcp  # registers what its servers listed last time
+        servers()  # registers what its servers listed last time
     if builtin:
-        _composed_tools(box)
+        _composed_tools(house, missing)
+    return servers, plugins
 
 
-def around_of(box: Toolbox) -> Around:
+def services_of(house: House) -> Around:
     """What commands of tools from elsewhere are given: the same as those of `exec`."""
     from ..builtin.command_rules import CommandJudge
     from ..builtin.default_tools import open_spill
@@ -52,51 +58,61 @@ def around_of(box: Toolbox) -> Around:
     from ..config import command_rules
     from ..sources.running import Around
 
-    rules = command_rules(box.settings)
+    ground = house.ground
+    rules = command_rules(ground.settings)
 
     @functools.cache
     def runner(read: tuple[Path, ...]) -> CommandRunner:
         return CommandRunner(
-            box.workspace, functools.partial(box.walls.reading, read), env=box.settings.sandbox.env,
-            open_spill=open_spill(box.spill, box.redactor), move_to_trash=box.journal.move_to_trash,
-            secrets=box.secrets, effects=box.effects,
+            ground.workspace, ground.sandboxes.variant(read), env=ground.settings.sandbox.env,
+            open_spill=open_spill(ground.spill, ground.redactor), move_to_trash=ground.journal.move_to_trash,
+            secrets=ground.secrets, effects=house.effects,
         )  # fmt: skip
 
     @functools.cache
     def judge_of(read: tuple[Path, ...]) -> CommandJudge:
         granted = replace(rules, readable=(*rules.readable, *map(str, read)))
-        return CommandJudge(str(box.workspace.root), granted, box.sandbox)
+        return CommandJudge(str(ground.workspace.root), granted, ground.sandboxes.own)
 
     def judge(command: str, cwd: str, read: tuple[Path, ...], *, bare: bool = False) -> Judgement:
         return judge_of(read).judge(command, cwd, bare=bare)
 
-    return Around(runner, judge, default_shell(), box.redactor.redact)
+    return Around(runner, judge, default_shell(), ground.redactor.redact)
 
 
-def _command_tools(box: Toolbox, around: Around) -> None:
+def _command_tools(house: House, services: Around) -> None:
     from ..sources.command import CommandToolSpec, command_tool
 
-    for entry in box.settings.custom_tools:
+    ground = house.ground
+    where = ground.settings.origin.sources.get("custom_tools") or "settings"
+    for entry in ground.settings.custom_tools:
         spec = CommandToolSpec(
             entry.name, entry.description, entry.command, entry.parameters, entry.working_dir, entry.timeout,
             entry.env, entry.category, tuple(entry.read),
         )  # fmt: skip
-        _add(box, "custom_tools", functools.partial(command_tool, spec, around, box.workspace.root))
+        try:
+            tool = house.registry.register(command_tool(spec, services, ground.workspace.root))
+        except (ToolDefinitionError, ToolConflictError) as error:
+            raise ConfigError(f"{where}: {error}") from None
+        ground.sandboxes.judge_in_thread([tool])
 
 
-def open_plugins(box: Toolbox) -> Plugins:
+def _open_plugins(house: House) -> Plugins:
     """The plugin folders of the configuration, loaded."""
     from ..config.plugins import plugin_settings
     from ..sources.plugins.plugins import Plugins
 
-    plugins = Plugins(plugin_settings(box.settings), box.registry, around_of(box), _judged_in_thread(box))
-    box.when_closed(plugins.close)
+    def judge_in_thread(tool: Tool) -> None:
+        house.ground.sandboxes.judge_in_thread([tool] if tool.judge is not None else [])
+
+    plugins = Plugins(plugin_settings(house.ground.settings), house.registry, services_of(house), judge_in_thread)
+    house.ground.closing.callback(plugins.close)
     plugins.load()
     return plugins
 
 
-def _api_tools(box: Toolbox, name: str) -> None:
-    from ..builtin.needs import missing
+def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
+    from ..builtin.needs import missing as why_missing
     from ..config.web import user_agent
     from ..core.errors import AddressRefused
     from ..sources.openapi.calling import Api
@@ -105,57 +121,46 @@ def _api_tools(box: Toolbox, name: str) -> None:
     from ..sources.openapi.tools import api_tools
     from ..sources.registering import register_all
 
-    given = box.settings.openapi[name]
-    absent = missing("httpx2")
+    ground = house.ground
+    given = ground.settings.openapi[name]
+    absent = why_missing("httpx2")
     if absent is not None:
-        box.missing.append((f"openapi {name}", absent))
+        missing.append((f"openapi {name}", absent))
         return
     try:
         document = Document.read(given.spec)
         api = Api(
-            name, given.base_url or server_url(document), lambda: box.network, given.headers, box.secrets.resolve,
-            given.timeout or 30.0, user_agent(box.settings),
+            name, given.base_url or server_url(document), ground.network, given.headers, ground.secrets.resolve,
+            given.timeout or 30.0, user_agent(ground.settings),
         )  # fmt: skip
-        box.network.target(api.base_url)
+        ground.network().target(api.base_url)
         tools = api_tools(
             document, api, only=given.operations, without=given.disabled_operations, prefix=given.prefix,
             category=given.category,
         )  # fmt: skip
-        register_all(box.registry, tools)
+        register_all(house.registry, tools)
     except (OpenApiError, ToolDefinitionError, ToolConflictError, AddressRefused) as error:
-        where = box.settings.origin.sources.get(f"openapi.{name}.spec") or "settings"
+        where = ground.settings.origin.sources.get(f"openapi.{name}.spec") or "settings"
         raise ConfigError(f"{where}: openapi.{name}: {error}") from None
 
 
-def _judged_in_thread(box: Toolbox) -> Callable[[Tool], None]:
-    return lambda tool: box.walls.judged_in_thread([tool] if tool.judge is not None else [])
-
-
-def _python_plugins(box: Toolbox) -> list[tuple[str, str]]:
+def _python_plugins(house: House) -> list[tuple[str, str]]:
     from ..sources.entrypoints import load_entry_points
 
-    given = box.settings.plugins
-    found = load_entry_points(box.registry, given.allowed_plugins, given.blocked_plugins)
+    given = house.ground.settings.plugins
+    found = load_entry_points(house.registry, given.allowed_plugins, given.blocked_plugins)
     return [(f"plugin {each.name}", each.problem) for each in found if each.problem]
 
 
-def _composed_tools(box: Toolbox) -> None:
+def _composed_tools(house: House, missing: list[tuple[str, str]]) -> None:
     """The stored ones, which come last: they are the model's, and take no name from anybody."""
-    if "create_tool" in box.settings.tools.disabled:
-        box.missing.append(("create_tool", "disabled by tools.disabled"))
+    if "create_tool" in house.ground.settings.tools.disabled:
+        missing.append(("create_tool", "disabled by tools.disabled"))
         return
     from ..sources.composed_store import ComposedStore
     from ..sources.create_tool import ComposedTools
 
-    store = ComposedStore(box.state.path / COMPOSED)
-    tools = ComposedTools(store, box.registry, lambda: {name for name, _ in box.missing})
-    box.registry.register(tools.tool())
-    box.missing += tools.register()
-
-
-def _add(box: Toolbox, name: str, make: Callable[[], Tool]) -> None:
-    try:
-        tool = box.registry.register(make())
-    except (ToolDefinitionError, ToolConflictError) as error:
-        raise ConfigError(f"{box.settings.origin.sources.get(name) or 'settings'}: {error}") from None
-    box.walls.judged_in_thread([tool])
+    store = ComposedStore(house.ground.state.path / COMPOSED)
+    tools = ComposedTools(store, house.registry, lambda: {name for name, _ in missing})
+    house.registry.register(tools.tool())
+    missing += tools.register()

@@ -1,50 +1,36 @@
-"""What a host opens, calls and closes. `assemble` puts it together from settings.
+"""What a host opens, calls and closes. `build` makes its parts from settings.
 
 Imports are inside the functions: `from toolcrib import Toolbox` alone loads nothing of what it composes.
 """
 
 from __future__ import annotations
 
-import functools
+import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from .opening import Given, Opening
+from ..core.context import ToolContext
+from .opening import Opening
 
 if TYPE_CHECKING:
     import os
 
     from ..boundary.network.address_guard import AddressGuard
     from ..boundary.sandbox import Sandbox
-    from ..boundary.workspace import Workspace
-    from ..builtin.command_effects import CommandEffects
     from ..config import Settings
-    from ..core.context import ToolContext
     from ..core.events import Event, EventStream
-    from ..core.exposure import Exposure
     from ..core.loop_thread import LoopThread
     from ..core.output import ToolOutput
-    from ..core.registry import ToolRegistry
     from ..core.tool import Tool
     from ..core.watchdog import Watchdog
-    from ..policy.approval import Approver, Door
+    from ..policy.approval import Door
     from ..policy.check import Checker
-    from ..policy.flow import Flow
-    from ..policy.loops import LoopGuard
-    from ..policy.policy import Check, Policy
-    from ..policy.rules.ruleset import RuleSet
-    from ..policy.secrets.grants import Secrets
-    from ..policy.secrets.redact import Redactor
+    from ..policy.policy import Check
     from ..policy.session import Session
-    from ..record.approvals import Approvals
-    from ..record.audit import Audit
-    from ..record.journal import Journal
-    from ..record.spill import Spill
-    from ..record.state import StateFolder
     from ..sources.mcp import McpServers
     from ..sources.plugins.plugins import Plugins
-    from .walls import Walls
+    from .parts import Parts
 
     PathLike = str | os.PathLike[str]
 
@@ -52,35 +38,27 @@ T = TypeVar("T")
 
 
 class Toolbox:
-    """A registry with its workspace, sandbox, policy and record. Make one with `Toolbox.open`."""
+    """A registry with its workspace, sandbox, policy and record. Make one with `Toolbox.open`.
 
-    settings: Settings
-    workspace: Workspace
-    state: StateFolder
-    registry: ToolRegistry
-    exposure: Exposure
-    rules: RuleSet
-    policy: Policy
-    redactor: Redactor
-    secrets: Secrets
-    flow: Flow
-    approver: Approver
-    guard: LoopGuard
-    journal: Journal
-    spill: Spill
-    audit: Audit
-    approvals: Approvals
-    walls: Walls
-    effects: CommandEffects | None
-    context: ToolContext
-    """The context of a call that brings none."""
+    One that is made of its parts alone can be looked at and closed: it starts nothing and writes nothing by itself.
+    """
 
-    def __init__(self) -> None:
-        self.missing: list[tuple[str, str]] = []
+    def __init__(self, parts: Parts) -> None:
+        house, ground = parts.house, parts.house.ground
+        self.parts = parts
+        self.settings, self.state, self.workspace = ground.settings, ground.state, ground.workspace
+        self.journal, self.spill = ground.journal, ground.spill
+        self.redactor, self.secrets = ground.redactor, ground.secrets
+        self.audit, self.approvals = ground.audit, ground.approvals
+        self.registry, self.exposure = house.registry, parts.exposure
+        self.policy, self.rules, self.approver = house.policy, house.rules, house.approver
+        self.flow, self.loop_guard = house.flow, house.loop_guard
+        self.context = ToolContext(channel="library", workspace=ground.workspace.root)
+        """The context of a call that brings none."""
+        self.missing = parts.missing
         """Tools that are not registered because something they need is absent: (name, why)."""
         self._watchdog: Watchdog | None = None
         self._background: LoopThread | None = None
-        self._closers: list[Callable[[], object]] = []
 
     @staticmethod
     def open(
@@ -94,7 +72,8 @@ class Toolbox:
         yes: bool = False,
         builtin: bool = True,
         start_servers: bool = True,
-    ) -> Opening:
+        warm_up: bool = True,
+    ) -> Opening[Toolbox]:
         """Open a toolbox: `async with Toolbox.open(…) as box`, `box = await Toolbox.open(…)`, or plain `with`.
 
         Args:
@@ -108,6 +87,7 @@ class Toolbox:
             yes: Turn asks into allow. Denials stay.
             builtin: Whether the built-in tools are there.
             start_servers: Whether MCP servers that were never asked are connected now. A gateway does that itself.
+            warm_up: Whether a thread does now what the first command would wait for: 0.3 s of CPU.
 
         Raises ConfigError for a wrong setting, ToolDefinitionError or ToolConflictError for a wrong tool, McpFailure
         for an MCP server that is `required` and cannot be reached.
@@ -117,27 +97,53 @@ class Toolbox:
                 f"approve should be an async function (ApprovalRequest) -> bool | Decision | None, not {approve!r}; "
                 "yes=True turns asks into allow"
             )
-        given = Given(workspace, mode, approve, tuple(tools), config, settings, yes, builtin)
+        given = tuple(tools)
 
         def make() -> Toolbox:
-            from .assemble import assemble
+            from .build import build
 
-            box = Toolbox()
-            try:
-                assemble(box, given)
-            except BaseException:
-                box.close()
-                raise
-            return box
+            found = settings or _read_settings(workspace, mode, config)
+            return Toolbox(build(found, approve=approve, tools=given, yes=yes, builtin=builtin))
 
-        async def begin(box: Toolbox, lasts: bool) -> None:
-            box.watch()
-            if builtin and lasts:
-                box.warm_up(at_first_use=bool(box.settings.mcp_servers))
-            if start_servers and box.has_new_servers:
-                await box.mcp.start()
+        return Opening(
+            make,
+            lambda box: box.start(servers=start_servers, warm_up=warm_up and builtin),
+            lambda box: box.start_sync(servers=start_servers),
+        )
 
-        return Opening(make, begin)
+    # --- its life
+
+    async def start(self, *, servers: bool = True, warm_up: bool = False) -> None:
+        """Open the record, watch the running loop, and connect MCP servers that were never asked."""
+        self._open_record()
+        self.watch()
+        if warm_up:
+            self.warm_up(at_first_use=bool(self.settings.mcp_servers))
+        if servers and self.has_new_servers:
+            await self.mcp.start()
+
+    def start_sync(self, *, servers: bool = True) -> None:
+        """`start` for callers without a loop; nothing is watched."""
+        self._open_record()
+        if servers:
+            self.ask_new_servers()
+
+    def ask_new_servers(self) -> None:
+        """Connect the MCP servers whose tools are not known from the last time, for callers without a loop."""
+        if self.has_new_servers:
+            self.run_sync(self.mcp.start())
+
+    def _open_record(self) -> None:
+        from .effects import recover_effects
+
+        self.audit.open()
+        recover_effects(self.state)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # --- what people call
 
@@ -195,27 +201,25 @@ class Toolbox:
 
         return Checker(self.registry, None if bare else self.policy, self.context)
 
-    @functools.cached_property
+    @property
     def network(self) -> AddressGuard:
         """The guard of every request of ours. Raises ConfigError for a wrong `web` setting."""
-        from ..boundary.network.address_guard import AddressGuard
-        from ..config.network import guard_settings
+        return self.parts.house.ground.network()
 
-        return AddressGuard(guard_settings(self.settings))
-
-    @functools.cached_property
+    @property
     def mcp(self) -> McpServers:
-        """The MCP servers: how they stand, and what can be done with them."""
-        from .mcp import open_servers
+        """The MCP servers: their states, and what can be done with them."""
+        return self.parts.servers()
 
-        return open_servers(self)
+    @property
+    def servers(self) -> McpServers | None:
+        """The MCP servers; None where none is configured and none was connected."""
+        return self.mcp if self.settings.mcp_servers or self.parts.servers.made else None
 
-    @functools.cached_property
+    @property
     def plugins(self) -> Plugins:
         """The plugin folders: what became of each, and the channels."""
-        from .sources import open_plugins
-
-        return open_plugins(self)
+        return self.parts.plugins()
 
     @property
     def has_new_servers(self) -> bool:
@@ -244,7 +248,7 @@ class Toolbox:
 
     def new_turn(self, session_id: str) -> None:
         """Tell the loop guard and the call limits that a user message came in this session."""
-        self.guard.reset(session_id)
+        self.loop_guard.reset(session_id)
         if self.policy.limits is not None:
             self.policy.limits.reset(session_id)
 
@@ -255,7 +259,7 @@ class Toolbox:
 
     def sandbox(self) -> Sandbox:
         """The sandbox for commands, chosen at the first use. Raises SandboxUnavailable with what to install."""
-        return self.walls.sandbox()
+        return self.parts.house.ground.sandboxes.own()
 
     def session(self, session_id: str | None) -> Session:
         """One session of this toolbox: what its user said, and what its calls have read."""
@@ -301,7 +305,7 @@ class Toolbox:
 
     def when_closed(self, callback: Callable[[], object]) -> None:
         """Have a callback called when this toolbox closes; the last that was given first."""
-        self._closers.append(callback)
+        self.parts.house.ground.closing.callback(callback)
 
     async def aclose(self) -> None:
         """End background sessions, write the record, let go of everything. Safe to call twice."""
@@ -311,11 +315,12 @@ class Toolbox:
 
     def close(self) -> None:
         """`aclose` for callers without a loop."""
-        while self._closers:
-            self._closers.pop()()
-        if self._background is not None:
-            self._background.close()
-            self._background = None
+        try:
+            self.parts.house.ground.closing.close()
+        finally:
+            if self._background is not None:
+                self._background.close()
+                self._background = None
 
     def watch(self) -> None:
         """Report coroutines that block the running loop (spec 2.6), and look for changes of plugins."""
@@ -329,3 +334,12 @@ class Toolbox:
             self.when_closed(self._watchdog.stop)
             if self.settings.plugins.enabled:
                 self.plugins.watch(asyncio.get_running_loop())
+
+
+def _read_settings(workspace: PathLike | None, mode: str | None, config: PathLike | None) -> Settings:
+    from ..config import load_settings
+
+    settings = load_settings(workspace=workspace, config=config, flags={"mode": mode} if mode else {})
+    for warning in settings.origin.warnings:
+        logging.getLogger("toolcrib").warning("%s", warning)
+    return settings

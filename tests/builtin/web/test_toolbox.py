@@ -192,7 +192,7 @@ def test_opening_loads_none_of_it(tmp_path):
 
     code = (
         "import sys, tempfile\nfrom toolcrib import Toolbox\n"
-        "box = Toolbox.open(workspace=tempfile.mkdtemp()).now()\n"
+        "box = Toolbox.open(workspace=tempfile.mkdtemp()).__enter__()\n"
         "assert 'web_fetch' in box.registry\nbox.close()\n"
         "loaded = {m.partition('.')[0] for m in sys.modules}\n"
         "print(*sorted(loaded & {'httpx2', 'trafilatura', 'turbohtml', 'lxml', 'ddgs'}))"

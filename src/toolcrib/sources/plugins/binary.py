@@ -64,7 +64,7 @@ class BinaryWork:
 
     async def _run(self, line: bytes, ctx: ToolContext) -> Ran:
         runner = self.around.runner(self.read)
-        sandbox = runner.known or await shared_threads.run(runner.sandbox)
+        sandbox = runner.sandbox.known or await shared_threads.run(runner.sandbox)
         handed = sandbox.name != "docker" and _HAS_PROC  # a descriptor reaches it
         if not handed and self.program.sha256 is not None:
             raise ToolError(unpinnable(self.plugin, self.program, sandbox.name))

@@ -1,0 +1,53 @@
+"""A sandbox that is chosen when a command first needs one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from .spec import Sandbox
+
+
+class LazySandbox:
+    """Chooses a sandbox at the first use and remembers it. Call it to get the sandbox.
+
+    A choice that raises SandboxUnavailable is made again at the next use: what was missing may be installed by then.
+    """
+
+    def __init__(self, choose: Callable[[], Sandbox]) -> None:
+        self._choose = choose
+        self._chosen: Sandbox | None = None
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], None]] = []
+
+    @classmethod
+    def of(cls, choose: Callable[[], Sandbox]) -> LazySandbox:
+        """The same object if it is lazy already, else one around the function."""
+        return choose if isinstance(choose, LazySandbox) else cls(choose)
+
+    def __call__(self) -> Sandbox:
+        """The sandbox. Raises SandboxUnavailable with what to install."""
+        if self._chosen is None:
+            with self._lock:
+                if self._chosen is None:
+                    self._chosen = self._choose()
+                    while self._listeners:
+                        self._listeners.pop()()
+        return self._chosen
+
+    @property
+    def known(self) -> Sandbox | None:
+        """The sandbox if it was chosen already, else None."""
+        return self._chosen
+
+    def when_chosen(self, listener: Callable[[], None]) -> bool:
+        """Call `listener()` when the sandbox is chosen. False where it was chosen already."""
+        with self._lock:
+            if self._chosen is None:
+                self._listeners.append(listener)
+            return self._chosen is None
+
+    def is_isolated(self) -> bool:
+        """Whether commands run in an active sandbox without any network. Raises SandboxUnavailable."""
+        sandbox = self()
+        return sandbox.active and not sandbox.domains

@@ -1,0 +1,278 @@
+"""How a toolbox is put together from settings: each part is made from the parts before it.
+
+The order is a contract: what is secret is known before anything is read or said. Building opens no database and starts
+no process; `Toolbox.start` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from ..boundary.workspace import Workspace
+from ..builtin.default_tools import default_tools
+from ..config import command_rules, sandbox_settings
+from ..config.browser import browser_settings
+from ..config.homes import config_home
+from ..config.own_folders import keep_out
+from ..config.rules import rules_of
+from ..config.secrets import secret_sources
+from ..config.web import document_settings, web_settings
+from ..core.context import ToolContext
+from ..core.exposure import Exposure
+from ..core.registry import ToolRegistry
+from ..core.telemetry import trace_calls, traced
+from ..core.verdict import Judgement
+from ..effects import command_changes
+from ..policy.approval import Approver, rule_for
+from ..policy.flow import Flow
+from ..policy.loops import LoopGuard
+from ..policy.policy import Policy
+from ..policy.rules.ruleset import RuleSet
+from ..policy.secrets.grants import Secrets
+from ..policy.secrets.logs import redact_logs
+from ..policy.secrets.redact import Redactor
+from ..record.approvals import Approvals
+from ..record.audit import Audit
+from ..record.journal import Journal
+from ..record.retention import Retention
+from ..record.spill import Spill
+from ..record.state import StateFolder
+from .approval_names import check_approval_names
+from .effects import make_effects
+from .lazy import Lazy
+from .parts import Ground, House, Parts
+from .sandbox import make_sandboxes
+from .sources import add_sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..boundary.network.address_guard import AddressGuard
+    from ..config import Settings
+    from ..core.tool import Tool
+    from ..policy.approval import Door
+    from ..policy.hooks import Hooks
+    from ..policy.limits import CallLimits
+
+
+def build(
+    settings: Settings,
+    *,
+    approve: Door | None = None,
+    tools: Iterable[Tool | Callable[..., Any]] = (),
+    yes: bool = False,
+    builtin: bool = True,
+) -> Parts:
+    """All parts of a toolbox. `Toolbox.open` explains the arguments, and what is raised for which mistake."""
+    closing = ExitStack()
+    try:
+        ground = _ground(settings, closing)
+        house = _house(ground, approve, yes)
+        return _parts(house, tools, builtin)
+    except BaseException:
+        closing.close()
+        raise
+
+
+def _ground(settings: Settings, closing: ExitStack) -> Ground:
+    network = Lazy(lambda: _network(settings))
+    if settings.web != type(settings.web)():  # a wrong entry is an error now, not at the first request
+        network()
+    state = StateFolder.for_workspace(settings.workspace)
+    keep_out(settings.sandbox.write_roots, state.path.parent)
+    spill = Spill(state.spill)
+    workspace = Workspace(
+        settings.workspace, read_roots=(*settings.sandbox.read_roots, state.spill),
+        write_roots=settings.sandbox.write_roots,
+    )  # fmt: skip
+    closing.callback(workspace.close)
+    journal = Journal(state, workspace, commands=lambda: command_changes(state))
+    closing.callback(journal.close)
+    # all workspaces' state is hidden from commands, not this one's alone: a granted folder may contain it
+    confinement = sandbox_settings(settings, state.path.parent, config_home())
+    redactor, secrets = _secrets(settings, closing)
+    audit = Audit(state.record_db, Retention(settings.record.keep_days, settings.record.max_bytes))
+    audit.redact = redactor.redact
+    closing.callback(audit.close)
+    approvals = Approvals(state.record_db)
+    closing.callback(approvals.close)
+    return Ground(
+        settings=settings, state=state, workspace=workspace, spill=spill, journal=journal,
+        sandboxes=make_sandboxes(confinement, workspace.root), redactor=redactor, secrets=secrets, audit=audit,
+        approvals=approvals, network=network, closing=closing,
+    )  # fmt: skip
+
+
+def _network(settings: Settings) -> AddressGuard:
+    from ..boundary.network.address_guard import AddressGuard
+    from ..config.network import guard_settings
+
+    return AddressGuard(guard_settings(settings))
+
+
+def _secrets(settings: Settings, closing: ExitStack) -> tuple[Redactor, Secrets]:
+    redactor = Redactor(patterns=settings.redact.patterns, allow=settings.redact.allow)
+    closing.callback(redact_logs(redactor.redact))
+    return redactor, Secrets(secret_sources(settings), redactor, settings.sandbox.env)
+
+
+def _house(ground: Ground, approve: Door | None, yes: bool) -> House:
+    settings, sandboxes = ground.settings, ground.sandboxes
+    registry = ToolRegistry()
+    effects = make_effects(ground, registry)
+    flow = Flow(settings.labels.policy, sandboxes.reaches_out, sandboxes.brings_in)
+    rules = _rules(ground, registry, flow)
+    approver = _approver(ground, registry, rules, approve)
+    approval = settings.approval
+    policy = Policy(
+        settings.mode, approval=approval.policy, enabled=approval.enabled, yes=yes, never_ask=approval.never_ask,
+        ask_for=(*approval.require_for, *approval.dangerous_tools, *([] if effects is None else [effects.question])),
+        sandboxed=sandboxes.own.is_isolated, approver=approver, rules=rules, flow=flow,
+        hooks=_hooks(settings, registry), limits=_limits(settings), dry_run=settings.dry_run,
+    )  # fmt: skip
+    loop_guard = LoopGuard()
+    _fill_stages(ground, registry, policy, flow, loop_guard)
+    return House(
+        ground=ground, registry=registry, approver=approver, flow=flow, rules=rules, policy=policy,
+        loop_guard=loop_guard, effects=effects,
+    )  # fmt: skip
+
+
+def _fill_stages(ground: Ground, registry: ToolRegistry, policy: Policy, flow: Flow, loop_guard: LoopGuard) -> None:
+    """Put policy and record into the stages that every call goes through."""
+    stages = registry.stages
+    stages.authorizer = policy
+    stages.flow = flow
+    stages.intent = ground.audit.intent
+    stages.spill = ground.spill.keep
+    stages.redact = ground.redactor.redact
+    if ground.settings.secrets:
+        stages.secrets = ground.secrets.of_tool
+    stages.dry_run = ground.settings.dry_run
+    stages.guard = loop_guard
+    stages.events.subscribe(ground.audit.listen, finished_only=True)
+    if traced():  # the host set a provider; nobody else pays for spans
+        ground.closing.callback(trace_calls(stages.events))
+
+
+def _approver(ground: Ground, registry: ToolRegistry, rules: RuleSet, door: Door | None) -> Approver:
+    from ..config.remembered import remember
+
+    root = ground.workspace.root
+
+    def remember_rule(line: str) -> Path:
+        """Allow it in this workspace: from now on, and the next time."""
+        path = remember(root, "allow", line)
+        rules.add(line, "allow", "remembered")
+        return path
+
+    approver = Approver(
+        ground.approvals, door, registry.events, ground.settings.approval.timeout, at_intent=True,
+        settle=ground.audit.flush, redact=ground.redactor.redact, suggest=_suggest, remember=remember_rule,
+        workspace=str(root),
+    )  # fmt: skip
+    ground.closing.callback(approver.close)
+    return approver
+
+
+def _suggest(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """The rule that allows exactly this call; where no rule can name the tool, a text that a person can read."""
+    from ..policy.rules.suggest import suggest
+
+    return suggest(tool, arguments) or rule_for(tool, arguments)
+
+
+def _rules(ground: Ground, registry: ToolRegistry, flow: Flow) -> RuleSet:
+    def labels(ctx: ToolContext) -> Mapping[str, str]:
+        found = flow.labels_of(ctx.session_id)
+        return {"integrity": found.integrity, "confidentiality": found.confidentiality}
+
+    root = ground.workspace.root
+    rules = RuleSet(rules_of(ground.settings), workspace=root, place=ground.sandboxes.place, labels=labels)
+    rules.changed = registry.policy_changed
+    return rules
+
+
+def _hooks(settings: Settings, registry: ToolRegistry) -> Hooks | None:
+    if not settings.hooks:
+        return None
+    from ..config import hook_rules
+    from ..policy.hooks import Hooks
+
+    hooks = Hooks(hook_rules(settings), registry.events)
+    registry.events.subscribe(hooks.listen, finished_only=True)
+    return hooks
+
+
+def _limits(settings: Settings) -> CallLimits | None:
+    limits = settings.limits
+    if limits.calls is None and not limits.per_tool:
+        return None
+    from ..policy.limits import CallLimits
+
+    return CallLimits(limits.calls, limits.per_tool)
+
+
+# --- tools
+
+
+def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bool) -> Parts:
+    """Register the tools in the order of their rank: the first one that asks for a name has it."""
+    ground, registry, missing = house.ground, house.registry, list[tuple[str, str]]()
+    own = _builtin(house, missing) if builtin else []
+    for tool in (*own, *tools):
+        registry.register(tool)
+    exposure = Exposure(registry, _search_tools, ground.settings.tools.list_limit, [tool.name for tool in own])
+    servers, plugins = add_sources(house, missing, builtin=builtin)
+    if builtin:  # without, a person's own settings name tools that are not meant to be here
+        check_approval_names(ground.settings, registry, missing)
+    return Parts(house, exposure, missing, servers, plugins)
+
+
+def _search_tools(exposure: Exposure) -> list[Tool]:
+    from ..builtin.tool_search import search_tools
+
+    return search_tools(exposure)
+
+
+def _builtin(house: House, missing: list[tuple[str, str]]) -> list[Tool]:
+    ground, settings = house.ground, house.ground.settings
+    closers: list[Callable[[], object]] = []
+    tools = default_tools(
+        ground.workspace, journal=ground.journal, spill=ground.spill, sandbox=ground.sandboxes.own,
+        env=settings.sandbox.env, secrets=ground.secrets, redactor=ground.redactor, ripgrep=settings.tools.ripgrep,
+        closers=closers, rules=command_rules(settings), hider=_hider(house), network=ground.network,
+        web=web_settings(settings), browser=browser_settings(settings), gate=_gate(house), missing=missing,
+        documents=document_settings(settings), effects=house.effects,
+    )  # fmt: skip
+    for close in closers:
+        ground.closing.callback(close)
+    ground.sandboxes.judge_in_thread([tool for tool in tools if tool.category == "shell"])
+    disabled = set(settings.tools.disabled)
+    missing += [(tool.name, "disabled by tools.disabled") for tool in tools if tool.name in disabled]
+    return [tool for tool in tools if tool.name not in disabled]
+
+
+def _hider(house: House) -> Callable[[str, str], Callable[[str], bool] | None]:
+    """What hides paths from a tool's listings, by the tool's name and the directory listed."""
+
+    def hider(name: str, directory: str) -> Callable[[str], bool] | None:
+        tool = house.registry.find(name)
+        return house.rules.hider(tool, directory) if tool is not None else None
+
+    return hider
+
+
+def _gate(house: House) -> Callable[[str, Mapping[str, Any], ToolContext], Judgement | None]:
+    """What policy says of a web tool's call with another address: one that it was redirected to."""
+
+    def gate(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
+        tool = house.registry.find(name)
+        if tool is None:
+            return None
+        found = house.policy.check(tool, arguments, ctx)
+        return Judgement(found.verdict, found.reason, found.rule)
+
+    return gate

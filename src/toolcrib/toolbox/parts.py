@@ -1,0 +1,78 @@
+"""The parts that a toolbox is made of. `build` makes them; nothing is added to them later."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..boundary.network.address_guard import AddressGuard
+    from ..boundary.workspace import Workspace
+    from ..builtin.command_effects import CommandEffects
+    from ..config import Settings
+    from ..core.exposure import Exposure
+    from ..core.registry import ToolRegistry
+    from ..policy.approval import Approver
+    from ..policy.flow import Flow
+    from ..policy.loops import LoopGuard
+    from ..policy.policy import Policy
+    from ..policy.rules.ruleset import RuleSet
+    from ..policy.secrets.grants import Secrets
+    from ..policy.secrets.redact import Redactor
+    from ..record.approvals import Approvals
+    from ..record.audit import Audit
+    from ..record.journal import Journal
+    from ..record.spill import Spill
+    from ..record.state import StateFolder
+    from ..sources.mcp import McpServers
+    from ..sources.plugins.plugins import Plugins
+    from .lazy import Lazy
+    from .sandbox import Sandboxes
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The folders of a toolbox, its sandbox, its secrets and its record: what policy and tools rest on."""
+
+    settings: Settings
+    state: StateFolder
+    workspace: Workspace
+    spill: Spill
+    journal: Journal
+    sandboxes: Sandboxes
+    redactor: Redactor
+    secrets: Secrets
+    audit: Audit
+    approvals: Approvals
+    network: Lazy[AddressGuard]
+    """The guard of every request of ours. Raises ConfigError for a wrong `web` setting."""
+    closing: ExitStack
+    """What is called when the toolbox closes, the last that was added first."""
+
+
+@dataclass(frozen=True)
+class House:
+    """The ground, and the way that every call goes: registry, policy, record. Tools are made of these parts."""
+
+    ground: Ground
+    registry: ToolRegistry
+    approver: Approver
+    flow: Flow
+    rules: RuleSet
+    policy: Policy
+    loop_guard: LoopGuard
+    effects: CommandEffects | None
+    """What happens to the changes of commands; None where they are written directly."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All parts of a toolbox, with its tools registered."""
+
+    house: House
+    exposure: Exposure
+    missing: list[tuple[str, str]]
+    """Tools that are not registered because something they need is absent: (name, why)."""
+    servers: Lazy[McpServers]
+    plugins: Lazy[Plugins]

@@ -1,0 +1,98 @@
+"""The sandbox of a toolbox's commands, variants of it, and what passes through it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..boundary.sandbox.lazy import LazySandbox
+from ..core.errors import ToolcribError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..boundary.sandbox import Sandbox, SandboxSettings
+    from ..core.context import ToolContext
+    from ..core.tool import Tool
+    from ..policy.shell.parts import Place
+
+_SANDBOXED = frozenset({"own", "command"})
+"""Sources of tools whose commands run in the sandbox, as do those of plugins."""
+
+
+@dataclass(frozen=True)
+class Sandboxes:
+    """The sandbox of commands (`own`), and variants of it. `root` is the workspace."""
+
+    settings: SandboxSettings
+    root: Path
+    own: LazySandbox
+
+    def variant(self, read: tuple[Path, ...], profile: str | None = None) -> LazySandbox:
+        """The same sandbox in which a program may also read these paths, perhaps with another profile."""
+        if not read and profile is None:
+            return self.own
+        own = self.settings
+        changed = replace(own, read=(*own.read, *read), profile=profile or own.profile)
+        return lazy_sandbox(changed, self.root)
+
+    def judge_in_thread(self, tools: Iterable[Tool]) -> None:
+        """Judge these tools in a thread until the sandbox is chosen: its probes would block the event loop."""
+        for tool in tools:
+            if tool.judge_blocks:
+                continue
+            tool.judge_blocks = True
+            if not self.own.when_chosen(functools.partial(setattr, tool, "judge_blocks", False)):
+                tool.judge_blocks = False
+
+    def reaches_out(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
+        """Whether a shell call could reach the network: commands in an active sandbox without network cannot."""
+        sandboxed = tool.source in _SANDBOXED or tool.source.startswith("plugin:")
+        if not sandboxed or tool.judge is None:
+            return True
+        try:
+            if self.own.is_isolated():
+                return False
+        except ToolcribError:
+            return True
+        judgement = tool.judge(arguments, ctx)
+        return judgement is None or judgement.verdict != "allow"  # what only reads and prints sends nothing
+
+    def brings_in(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
+        """Whether a shell call's output came from the network, as far as its command says."""
+        command = arguments.get(tool.command_argument or "")
+        if not isinstance(command, str):
+            return False
+        from ..policy.shell.judge import all_effects
+        from ..policy.shell.reading import read_script
+
+        script = read_script(command, str(self.root), os.path.expanduser("~"))
+        return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
+
+    def place(self, cwd: str) -> Place:
+        """Where a command would run, if there were no sandbox: rules judge commands by it."""
+        from ..policy.shell.parts import Place
+
+        own = self.settings
+        readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (own.read, own.write))
+        profile = "unrestricted" if own.backend == "none" else own.profile or "workspace-write"
+        return Place(str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable)
+
+
+def make_sandboxes(settings: SandboxSettings, root: Path) -> Sandboxes:
+    """The sandbox of a workspace. Nothing is probed before the first use."""
+    return Sandboxes(settings, root, lazy_sandbox(settings, root))
+
+
+def lazy_sandbox(settings: SandboxSettings, root: Path) -> LazySandbox:
+    """The sandbox of these settings, chosen at the first use."""
+
+    def choose() -> Sandbox:
+        from ..boundary.sandbox import select_sandbox
+
+        return select_sandbox(settings, root)
+
+    return LazySandbox(choose)
