@@ -85,7 +85,7 @@ def test_a_listing_shows_the_tools_of_an_opened_toolbox(
         assert first[-1]["name"] == "mcp_c_do_9"
     if config == "disabled":
         assert not named & {"grep", "create_tool"}
-        assert "grep (disabled by tools.disabled)" in cli("list").stderr
+        assert "grep, create_tool (disabled by tools.disabled)" in cli("list").stderr
 
 
 def test_stored_composed_tools_are_listed(cli: Cli) -> None:

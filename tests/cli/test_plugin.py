@@ -48,7 +48,7 @@ def test_what_is_wrong_is_said(cli: Cli) -> None:
     done = cli("plugin", "check", folder, code=1)
     assert "it has changed, and is not run" in done.stderr
     assert "error" in cli("plugin", "list").stdout
-    assert "not there: plugin one" in cli("list").stderr
+    assert "unavailable: plugin one" in cli("list").stderr
     assert "no plugin.json" in cli("plugin", "check", str(cli.work), code=1).stderr
     result = cli.json("plugin", "check", folder, "--json", code=1)[0]
     assert (result["ok"], result["folder"]) == (False, folder)
@@ -67,7 +67,7 @@ def test_new_refuses_what_it_should(cli: Cli) -> None:
     assert "letters, digits and -" in cli("plugin", "new", "a_b", code=2).stderr
     assert "it can be command, binary" in cli("plugin", "new", "a", "-k", "wasm", code=2).stderr
     cli("plugin", "new", "a", "--to", "here")
-    assert "is there already" in cli("plugin", "new", "a", "--to", "here", code=2).stderr
+    assert "exists already" in cli("plugin", "new", "a", "--to", "here", code=2).stderr
     cli("plugin", "new", "pack", "-k", "python")
     assert (cli.work / "pack/pyproject.toml").exists()
 

@@ -22,7 +22,7 @@ def test_rules_are_added_listed_tried_and_removed(cli: Cli) -> None:
     assert denied.stdout.startswith("deny")
     assert "Read(.env)" in denied.stdout
     cli("rules", "remove", "Bash(npm test *)")
-    assert "stands in" in cli("rules", "remove", "Read(.env)", code=1).stderr
+    assert "it is in" in cli("rules", "remove", "Read(.env)", code=1).stderr
     cli("rules", "remove", "Read(.env)", "--user")
     assert cli.json("rules", "--json")["rules"] == []
 
@@ -70,7 +70,7 @@ def test_rules_go_to_claude_code_and_come_from_it(cli: Cli) -> None:
     assert json.loads(exported.stdout)["permissions"] == {
         "allow": ["Bash(npm test *)"], "ask": ["mcp__x__*"], "deny": ["Read(.env)"], "defaultMode": "default",
     }  # fmt: skip
-    assert "has no words" in exported.stderr
+    assert "cannot express" in exported.stderr
     file = cli.home / "settings.json"
     file.write_text(exported.stdout)
     other = cli.work.parent / "other"

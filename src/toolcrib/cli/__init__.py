@@ -1,4 +1,4 @@
-"""The command `toolcrib`: doors for people. One file a command, loaded when it is used."""
+"""The command `toolcrib`. Each command has its own file, which is imported when the command runs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. 0 ok, 1 tool error, 2 usage or arguments, 3 denied or not approved, 130 Ctrl-C."""
     _fill_closed_streams()
-    # What is installed may hook into pydantic. Here nothing is meant to, and looking for it takes 12 ms of CPU.
+    # Installed packages may hook into pydantic. We need none of them, and looking for them takes 12 ms of CPU.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            # File names that are not UTF-8 reach us as surrogates: showing them must not fail.
+            # File names that are not UTF-8 contain surrogates. Printing them must not fail.
             reconfigure(errors="backslashreplace")
     from .exit_codes import of_command
 
@@ -33,7 +33,7 @@ def _run(words: Sequence[str]) -> int | None:
 
 
 def _fill_closed_streams() -> None:
-    """Open what our caller closed (`>&-`) on nothing: else the next file we open is taken for a standard stream."""
+    """Open standard streams that the caller closed (`>&-`) on /dev/null. Else the next file takes their place."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is not None:
             continue

@@ -1,4 +1,4 @@
-"""`toolcrib approvals`: calls that wait for a yes, and the answers, from any terminal."""
+"""`toolcrib approvals`: list the calls that wait for approval, and answer them from any terminal."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from ..record.rows import ApprovalRow
 
 Id = Annotated[str, Argument(metavar="ID", help="The request, like ap_1a2b3c4d5e.")]
-Reason = Annotated[str, Option("--reason", help="A word for the model.")]
+Reason = Annotated[str, Option("--reason", help="The reason; the model reads it.")]
 
 
 def listed(
     options: Options,
-    everywhere: Annotated[bool, Option("--all", help="Those of all workspaces, answered ones too.")] = False,
+    everywhere: Annotated[bool, Option("--all", help="List all workspaces, and answered requests too.")] = False,
 ) -> int:
     """List the calls that wait for an answer."""
     rows: list[ApprovalRow] = []
@@ -47,7 +47,7 @@ def listed(
         try:
             state = options.state()
         except ConfigError as error:
-            raise Usage(f"{error}; or list those of all workspaces with --all") from None
+            raise Usage(f"{error}; or list the requests of all workspaces with --all") from None
         with _opened(state.record_db) as approvals:
             rows = approvals.pending()
     if options.json:
@@ -61,12 +61,12 @@ def listed(
         cells.append([row["id"], *where, show.clock(row["created"]), left, row["tool"], row["preview"][:200]])
     show.columns(cells, ("bold",))
     if not rows:
-        show.say("Nothing waits for approval here." + ("" if everywhere else " (--all looks in every workspace)"))
+        show.say("No call waits for approval here." + ("" if everywhere else " (--all lists every workspace)"))
     return OK
 
 
 def shown(options: Options, request_id: Id) -> int:
-    """Show one request: what would run, and why it asks."""
+    """Show one request: the call, and why it needs approval."""
     with _request(options, request_id) as (_, row):
         if options.json:
             show.out_json(row)
@@ -96,14 +96,18 @@ def shown(options: Options, request_id: Id) -> int:
 def approve(
     options: Options,
     request_id: Id,
-    session: Annotated[bool, Option("--session", help="Also what `show` says a yes for that session covers.")] = False,
+    session: Annotated[
+        bool, Option("--session", help="Also approve the calls of its session that `show` names.")
+    ] = False,
     always: Annotated[
         bool, Option("--always", help="Also write the rule that `show` names into your own settings.")
     ] = False,
-    edit: Annotated[str | None, Option("--edit", metavar="JSON", help="Run it with these arguments instead.")] = None,
+    edit: Annotated[
+        str | None, Option("--edit", metavar="JSON", help="Run the call with these arguments instead.")
+    ] = None,
     reason: Reason = "",
 ) -> int:
-    """Say yes. The call runs once, when it is repeated (at once, where its caller still waits)."""
+    """Approve a request. The call runs once, when it is repeated, or at once if its caller still waits."""
     if session and always:
         raise Usage("give --session or --always, not both")
     scope: Scope = "rule" if always else "session" if session else "once"
@@ -113,7 +117,7 @@ def approve(
 
 
 def deny(options: Options, request_id: Id, reason: Reason = "") -> int:
-    """Say no."""
+    """Deny a request."""
     with _request(options, request_id) as (approvals, _):
         return _said(answer(approvals, request_id, Decision(False, reason, approver=_who())))
 
@@ -132,14 +136,14 @@ def _object(text: str | None) -> dict[str, Any] | None:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Usage(f"--edit wants the arguments as a JSON object: {error}") from None
+        raise Usage(f"--edit takes the arguments as a JSON object: {error}") from None
     if not isinstance(value, dict):
-        raise Usage("--edit wants the arguments as a JSON object")
+        raise Usage("--edit takes the arguments as a JSON object")
     return cast("dict[str, Any]", value)
 
 
 def _remember(row: ApprovalRow) -> Remember | None:
-    """Writes a rule for the workspace that the request came from; None where that is not known."""
+    """A function that writes a rule for the workspace of the request; None if the workspace is unknown."""
     workspace = row["workspace"]
     if not workspace:
         return None
@@ -161,9 +165,9 @@ def _who() -> str:
 
 @contextmanager
 def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, ApprovalRow]]:
-    """A request, looked for in this workspace first and then in all others: ids are random, and one is enough.
+    """Find a request, in this workspace first and then in all others: ids are random, so the id is enough.
 
-    The folder it is answered from need not be fit for a workspace: a new terminal stands in the home directory.
+    The current folder need not be usable as a workspace: a new terminal opens in the home directory.
     """
     here: list[Path] = []
     with suppress(ConfigError):
@@ -196,7 +200,7 @@ def _opened(path: Path) -> Generator[Approvals]:
 
 COMMAND = group(
     listed,
-    "Calls that wait for a yes, and the answers. Alone: list them.",
+    "Calls that wait for approval. Without a command: list them.",
     {
         "list": Command(listed),
         "show": Command(shown),

@@ -1,4 +1,4 @@
-"""Arguments of a call as people type them: `key=value`, `key=@file`, `key=-`, `key:=JSON`."""
+"""Reads the arguments of a call: `key=value`, `key=@file`, `key=-`, `key:=JSON`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from .exit_codes import Usage
 
-MAX_INPUT = 64 * 2**20  # the most a call spills; more than any argument is meant to be
+MAX_INPUT = 64 * 2**20  # bytes; as much as a call spills
 
 _PAIR = re.compile(r"([^=:\s][^=:]*)(:=|=)(.*)", re.DOTALL)
 
 
 def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | str:
-    """The arguments of a call. Values stay text: the tool's schema decides what they are. Raises Usage."""
+    """The arguments of a call. Values stay text; the tool's schema decides their types. Raises Usage."""
     if text is not None:
         if pairs:
             raise Usage("arguments come either as key=value or as --json, not both")
@@ -33,7 +33,7 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> dict[str, Any] | s
             try:
                 value = json.loads(given)
             except ValueError as error:
-                raise Usage(f"{key}:= wants JSON: {error}") from None
+                raise Usage(f"{key}:= takes JSON: {error}") from None
         elif given == "-":
             if stdin_used:
                 raise Usage("only one argument can come from stdin")

@@ -1,4 +1,4 @@
-"""A person's browser as the door of a login: shows the page, and listens on this machine for the way back."""
+"""Logs a person in with their browser: opens the page, and listens on this machine for the redirect back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ELSEWHERE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\
 
 
 class BrowserLogin:
-    """One login. The socket is taken at once, so that the address is known before the page is opened."""
+    """One login. It opens its socket at once, so that the address is known before the page is opened."""
 
     def __init__(self, config: ServerConfig) -> None:
         port = config.oauth.redirect_port if config.oauth is not None else None
@@ -37,21 +37,21 @@ class BrowserLogin:
         except OSError as error:
             self._socket.close()
             if error.errno == errno.EADDRINUSE:
-                raise OSError(error.errno, f"port {port} is taken; set another, oauth.redirect_port") from None
+                raise OSError(error.errno, f"port {port} is in use; set another one in oauth.redirect_port") from None
             raise
         self.redirect_uri = f"http://127.0.0.1:{self._socket.getsockname()[1]}{PATH}"
         self._query: asyncio.Future[dict[str, str]] | None = None
         self._server: asyncio.Server | None = None
 
     async def open(self, url: str) -> None:
-        """Show the login page, or say where it is."""
+        """Open the login page, and print its address."""
         self._query = asyncio.get_running_loop().create_future()
         self._server = await asyncio.start_server(self._visited, sock=self._socket)
         show.say(f"Log in here, if no browser opens by itself:\n{url}")
         await asyncio.to_thread(_browse, url)
 
     async def answer(self) -> Mapping[str, str]:
-        """What the page sent them back with. Raises TimeoutError after five minutes."""
+        """The parameters of the redirect. Raises TimeoutError after five minutes."""
         assert self._query is not None
         try:
             async with asyncio.timeout(WAIT_SECONDS):
@@ -60,7 +60,7 @@ class BrowserLogin:
             self.close()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
         self._socket.close()

@@ -1,4 +1,4 @@
-"""`toolcrib call`: run one tool through the pipeline, and answer with its output."""
+"""`toolcrib call`: run one tool through the pipeline, and print its output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def tool_names(incomplete: str) -> list[str]:
-    """Completion: the names of the tools."""
+    """The names of the tools, for completion."""
     with Options().open(Options().settings(quiet=True)) as box:
         return [name for name in box.registry.names if name.startswith(incomplete)]
 
@@ -29,28 +29,28 @@ def call(
         list[str] | None,
         Argument(
             metavar="KEY=VALUE",
-            help="Arguments; key=@file reads a file, key=- stdin, key:=JSON takes JSON; repeated, a key is a list.",
+            help="key=@file reads a file, key=- reads stdin, key:=JSON takes JSON. A repeated key is a list.",
         ),
     ] = None,
     text: Annotated[
-        str | None, Option("--json", metavar="JSON", help="All arguments as JSON; @file or - read it.")
+        str | None, Option("--json", metavar="JSON", help="All arguments as JSON. @file reads a file, - reads stdin.")
     ] = None,
     output: Annotated[Literal["text", "json"], Option("--output", "-o", help="How to print the result.")] = "text",
     dry_run: Annotated[
-        bool, Option("--dry-run", "-n", help="Say what it would do; only tools that read are run.")
+        bool, Option("--dry-run", "-n", help="Only show what would happen. Tools that only read do run.")
     ] = False,
     effects: Annotated[
         Literal["direct", "journal", "review"] | None,
         Option(
             "--effects",
-            help="What becomes of what a command changes: written at once, applied at its end, or shown first.",
+            help="How a command changes files: at once, together at its end, or after you have seen the changes.",
         ),
     ] = None,
 ) -> int:
-    """Call a tool. Its output goes to stdout; what went wrong, and questions, to stderr.
+    """Call a tool. Its output goes to stdout; errors and questions go to stderr.
 
     Exit code 0 if the tool ran, 1 if it failed, 2 for an unknown tool or bad arguments, 3 if it was denied or waits
-    for approval. Without a terminal nobody is asked: approve with `toolcrib approvals`, then repeat the call.
+    for approval. Without a terminal no question is asked: approve with `toolcrib approvals`, then repeat the call.
     """
     from .running import run
 

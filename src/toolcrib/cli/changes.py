@@ -1,4 +1,4 @@
-"""`toolcrib changes`: what commands would change, while it waits for a yes; apply it or drop it."""
+"""`toolcrib changes`: show the changes of commands that wait for approval, and apply or discard them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from ..effects.layer_store import HeldChanges
     from ..record.journal import Journal
 
-Id = Annotated[str, Argument(metavar="ID", help="The changes, like ch-19a5c0e7b21-3fa9c1.")]
+Id = Annotated[str, Argument(metavar="ID", help="Their id, like ch-19a5c0e7b21-3fa9c1.")]
 
 
 def listed(
     options: Options,
-    everything: Annotated[bool, Option("--all", help="Those that were applied or undone, too.")] = False,
+    everything: Annotated[bool, Option("--all", help="Also list applied and undone changes.")] = False,
 ) -> int:
     """List the changes that wait to be applied."""
     with _journal(options) as (_, changes):
@@ -34,12 +34,12 @@ def listed(
     rows = [[held.id, show.clock(held.at), held.state, plain_line(held.command)[:200]] for held in found]
     show.columns(rows, ("bold", "dim", None, None))
     if not found:
-        show.say("No changes wait here.")
+        show.say("No changes wait for approval here.")
     return OK
 
 
 def shown(options: Options, changes: Id) -> int:
-    """Show what a command would change, or has changed."""
+    """Show the changes of a command."""
     from ..effects.change_text import headline, paths
 
     with _journal(options) as (_, known):
@@ -68,7 +68,7 @@ def shown(options: Options, changes: Id) -> int:
 
 
 def apply(options: Options, changes: Id) -> int:
-    """Apply changes that wait: all of them, or none if something changed meanwhile."""
+    """Apply waiting changes: all of them, or none if the workspace has changed since."""
     from ..effects.layer_apply import ApplyConflict
 
     with _journal(options) as (journal, known):
@@ -85,7 +85,7 @@ def apply(options: Options, changes: Id) -> int:
 
 
 def discard(options: Options, changes: Id) -> int:
-    """Drop changes that wait."""
+    """Discard waiting changes."""
     with _journal(options) as (_, known):
         known.layers.discard(changes)
     show.say(f"Discarded {changes}; the workspace is as it was.")
@@ -117,7 +117,7 @@ def _journal(options: Options) -> Generator[tuple[Journal, JournalledLayers]]:
 
 COMMAND = group(
     listed,
-    "See what commands would change, and apply or drop it.",
+    "The changes of commands that wait for approval. Without a command: list them.",
     {
         "show": Command(shown),
         "apply": Command(apply, without=("json",)),

@@ -1,4 +1,4 @@
-"""`toolcrib check`: what would happen to a call, without running it; one, or a stream of rows."""
+"""`toolcrib check`: judge one call or a stream of calls without running them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Parts = list[tuple[str, Judgement]]
 
-AT_ONCE = 256  # rows whose names are being looked up
+AT_ONCE = 256  # rows whose host names are looked up at the same time
 MAX_LINE = 16 * 2**20
 LONGEST_REASON = 2_000  # characters
 MANY_BYTES = 2**25  # of rows whose answers wait for their turn
@@ -40,10 +40,10 @@ def check(
     name: Annotated[str | None, Argument(metavar="NAME", help="The tool.")] = None,
     pairs: Annotated[list[str] | None, Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
     jsonl: Annotated[
-        bool, Option("--jsonl", help="Read rows {id, tool, arguments, resolve} from stdin, one a line.")
+        bool, Option("--jsonl", help="Read rows {id, tool, arguments, resolve} from stdin, one per line.")
     ] = False,
     bare: Annotated[
-        bool, Option("--bare", help="Judge the arguments alone: no configuration, mode or sandbox.")
+        bool, Option("--bare", help="Judge only the arguments: without configuration, mode and sandbox.")
     ] = False,
     arguments: Annotated[str | None, Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
 ) -> int:
@@ -55,7 +55,7 @@ def check(
 
     if jsonl:
         if name or pairs or arguments:
-            raise Usage("--jsonl reads its calls from stdin; leave NAME and arguments out")
+            raise Usage("--jsonl reads its calls from stdin; leave NAME and the arguments out")
         run(_stream(options, bare))
         return OK
     if not name:
@@ -70,7 +70,7 @@ def check(
 
 
 def _show(name: str, found: Check) -> None:
-    """For people: the verdict and what it is about, then by which rule and why."""
+    """Print the verdict and the tool, then the rule and the reason."""
     verdict = show.paint(found.verdict, show.VERDICTS[found.verdict])
     about = f"{name} ({found.category})" if found.category else name
     print(f"{verdict}  {show.plain_line(about)}")
@@ -88,7 +88,7 @@ def _plain(found: Check) -> Answer:
     }
 
 
-# --- what judges
+# --- the checker
 
 
 @contextlib.asynccontextmanager
@@ -105,7 +105,7 @@ async def _checker(options: Options, bare: bool) -> AsyncGenerator[Checker]:
 
 @contextlib.contextmanager
 def _bare_checker(options: Options) -> Generator[Checker]:
-    """The built-in tools over a folder and nothing behind them: no file is made or read, no sandbox looked for."""
+    """A checker of the built-in tools over a folder. It creates and reads no file and looks for no sandbox."""
     from ..boundary.workspace import Workspace
     from ..builtin.default_tools import default_tools
     from ..core.context import ToolContext
@@ -121,7 +121,7 @@ def _bare_checker(options: Options) -> Generator[Checker]:
     closers: list[Callable[[], object]] = []
     workspace = Workspace(options.workspace or ".")
     try:
-        journal = Journal(StateFolder(_NOWHERE), workspace)  # made when it is first written to, which is never
+        journal = Journal(StateFolder(_NOWHERE), workspace)  # created on the first write, and nothing is written
         tools = default_tools(workspace, journal=journal, sandbox=no_sandbox, closers=closers)
         yield Checker(ToolRegistry(tools), None, ToolContext(channel="cli", workspace=workspace.root))
     finally:
@@ -130,7 +130,7 @@ def _bare_checker(options: Options) -> Generator[Checker]:
         workspace.close()
 
 
-_NOWHERE = Path(os.devnull) / "toolcrib"  # below what is no folder, nothing can be made
+_NOWHERE = Path(os.devnull) / "toolcrib"  # a file has no subfolders, so nothing can be created here
 
 
 async def _one(options: Options, name: str, arguments: dict[str, Any] | str, bare: bool) -> tuple[Check, Parts]:
@@ -142,7 +142,7 @@ async def _one(options: Options, name: str, arguments: dict[str, Any] | str, bar
 
 
 class Queue:
-    """Answers that wait for their turn: found already, or still being looked up."""
+    """Answers in the order of their rows: known already, or still being looked up."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Answer | asyncio.Task[Answer], int]] = deque()
@@ -150,13 +150,13 @@ class Queue:
         self._lines: list[str] = []
 
     def add(self, answer: Answer | asyncio.Task[Answer], size: int) -> None:
-        """Put an answer at the end; `size` is that of its row."""
+        """Add an answer at the end; `size` is the size of its row in bytes."""
         self._waiting.append((answer, size))
         self._tasks += isinstance(answer, asyncio.Task)
         self._bytes += size
 
     async def write(self, *, to_the_end: bool = False) -> None:
-        """Take what is ready, in order. Waits only where too much has piled up, or for everything `to_the_end`."""
+        """Take the answers that are ready, in order. Waits only if too many wait, or for all of them `to_the_end`."""
         while self._waiting:
             answer, size = self._waiting[0]
             if isinstance(answer, asyncio.Task):
@@ -171,20 +171,20 @@ class Queue:
             self._bytes -= size
 
     def flush(self) -> None:
-        """Write what was taken to stdout."""
+        """Write the answers that were taken to stdout."""
         if self._lines:
             print("\n".join(self._lines), flush=True)
             self._lines.clear()
 
     def cancel(self) -> None:
-        """Give up on what is still being looked up."""
+        """Cancel the lookups that still run."""
         for answer, _ in self._waiting:
             if isinstance(answer, asyncio.Task):
                 answer.cancel()
 
 
 async def _stream(options: Options, bare: bool) -> None:
-    """Rows in, answers out in the same order. Rows that have to look names up are judged side by side."""
+    """Answer rows in their order. Rows that need host names looked up are judged concurrently."""
     queue = Queue()
     number = 0
     async with _checker(options, bare) as checker:
@@ -205,12 +205,12 @@ async def _stream(options: Options, bare: bool) -> None:
 def _text(row: Answer) -> str:
     try:
         return json.dumps(row)
-    except RecursionError:  # an id can be read a level deeper than it can be written
+    except RecursionError:  # an id may be nested one level deeper than json can write
         return json.dumps({**row, "id": None})
 
 
 def _row(checker: Checker, line: bytes, number: int) -> Answer | asyncio.Task[Answer]:
-    """One row's answer, or the task that finds it. Whatever is wrong with a row is a deny with the reason."""
+    """The answer to a row, or the task that finds it. A faulty row is denied, with the reason."""
     known: Answer = {"id": None}
     try:
         row = _parsed(line, number)
@@ -223,7 +223,7 @@ def _row(checker: Checker, line: bytes, number: int) -> Answer | asyncio.Task[An
         return {**known, **_plain(found)}
     except _BadRow as error:
         return _deny(known, str(error))
-    except Exception as error:  # a judge that fails is a refusal
+    except Exception as error:  # a failed check is a denial
         return _deny(known, f"line {number}: {type(error).__name__}: {error}")
 
 
@@ -235,7 +235,7 @@ async def _looked_up(known: Answer, check: Coroutine[Any, Any, Check], number: i
 
 
 class _BadRow(ValueError):
-    """A row that is none. The text says which line, and what is wrong with it."""
+    """A faulty row. The text says which line, and what is wrong with it."""
 
 
 def _parsed(line: bytes, number: int) -> dict[str, Any]:
@@ -269,11 +269,11 @@ def _pins(row: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON's")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _number(text: str) -> float:
-    """A number with a point or exponent; one that is too large would be written back as `Infinity`."""
+    """A number with a point or exponent. Raises ValueError for one that is too large: it would become `Infinity`."""
     value = float(text)
     return value if math.isfinite(value) else _no_number(text)
 

@@ -1,4 +1,4 @@
-"""`toolcrib clean`: remove what the state folder keeps longer than it must."""
+"""`toolcrib clean`: remove old files and rows from the state folder."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 def clean(
     options: Options,
-    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", "-n", help="Only show what would be removed.")] = False,
     everything: Annotated[
-        bool, Option("--all", help="All spilled outputs, undo history and trash, whatever their age.")
+        bool, Option("--all", help="Remove all spilled outputs, undo history and trash, of any age.")
     ] = False,
 ) -> int:
     """Remove spilled outputs, undo history and recorded calls that are too old or too large.
 
     Spilled outputs are kept 7 days and 2 GiB, undo history and trash 30 days and 2 GiB, the record of calls as
     record.keep_days and record.max_bytes say (a year, 1 GiB), even with --all. --all asks first.
-    What browsers that were killed left goes at once.
+    Files that killed browsers left behind are always removed.
     """
     settings = options.settings(quiet=True)
     state = options.state()
@@ -54,7 +54,7 @@ def clean(
 
 
 def _old_calls(state: StateFolder, days: int, max_bytes: int, dry_run: bool) -> list[Removal]:
-    """Drop what the record need not keep; the rest can still be verified."""
+    """Drop the rows that the record need not keep. The other rows can still be verified."""
     from ..record.retention import Retention, apply
     from ..record.state import Removal
 
@@ -65,14 +65,14 @@ def _old_calls(state: StateFolder, days: int, max_bytes: int, dry_run: bool) -> 
 
 
 def _dead_browsers(state: StateFolder, dry_run: bool) -> list[Removal]:
-    """Profiles that nobody holds the lock of. The next browser would remove them, too, if there ever is one."""
+    """Remove the profiles of browsers that are dead: no process holds their lock."""
     import time
 
     from ..record.state import Removal, folder_entries
 
     try:
         from ..builtin.browser.launch import dead
-    except ImportError:  # no such locks here, and no browser tools either
+    except ImportError:  # this system has neither such locks nor browser tools
         return []
     found = {name: (size, changed) for name, size, changed in folder_entries(state.browser)}
     now = time.time()

@@ -1,4 +1,4 @@
-"""`toolcrib config`: the merged settings and where each came from, without the secrets."""
+"""`toolcrib config`: show the merged settings and where each came from, with secrets hidden."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .reader import Command, Option
 def config(
     options: Options,
     schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a configuration file.")] = False,
-    changed: Annotated[bool, Option("--changed", help="Only what is not a default.")] = False,
+    changed: Annotated[bool, Option("--changed", help="Show only values that are not defaults.")] = False,
 ) -> None:
-    """Show the settings that count here, and where each value came from. Secrets are hidden."""
+    """Show the settings for this workspace, and where each value came from. Secrets are hidden."""
     if schema:
         from ..config.schema import schema_text
 
@@ -53,7 +53,7 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
 
 
 def _source(key: str, sources: Mapping[str, str]) -> str | None:
-    """Where a value, or the entry of a map that it is in, came from."""
+    """Where a value came from, or the map entry that contains it."""
     while key:
         if key in sources:
             return sources[key]

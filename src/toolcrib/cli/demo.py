@@ -1,7 +1,7 @@
-"""`toolcrib demo`: an MCP client uses guarded tools on real files. No key, no service.
+"""`toolcrib demo`: an MCP client uses guarded tools on real files. It needs no key and no service.
 
 It starts our own server as any MCP client would, over stdio, in a fresh workspace with a state folder of its own,
-and fails if anything is not as it should be.
+and fails if any step goes wrong.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ SECRET = "the launch code is 0000"  # noqa: S105
 
 
 class Failed(Exception):
-    """A step did not do what it should."""
+    """A step went wrong."""
 
 
 def demo(options: Options) -> int:
     """Watch an MCP client use the tools: read, search, edit, run, be refused, be asked, undo.
 
-    Everything happens in a temporary folder. Exit code 1 if any step does not do what it should.
+    Everything happens in a temporary folder. Exit code 1 if a step goes wrong.
     """
     if options.workspace or options.config or options.mode:
-        raise Usage("the demo has a workspace and settings of its own; leave --workspace, --config and --mode out")
+        raise Usage("the demo has its own workspace and settings; leave --workspace, --config and --mode out")
     from .running import run
 
     try:
@@ -66,21 +66,23 @@ def demo(options: Options) -> int:
             run(Demo(Path(folder).resolve(), listener).play())
     except Exception as error:
         show.error(f"the demo failed: {_reason(error)}")
-        show.say("`toolcrib doctor` says what is missing on this machine.")
+        show.say("`toolcrib doctor` shows what is missing on this machine.")
         return FAILED
-    show.say("\nEverything above really happened, and nothing of it is left. Next: toolcrib install claude", "green")
+    show.say(
+        "\nEverything above really happened, and all of it was removed again. Next: toolcrib install claude", "green"
+    )
     return OK
 
 
 def _reason(error: BaseException) -> str:
-    """The first thing that went wrong, taken out of the groups that tasks wrap it up in."""
+    """The first error, taken out of the exception groups of the tasks."""
     if isinstance(error, BaseExceptionGroup):
         return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
     return str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
 
 
 class Demo:
-    """The story, step by step. Each step checks what it shows."""
+    """The steps of the demo. Each step checks what it shows."""
 
     def __init__(self, base: Path, listener: Listener) -> None:
         self.base, self.listener = base, listener
@@ -90,7 +92,7 @@ class Demo:
         self.number = 0
 
     async def play(self) -> None:
-        """All of it."""
+        """Run all steps."""
         from mcp import Client, StdioServerParameters
         from mcp.client.stdio import stdio_client
 
@@ -109,9 +111,9 @@ class Demo:
         failure: Failed | None = None
         async with Client(stdio_client(server), elicitation_callback=self.person) as client:
             try:
-                for part in (self.look, self.change, self.walls, self.approval, self.spill):
+                for part in (self.look, self.change, self.sandbox, self.approval, self.spill):
                     await part(client)
-            except Failed as error:  # taken out of the task groups, which would wrap it up
+            except Failed as error:  # kept here, because task groups would wrap it
                 failure = error
         if failure is not None:
             raise failure
@@ -119,7 +121,7 @@ class Demo:
         self.record()
 
     def environment(self) -> dict[str, str]:
-        """The server's and our commands' environment: this one, with a state folder and settings of their own."""
+        """The environment of the server and of our commands: this one, with a separate state folder and settings."""
         env = {key: value for key, value in os.environ.items() if not key.startswith("TOOLCRIB_")}
         return {**env, "XDG_STATE_HOME": str(self.base / "state"), "XDG_CONFIG_HOME": str(self.base / "config")}
 
@@ -140,8 +142,8 @@ class Demo:
         self.must("shop.py" in text and "0.19" in text, "grep did not find the line")
 
     async def change(self, client: Client) -> None:
-        """Edit; a bad call first."""
-        self.step("A call with a mistake in it: the model is told what to do instead")
+        """A call with a mistake, then the right one."""
+        self.step("A call with a mistake: the answer says what to do instead")
         text = await self.call(
             client, "edit_file", {"path": "shop.py", "old": "TAX = 0.19", "new_text": "x"}, fails=True
         )
@@ -151,14 +153,14 @@ class Demo:
         await self.call(client, "edit_file", {"path": "shop.py", "old_text": "TAX = 0.19", "new_text": "TAX = 0.25"})
         self.must("TAX = 0.25" in self.read("shop.py"), "the edit is not in the file")
 
-    async def walls(self, client: Client) -> None:
-        """What the sandbox lets through and what not."""
-        self.step("Run a command: in a sandbox it needs no approval")
+    async def sandbox(self, client: Client) -> None:
+        """The sandbox: a harmless command, a hostile script, and the workspace boundary."""
+        self.step("Run a command: in the sandbox it needs no approval")
         command = 'ls; awk \'/^TAX/ {print "tax is", $3 * 100, "%"}\' shop.py'
         text = await self.call(client, "exec", {"command": command})
         self.must("tax is 25 %" in text, "the command did not run, or not on the edited file")
 
-        self.step("A script that wants out: the network, a file beside the workspace. Nobody can know that beforehand")
+        self.step("A script tries the network and a file outside the workspace. This cannot be seen before it runs")
         harm = (
             f"cat {self.outside}/secret.txt; echo broken > {self.outside}/secret.txt; "
             f"(echo > /dev/tcp/127.0.0.1/{self.listener.port}) && echo CONNECTED; ls -a ~ | head -5"
@@ -170,21 +172,21 @@ class Demo:
         self.must((self.outside / "secret.txt").read_text() == SECRET, "the command changed a file outside")
         self.listener.knock()  # it does listen: from here it can be reached
         self.must(self.listener.heard == 1, "the listener on this machine does not work, so this step shows nothing")
-        self.say("The file outside is untouched, and the listener on this machine heard nothing.")
+        self.say("The file outside is untouched, and the listener on this machine got no connection.")
         (self.work / "build.sh").unlink()
 
-        self.step("The same as a command: its harm can be read, so it is refused before it runs")
+        self.step("The same as a command: the harm is visible, so it is refused before it runs")
         text = await self.call(client, "exec", {"command": harm}, fails=True)
         self.must("denied" in text, "a command that shows its harm was not refused")
 
-        self.step("A file tool that wants out")
+        self.step("A file tool tries to leave the workspace")
         text = await self.call(client, "write_file", {"path": "../outside/secret.txt", "content": "broken"}, fails=True)
         self.must("outside the workspace" in text, "the refusal does not say why")
         self.must((self.outside / "secret.txt").read_text() == SECRET, "write_file left the workspace")
 
     async def approval(self, client: Client) -> None:
-        """A destructive call: no, then yes."""
-        self.step("A destructive call: the client asks its person, who says no")
+        """A destructive call: denied, then approved."""
+        self.step("A destructive call: the client asks the person, who says no")
         self.answer = "deny"
         await self.call(client, "delete_file", {"path": "old.csv"}, fails=True)
         self.must(len(self.asked) == 1, "the person was not asked")
@@ -197,17 +199,17 @@ class Demo:
         self.must(not (self.work / "old.csv").exists(), "the file is still there after the yes")
 
     async def spill(self, client: Client) -> None:
-        """More output than a model should read."""
-        self.step("A command that prints 6.9 MB: the model gets head and tail, the rest is kept in a file it can read")
+        """A command with more output than a model should read."""
+        self.step("A command prints 6.9 MB: the model gets the head and the tail, and a file with the rest")
         text = await self.call(client, "exec", {"command": "seq 1 1000000"}, most=3)
         self.must(len(text) < 20_000, f"the model got {len(text):,} characters")
         place = next((word.strip("[]().,;") for word in text.split() if "/spill/" in word), "")
         self.must(bool(place), "the output does not say where the rest is")
         text = await self.call(client, "read_file", {"path": place, "offset": 777_777, "limit": 1})
-        self.must("777777" in text, "the kept output cannot be read")
+        self.must("777777" in text, "the stored output cannot be read")
 
     def undo(self) -> None:
-        """Take back what the file tools did, from another process."""
+        """Undo the changes of the file tools, from another process."""
         self.step("`toolcrib undo`, twice: the deleted file and the edit come back")
         for _ in range(2):
             self.command("undo")
@@ -215,15 +217,15 @@ class Demo:
         self.must(self.read("old.csv") == FILES["old.csv"], "the deleted file did not come back")
 
     def record(self) -> None:
-        """Everything is in the record."""
-        self.step("`toolcrib log`: all of it is on record")
+        """Check the record."""
+        self.step("`toolcrib log`: the record has every call")
         text = self.command("log")
         self.must("exec" in text and "denied" in text, "the record is not complete")
 
-    # --- the actors
+    # --- the person, the client and the terminal
 
     async def person(self, context: Any, params: Any) -> ElicitResult:
-        """The person at the client, who is shown the server's question."""
+        """Answer the server's question as the person at the client."""
         from mcp_types import ElicitResult
 
         self.asked.append(params.message)
@@ -235,7 +237,7 @@ class Demo:
     async def call(
         self, client: Client, name: str, arguments: Mapping[str, Any], *, fails: bool = False, most: int = 8
     ) -> str:
-        """Call a tool, show the call and the answer, and make sure that it failed or did not, as it should."""
+        """Call a tool, show the call and the answer, and check that it failed exactly if it should."""
         shown = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
         self.line(f"{name}({shown})", "cyan")
         text = _text(await client.call_tool(name, dict(arguments)), fails)
@@ -257,7 +259,7 @@ class Demo:
         self.must(done.returncode == 0, f"`toolcrib {' '.join(words)}` ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
-    # --- the telling
+    # --- output
 
     def step(self, title: str) -> None:
         """Begin a step."""
@@ -266,21 +268,21 @@ class Demo:
         show.out(f"{self.number}. {title}", "bold")
 
     def say(self, text: str) -> None:
-        """A sentence."""
+        """Print a sentence."""
         self.line(text)
 
     def line(self, text: str, style: str | None = None) -> None:
-        """An indented line."""
+        """Print an indented line."""
         show.out(f"   {text}", style)
         sys.stdout.flush()
 
     def must(self, true: bool, otherwise: str) -> None:
-        """Go on only if it is so."""
+        """Raise Failed unless `true` holds."""
         if not true:
             raise Failed(f"step {self.number}: {otherwise}")
 
     def read(self, name: str) -> str:
-        """A file of the workspace as it is on the disk."""
+        """The content of a file of the workspace."""
         return (self.work / name).read_text(encoding="utf-8")
 
 
@@ -292,7 +294,7 @@ def _text(result: CallToolResult, fails: bool) -> str:
 
 
 class Listener:
-    """A real listener on this machine, which no sandboxed command may reach. Counts who came."""
+    """A real listener on this machine that sandboxed commands must not reach. It counts connections."""
 
     def __init__(self) -> None:
         self.heard = 0
@@ -308,7 +310,7 @@ class Listener:
         self._server.close()
 
     def knock(self) -> None:
-        """Connect from here, and wait until that was heard."""
+        """Connect from here, and wait until the connection is counted."""
         with create_connection(("127.0.0.1", self.port), timeout=5) as connection:
             connection.recv(1)  # the other side closes once it has counted
 

@@ -1,4 +1,4 @@
-"""`toolcrib doctor`: what works on this machine, what does not, and what to do about it."""
+"""`toolcrib doctor`: check what works on this machine, and say how to fix what does not."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def doctor(options: Options) -> int:
-    """Look at the sandbox, the programs, the state folder and the configuration.
+    """Check the sandbox, the programs, the state folder and the configuration.
 
-    Exit code 1 if something that is needed is missing.
+    Exit code 1 if something needed is missing.
     """
     found = list(_findings(options))
     bad = [finding for finding in found if not finding.ok and finding.needed]
@@ -41,7 +41,7 @@ def doctor(options: Options) -> int:
         show.out(f"{finding.name.ljust(width)}  {finding.detail}")
         if finding.remedy and not finding.ok:
             show.out(f"{' ' * (width + 11)}{finding.remedy}", "dim")
-    show.out(f"\n{len(bad)} of {len(found)} need attention." if bad else "\nEverything needed is there.")
+    show.out(f"\n{len(bad)} of {len(found)} need attention." if bad else "\nNothing needed is missing.")
     return of_success(not bad)
 
 
@@ -60,7 +60,7 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
         settings = options.settings(quiet=True)
     except ToolcribError as error:
         yield DoctorFinding(
-            "configuration", False, str(error), "mend the file; `toolcrib config --schema` has every key"
+            "configuration", False, str(error), "correct the file; `toolcrib config --schema` lists every key"
         )
     if settings is not None:
         yield from _configuration(settings)
@@ -90,7 +90,7 @@ def _configuration(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def _sandbox(settings: Settings) -> Iterator[DoctorFinding]:
-    """The sandbox that the settings ask for, and what was found on the way to it."""
+    """The sandbox that the settings ask for, and the findings of its checks."""
     from ..boundary.sandbox import probe, select_sandbox
     from ..boundary.sandbox.spec import DoctorFinding
     from ..config import sandbox_settings
@@ -101,21 +101,21 @@ def _sandbox(settings: Settings) -> Iterator[DoctorFinding]:
         yield from probe(asked)
         sandbox = select_sandbox(asked, settings.workspace)
     except ToolcribError as error:
-        yield DoctorFinding("sandbox", False, str(error), "until then exec is refused; the other tools work")
+        yield DoctorFinding("sandbox", False, str(error), "until this is fixed exec is refused; the other tools work")
         return
-    yield DoctorFinding("sandbox", True, _standing(sandbox.name, sandbox.profile, sandbox.active))
+    yield DoctorFinding("sandbox", True, _described(sandbox.name, sandbox.profile, sandbox.active))
 
 
-def _standing(name: str, profile: str, active: bool) -> str:
+def _described(name: str, profile: str, active: bool) -> str:
     if name == "none":
-        return "backend none: commands run without walls, as configured"
+        return "backend none: commands run without a sandbox, as configured"
     if name != "external":
         return f"{name}, profile {profile}"
     if active:
-        return "external: walls around us keep commands to the workspace and off the network, as configured"
+        return "external: the environment keeps commands inside the workspace and off the network, as configured"
     return (
-        "external: we stand in a sandbox that the configuration vouches for, but not for what it stops; commands are "
-        "asked about as without one (sandbox.outer_walls = true says that it has no network)"
+        "external: the configuration says that Toolcrib runs in a sandbox, but not what that sandbox stops; commands "
+        "are asked about as without one (sandbox.outer_walls = true says that it has no network)"
     )
 
 
@@ -140,16 +140,15 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
         )
         with options.open(settings) as box:
             yield DoctorFinding("tools", True, f"{len(box.registry)}: {', '.join(box.registry.names)}")
-            for name, why in box.missing:
-                if name.startswith("browser_") and name != "browser_open":  # all of them lack the same
-                    continue
-                yield DoctorFinding(f"tool {name}", False, why, needed=False)
+            for (name, *others), why in show.by_reason(box.missing):
+                also = f" (also {', '.join(others)})" if others else ""
+                yield DoctorFinding(f"tool {name}", False, f"{why}{also}", needed=False)
     except (ToolcribError, OSError) as error:
         yield DoctorFinding("toolbox", False, str(error), "see above")
 
 
 def _browser(settings: Settings) -> Iterator[DoctorFinding]:
-    """Which Chromium the browser tools would start. Without one they are not there; `_tools` says why."""
+    """The Chromium that the browser tools would start. `_tools` says why there is none."""
     import subprocess
 
     from ..boundary.sandbox.spec import DoctorFinding
@@ -166,10 +165,10 @@ def _browser(settings: Settings) -> Iterator[DoctorFinding]:
     except (OSError, subprocess.TimeoutExpired) as error:
         version = f"`{path} --version` failed: {error}"
     walls = "; its own sandbox is off, because we are root" if needs_no_sandbox() else ""
-    yield DoctorFinding("browser", bool(version), f"{path}, {version or 'which says no version'}{walls}", needed=False)
+    yield DoctorFinding("browser", bool(version), f"{path}, {version or 'version unknown'}{walls}", needed=False)
 
 
-# What `read_file` cannot read without it, by the name that is imported and the one that is installed.
+# Packages that `read_file` needs for some documents: import name, package name, kind of document.
 _READERS = {
     "pypdfium2": ("pypdfium2", "PDF"),
     "mammoth": ("mammoth", "docx"),
@@ -181,7 +180,7 @@ _READERS = {
 
 
 def documents() -> DoctorFinding:
-    """Which kinds of documents `read_file` cannot turn into text here. It is there all the same."""
+    """The kinds of documents that `read_file` cannot turn into text here. Other files it reads."""
     from importlib.util import find_spec
 
     from ..boundary.sandbox.spec import DoctorFinding
@@ -196,9 +195,9 @@ def _openat2() -> DoctorFinding:
     from ..boundary.sandbox.spec import DoctorFinding
 
     there = has_openat2()
-    remedy = "" if sys.platform != "linux" else "Linux 5.6 or newer has it; without it files are opened step by step"
+    remedy = "" if sys.platform != "linux" else "needs Linux 5.6; without it files are opened folder by folder"
     return DoctorFinding(
-        "openat2", there, "files are opened in one step" if there else "not there", remedy, needed=False
+        "openat2", there, "files are opened in one step" if there else "not available", remedy, needed=False
     )
 
 

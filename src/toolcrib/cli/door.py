@@ -1,4 +1,4 @@
-"""Asks the person at the terminal whether a call may run: yes, no and why, with other arguments, and how far."""
+"""Asks the person at the terminal whether a call may run: yes or no, once or for longer, with which arguments."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..policy.requests import ApprovalRequest, Decision, Scope
 from . import show
 
 APPROVER = "terminal"
-_SHOWN = 6_000  # characters of a preview: about two screens; the whole is one key away
-_TOGETHER = 0.05  # seconds that a first question waits for those asked with it, so that it can say how many they are
+_SHOWN = 6_000  # characters of a preview: about two screens; one key shows all of it
+_TOGETHER = 0.05  # seconds that a first question waits for others, so that it can say how many there are
 _KEYS = {
     "once": "[y] yes, once   [n] no   [e] edit the arguments",
     "session": "[s] yes, and for this session as said above",
@@ -35,26 +35,25 @@ _SCOPES: Mapping[str, Scope] = {"s": "session", "session": "session", "a": "rule
 
 
 def _keys(request: ApprovalRequest) -> str:
-    """The answers there are, one or more a line."""
+    """The possible answers, one or more per line."""
     said = any(line.startswith("a yes for this session") for line in request.about_rule)
     offered = [scope if scope != "session" or said else "same" for scope in request.scopes]
     return "\n".join([*(_KEYS[each] for each in offered if each in _KEYS), _WHY])
 
 
 def terminal_door(pause: Callable[[], None] | None = None) -> TerminalDoor | None:
-    """The door, or None where there is no person: stdin and stderr must be terminals."""
+    """The approver, or None without a person: stdin and stderr must be terminals."""
     return TerminalDoor(pause) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
 class TerminalDoor:
-    """One question at a time, in the order they came. `pause` is called before anything is written, to take a
-    progress display away."""
+    """Asks one question at a time, in the order they came. `pause` removes a progress display before each question."""
 
     def __init__(self, pause: Callable[[], None] | None = None) -> None:
         self._pause = pause
         self._waiting: dict[str, tuple[float, asyncio.Future[None]]] = {}  # request id → when it was made, its turn
         self._shown: str | None = None
-        self._answered = 0  # of those that waited together
+        self._answered = 0  # of the questions that waited together
         self._asking = asyncio.Lock()
 
     async def __call__(self, request: ApprovalRequest) -> Decision:
@@ -80,7 +79,7 @@ class TerminalDoor:
             self._next()
 
     def _next(self) -> None:
-        """Give the turn to the question that was made first, if it is nobody's."""
+        """Give the turn to the oldest question, if no question has it."""
         if self._shown is None and self._waiting:
             self._shown = min(self._waiting, key=lambda ident: self._waiting[ident][0])
             turn = self._waiting[self._shown][1]
@@ -88,12 +87,14 @@ class TerminalDoor:
                 turn.set_result(None)
 
     async def tell(self, text: str) -> None:
-        """Say where a rule was written."""
+        """Print a message, such as where a rule was written."""
         show.say(text)
 
     async def ask(self, question: str, options: Sequence[str] = ()) -> str:
-        """What a tool asks while it runs (`ToolContext.ask`): one of the options, or any line. ToolError at the end of
-        input."""
+        """Ask for a running tool (`ToolContext.ask`): one of the options, or any line.
+
+        Raises ToolError at the end of input.
+        """
         async with self._asking:
             if self._pause is not None:
                 self._pause()
@@ -115,7 +116,7 @@ class TerminalDoor:
     async def _answer(self, request: ApprovalRequest) -> Decision:
         keys = _keys(request)
         while True:
-            _forget_typed_ahead()  # what was typed before the question was seen is no answer to it
+            _forget_typed_ahead()  # keys typed before the question was shown do not answer it
             word, _, rest = (await self._line(f"{keys}\nRun it? ")).strip().partition(" ")
             word, rest = word.lower(), rest.strip()
             if word in ("y", "yes") and not rest:
@@ -136,7 +137,7 @@ class TerminalDoor:
                 show.say(f"Please answer y, n, e{letters} or w.", "yellow")
 
     async def _line(self, prompt: str) -> str:
-        """One line from the terminal, without a thread that could outlive us. The end of input is a no."""
+        """One line from the terminal, without a thread that could outlive us. The end of input means no."""
         print(prompt, end="", file=sys.stderr, flush=True)
         loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
         ready: asyncio.Future[None] = loop.create_future()
@@ -153,34 +154,34 @@ class TerminalDoor:
             await ready
         finally:
             loop.remove_reader(fd)
-        raw = os.read(fd, 4096)  # a terminal in its usual mode gives one line
+        raw = os.read(fd, 4096)  # a terminal in canonical mode gives one line
         if not raw:
             print(file=sys.stderr)
             return "n (the input ended)\n" if "Run it" in prompt else ""
         return raw.decode("utf-8", "replace")
 
     async def _edit(self, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The arguments after a visit to the person's editor; None where they were not changed into an object."""
+        """The arguments as the person edited them; None if the result is not a JSON object."""
         text = json.dumps(dict(arguments), indent=2, ensure_ascii=False) + "\n"
         edited = await asyncio.to_thread(_in_editor, text)
         return None if edited is None else _object(edited)
 
 
 def _object(text: str) -> Mapping[str, Any] | None:
-    """The arguments a person typed; None, and a word to them, where that is no JSON object."""
+    """The arguments that a person typed; None, with a message, if they are not a JSON object."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         show.say(f"That is not JSON ({error}); nothing was approved.", "yellow")
         return None
     if not isinstance(value, dict):
-        show.say("Arguments are a JSON object; nothing was approved.", "yellow")
+        show.say("The arguments must be a JSON object; nothing was approved.", "yellow")
         return None
     return cast("dict[str, Any]", value)
 
 
 def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
-    """Show what is asked, to stderr. What Toolcrib says comes first, what the model wrote last and marked."""
+    """Show the question on stderr. Toolcrib's own text comes first; the model's text comes last and is marked."""
     show.say()
     which = f"  [{number} of {of}]" if of > 1 else ""
     show.say(f"{request.tool} ({request.category}) wants to run{which}", "bold")
@@ -189,7 +190,7 @@ def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
         said, _, rule = line.partition(": ")
         if rule in (request.tool, f"every {request.tool} call"):
             show.say(line)
-        else:  # the model's words are in it
+        else:  # it contains text of the model
             show.say(f"{said}:")
             preview(plain_line(rule))
     show.say("the call:")
@@ -197,17 +198,17 @@ def present(request: ApprovalRequest, number: int = 1, of: int = 1) -> None:
 
 
 def explain(request: ApprovalRequest) -> None:
-    """Everything that is known of a question, and the arguments in full."""
+    """Show all details of a question, and the arguments in full."""
     show.say(f"request {request.id}, call {request.call_id}, session {plain_line(request.session_id or '(none)')}")
     show.say(f"why it asks: {plain_line(request.reason)}")
     if request.asked_by is not None:
         show.say(f"what asks: {plain_line(request.asked_by)}; no allow rule changes that")
-    show.say(f"a yes holds for these arguments (SHA-256 {request.digest[:16]}…) and nothing else; in full:")
+    show.say(f"a yes is valid only for these arguments (SHA-256 {request.digest[:16]}…), in full:")
     preview(visible(json.dumps(dict(request.arguments), indent=2, ensure_ascii=False)), None)
 
 
 def preview(text: str, limit: int | None = _SHOWN) -> None:
-    """A preview, line by line behind a bar that it cannot forge, a diff in colours."""
+    """Show a preview line by line, behind a bar that it cannot forge; a diff has colours."""
     for line in (text if limit is None else fit(text, limit, "w shows all arguments")).splitlines():
         style = "green" if line.startswith("+") else "red" if line.startswith("-") else None
         print(show.paint("  │ ", "cyan", sys.stderr), end="", file=sys.stderr)
@@ -225,7 +226,7 @@ def _forget_typed_ahead() -> None:
 
 def _in_editor(text: str) -> str | None:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:  # made for this user alone
+    with tempfile.TemporaryDirectory(prefix="toolcrib-") as folder:  # only this user can read it
         path = os.path.join(folder, "arguments.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)

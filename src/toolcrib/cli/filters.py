@@ -1,4 +1,4 @@
-"""Which calls to look at: the options that the commands of `toolcrib log` share."""
+"""Which calls are shown? The filter options that the commands of `toolcrib log` share."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _check_value(name: str, given: str | None, known: tuple[str, ...]) -> None:
 
 
 def read_time(text: str | None) -> float | None:
-    """A moment: so long ago, a time today, or an ISO date and time; local unless it says otherwise."""
+    """A time from text: an age, a time of today, or an ISO date and time; local without a zone. Raises Usage."""
     if text is None:
         return None
     if found := _AGO.fullmatch(text.strip()):
@@ -75,4 +75,4 @@ def read_time(text: str | None) -> float | None:
             return datetime.combine(datetime.now().date(), at).timestamp()
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
-        raise Usage(f"{text!r} is no time; write 30m, 2h, 1d, 14:30 or 2026-01-31T12:00") from None
+        raise Usage(f"{text!r} is not a time; write 30m, 2h, 1d, 14:30 or 2026-01-31T12:00") from None

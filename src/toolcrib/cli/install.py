@@ -1,4 +1,4 @@
-"""`toolcrib install`: put Toolcrib into an MCP client's configuration, after showing the change."""
+"""`toolcrib install`: add Toolcrib to the configuration of an MCP client, after showing the change."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .reader import Argument, Command, Option
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """An MCP client: where it reads servers from, in a workspace and for its user, and under which key."""
+    """An MCP client: the files that list its servers, for a workspace and for the user, and the key in them."""
 
     title: str
     in_workspace: str
     in_home: str
     key: str
-    typed: bool = False  # whether an entry says `"type": "stdio"`
+    typed: bool = False  # whether an entry has `"type": "stdio"`
 
 
 ClientName = Literal["claude", "cursor", "vscode"]
@@ -39,19 +39,19 @@ CLIENTS: dict[ClientName, Client] = {
     "cursor": Client("Cursor", ".cursor/mcp.json", ".cursor/mcp.json", "mcpServers"),
     "vscode": Client("VS Code", ".vscode/mcp.json", f"{_CODE}/User/mcp.json", "servers", True),
 }
-MAX_BYTES = 64 * 2**20  # ~/.claude.json holds histories, too, and grows
+MAX_BYTES = 64 * 2**20  # ~/.claude.json also holds histories, and grows
 
 
 def install(
     options: Options,
     client: Annotated[ClientName, Argument(help="The MCP client to set up.")],
-    user: Annotated[bool, Option("--user", help="For all your projects, not for this workspace alone.")] = False,
-    name: Annotated[str, Option(help="What the client calls the server.")] = "toolcrib",
-    printed: Annotated[bool, Option("--print", help="Only print what to add.")] = False,
+    user: Annotated[bool, Option("--user", help="Set up all your projects, not only this workspace.")] = False,
+    name: Annotated[str, Option(help="The name of the server in the client.")] = "toolcrib",
+    printed: Annotated[bool, Option("--print", help="Only print the entry to add.")] = False,
 ) -> int:
-    """Set a client up to start `toolcrib serve`.
+    """Set up a client to start `toolcrib serve`.
 
-    Shows the change and asks first; keeps the rest of the file, and a copy of it.
+    Shows the change and asks first. Keeps the rest of the file, and a backup of it.
     """
     known = CLIENTS[client]
     root = options.settings(quiet=True).workspace
@@ -60,11 +60,11 @@ def install(
         show.out_json({known.key: {name: entry}})
         return OK
     path = Path.home() / known.in_home if user else root / known.in_workspace
-    path = Path(os.path.realpath(path))  # where a link leads is what is shown, and changed
+    path = Path(os.path.realpath(path))  # the target of a link is shown and changed
     before, values = _read(path)
     servers: Any = values.setdefault(known.key, {})
     if not isinstance(servers, dict):
-        raise Usage(f"{path}: {known.key} is not an object; mend it, or add the output of --print by hand")
+        raise Usage(f"{path}: {known.key} is not an object; correct it, or add the output of --print by hand")
     if cast("dict[str, Any]", servers).get(name) == entry:
         show.say(f"{known.title} has it already, in {path}.")
         return OK
@@ -73,9 +73,9 @@ def install(
     _show_change(path, before, after)
     options.confirm(f"Write this to {path}?", "nothing was written")
     if _read(path)[0] != before:
-        raise Usage(f"{path} was changed meanwhile; nothing was written, try again")
+        raise Usage(f"{path} was changed in the meantime; nothing was written, try again")
     backup = _write(path, after)
-    show.say(f"{known.title} starts Toolcrib from now on ({path}).{f' The file before: {backup}' if backup else ''}")
+    show.say(f"{known.title} starts Toolcrib from now on ({path}).{f' Backup: {backup}' if backup else ''}")
     return OK
 
 
@@ -92,7 +92,7 @@ def _entry(options: Options, client: Client, workspace: Path | None) -> dict[str
 
 
 def own_command() -> list[str]:
-    """How to start this very Toolcrib from anywhere: clients do not have our PATH."""
+    """The command that starts this Toolcrib from anywhere: clients do not have our PATH."""
     beside = Path(sys.executable).parent / ("toolcrib.exe" if sys.platform == "win32" else "toolcrib")
     if beside.exists():
         return [str(beside)]
@@ -101,7 +101,7 @@ def own_command() -> list[str]:
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
-    """The file's text and values. Nothing we would not give back whole is touched: comments end it."""
+    """The file's text and values. Raises Usage for a file that we cannot write back in full, as one with comments."""
     try:
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _show_change(path: Path, before: str, after: str) -> None:
 
 
 def _write(path: Path, text: str) -> Path | None:
-    """Replace the file in one step, keeping its mode and, beside it, a copy."""
+    """Replace the file in one step. Keeps its mode, and a backup next to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     backup: Path | None = None
     mode = 0o644

@@ -1,4 +1,4 @@
-"""`toolcrib lint`: what models, providers or people will stumble over in the tools there are."""
+"""`toolcrib lint`: find faults of tools that will confuse models, providers or people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STYLES = {"error": "red", "warning": "yellow", "info": None}
 
 def lint_tools(
     options: Options,
-    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Only these tools.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Check only these tools.")] = None,
     ignore: Annotated[list[str] | None, Option(metavar="RULE", help="Leave this rule out.")] = None,
     level: Annotated[
         Literal["error", "warning", "info"], Option(help="Show findings of this level and above.")

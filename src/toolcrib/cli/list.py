@@ -1,4 +1,4 @@
-"""`toolcrib list`: the tools there are, and what happens when one is called."""
+"""`toolcrib list`: show the tools, and the default verdict for each."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 def list_tools(
     options: Options,
-    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Only these tools, in full.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="Show only these tools, in full.")] = None,
     dialect: Annotated[
         str | None,
         Option(help="Print definitions for openai, openai-responses, anthropic, gemini or mcp as JSON."),
     ] = None,
     search: Annotated[
-        str | None, Option(metavar="WORDS", help="Only those that fit these words, the best first.")
+        str | None, Option(metavar="WORDS", help="Show only tools that match these words, best match first.")
     ] = None,
-    limit: Annotated[int, Option(minimum=1, help="How many --search shows.")] = 10,
-    compact: Annotated[bool, Option("--compact", help="Short descriptions in definitions.")] = False,
+    limit: Annotated[int, Option(minimum=1, help="How many results --search shows.")] = 10,
+    compact: Annotated[bool, Option("--compact", help="Use short descriptions in definitions.")] = False,
 ) -> int | None:
-    """List the tools: name, category, what its mode says by default, description."""
+    """List the tools: name, category, default verdict and description."""
     gc.disable()  # the process ends before there is garbage; looking for it is a twentieth of the time
     with options.build() as box:
         box.ask_new_servers()
@@ -37,7 +37,7 @@ def list_tools(
         elif search is not None:
             tools = box.search(search, limit)
             if not tools:
-                show.say(f"no tool fits {search!r}")
+                show.say(f"no tool matches {search!r}")
         if dialect:
             show.out_json(box.definitions(dialect, [tool.name for tool in tools], compact))
             return
@@ -49,15 +49,15 @@ def list_tools(
         else:
             rows = [[tool.name, str(tool.category), by_default(tool, box.policy), tool.summary] for tool in tools]
             show.columns(rows, ("bold", "dim", "verdict", None))
-        for name, why in box.missing:
-            show.say(f"not there: {name} ({why})", "dim")
+        for names, why in show.by_reason(box.missing):
+            show.say(f"unavailable: {', '.join(names)} ({why})", "dim")
         for server in box.mcp.servers.values() if box.settings.mcp_servers else ():
             if server.error:
-                show.say(f"not there: the tools of MCP server {server.name} ({server.error})", "dim")
+                show.say(f"unavailable: the tools of MCP server {server.name} ({server.error})", "dim")
 
 
 def by_default(tool: Tool, policy: Policy) -> str:
-    """What happens to a call of a tool before its arguments are known."""
+    """The verdict on a call of a tool before its arguments are known."""
     return policy.usual(tool).verdict
 
 

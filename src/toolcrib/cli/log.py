@@ -1,4 +1,4 @@
-"""`toolcrib log`: what was called, what became of it, and why it was allowed."""
+"""`toolcrib log`: show the calls, their outcomes, and why each was allowed."""
 
 from __future__ import annotations
 
@@ -23,29 +23,27 @@ if TYPE_CHECKING:
 
 _COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
 
-Limit = Annotated[int, Option("--limit", "-n", minimum=1, help="The latest so many.")]
-Follow = Annotated[bool, Option("--follow", "-f", help="Go on as calls come, until Ctrl-C.")]
+Limit = Annotated[int, Option("--limit", "-n", minimum=1, help="Show this many, the latest ones.")]
+Follow = Annotated[bool, Option("--follow", "-f", help="Keep showing new calls, until Ctrl-C.")]
 Unfinished = Annotated[
-    bool, Option("--unfinished", help="Calls that never ended: cut off with their process, or running.")
+    bool, Option("--unfinished", help="Show calls without an end: their process died, or they still run.")
 ]
 By = Annotated[str, Option("--by", metavar="WHAT", help=f"Count by {', '.join(_COUNTED)}.")]
-Output = Annotated[str | None, Option("--output", "-o", metavar="FILE", help="Write there, not to stdout.")]
-Stored = Annotated[
-    bool, Option("--stored", help="Every row as it stands in the file, so that its hash can be checked.")
-]
-CallId = Annotated[str, Argument(metavar="CALL-ID", help="The call.")]
+Output = Annotated[str | None, Option("--output", "-o", metavar="FILE", help="Write to this file, not to stdout.")]
+Stored = Annotated[bool, Option("--stored", help="Write every row as stored, so that its hash can be checked.")]
+CallId = Annotated[str, Argument(metavar="CALL-ID", help="The id of the call.")]
 
 
 def listed(
     options: Options, filters: Filters, *, limit: Limit = 50, follow: Follow = False,
     unfinished: Unfinished = False,
 ) -> int:  # fmt: skip
-    """Show the record of calls, oldest first. With --json one object a line."""
+    """Show the record of calls, oldest first. With --json one object per line."""
     if follow and (filters.until or unfinished):
         raise Usage("--follow never ends; leave --until and --unfinished out")
     wanted = filters.query()
     with opened(options) as audit:
-        end = audit.head().seq  # what comes later is for --follow, all of it
+        end = audit.head().seq  # --follow shows all later rows
         kind: dict[str, Any] = {"kind": "intent", "unfinished": True} if unfinished else {}
         rows = audit.query(**wanted, **kind, upto=end, limit=limit)
         _rows(list(reversed(rows)), options.json)
@@ -56,20 +54,20 @@ def listed(
                 sys.stdout.flush()
         elif len(rows) == limit and sys.stdout.isatty() and not options.json:
             earlier = datetime.fromtimestamp(rows[-1]["time"]).isoformat(timespec="seconds")
-            show.say(f"the latest {limit}; more with -n, earlier ones with --until {earlier}", "dim")
+            show.say(f"the latest {limit}; -n shows more, --until {earlier} shows earlier ones", "dim")
         return OK
 
 
 def call(options: Options, call_id: CallId) -> int:
-    """Show one call in full: its intent and its outcome together."""
+    """Show one call in full: its intent and its outcome."""
     with opened(options) as audit:
         return logged.one(audit, call_id, options.json)
 
 
 def export(options: Options, filters: Filters, *, output: Output = None, stored: Stored = False) -> int:
-    """Write the whole record as JSON Lines, oldest first: an object for each call.
+    """Write the record as JSON Lines, oldest first: one object per call.
 
-    Notes of the record itself and calls that never ended are in it. --stored gives every row as it stands.
+    This includes notes of the record itself and calls without an end. --stored writes every row as stored.
     """
     with opened(options) as audit, _file(output) as file:
         count = 0
@@ -82,7 +80,7 @@ def export(options: Options, filters: Filters, *, output: Output = None, stored:
 
 
 def stats(options: Options, filters: Filters, *, by: By = "tool") -> int:
-    """Count calls: how many, refused, asked about, failed, and how long they took."""
+    """Count calls: all, denied, asked about and failed ones, and how long they took."""
     if by not in _COUNTED:
         raise Usage(f"--by takes {', '.join(_COUNTED)}")
     column = "session_id" if by == "session" else by
@@ -146,7 +144,7 @@ def _brief(row: CallRow) -> str:
 
 COMMAND = group(
     listed,
-    "What was called, and why it ran: the latest calls, or `toolcrib log CALL-ID` for one in full.",
+    "The record of calls. Without a command: the latest calls. `toolcrib log CALL-ID` shows one call in full.",
     {
         "show": Command(call),
         "export": Command(export, without=("json",)),

@@ -1,4 +1,4 @@
-"""One call as the record knows it: what was asked, who allowed it, what became of it."""
+"""Shows one call from the record: its arguments, the approval, the outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plain(row: CallRow) -> dict[str, Any]:
-    """A row with its arguments and labels as data where they are whole."""
+    """A row with its arguments and labels as data, if they are complete."""
     return {**row, "arguments": _data(row["arguments"] or "{}"), "labels": _data(row["labels"])}
 
 
@@ -29,7 +29,7 @@ def one(audit: Audit, call_id: str, as_json: bool) -> int:
     """Show a call in full."""
     rows = audit.call(call_id)
     if not rows:
-        show.error(f"no call {call_id} is in this workspace's record")
+        show.error(f"the record of this workspace has no call {call_id}")
         return FAILED
     approvals = {row["seq"]: audit.approval(row) for row in rows}
     if as_json:
@@ -57,7 +57,7 @@ def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) ->
     facts = {
         "when": show.clock(row["time"]),
         "intent": f"about to run at {show.clock(intent['time'])}, committed as row {intent['seq']}" if intent else None,
-        "outcome": row["outcome"] if ended else "none: it was cut off with its process, or is still running",
+        "outcome": row["outcome"] if ended else "none: its process died, or it is still running",
         "verdict": row["verdict"],
         "rule": row["rule"],
         "approver": row["approver"],

@@ -1,4 +1,4 @@
-"""`toolcrib mcp`: the MCP servers whose tools are ours: how they stand, tried, added, removed, logged in to."""
+"""`toolcrib mcp`: list, test, add, import, remove and accept MCP servers, and log in to them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .reader import Argument, Command, Option, group
 if TYPE_CHECKING:
     from ..sources.mcp import ServerConfig, ServerStatus
 
-Name = Annotated[str, Argument(metavar="NAME", help="What the server is called.")]
+Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
 
 
 def listed(options: Options) -> int:
-    """List the configured servers and how many tools each has, as far as that is known. None is started."""
+    """List the configured servers and the number of their tools, if known. No server is started."""
     box = options.build(builtin=False)
     try:
         servers = box.mcp.servers
@@ -38,9 +38,9 @@ def listed(options: Options) -> int:
 
 def tested(
     options: Options,
-    names: Annotated[list[str] | None, Argument(metavar="NAME", help="These servers; default all.")] = None,
+    names: Annotated[list[str] | None, Argument(metavar="NAME", help="The servers to test. Default: all.")] = None,
 ) -> int:
-    """Connect to servers now, and list their tools. Exit code 1 if one of them fails."""
+    """Connect to servers now, and list their tools. Exit code 1 if a server fails."""
     from .running import run
 
     found = run(_reload(options, names or []))
@@ -57,10 +57,10 @@ def tested(
 
 
 async def _reload(options: Options, names: list[str]) -> list[tuple[ServerStatus, list[str]]]:
-    box = options.build()  # with our own tools: who comes first has the name
+    box = options.build()  # with our own tools: the first tool gets the name
     try:
         for name in names:
-            box.mcp.tools(name)  # says which there are, where there is none of that name
+            box.mcp.tools(name)  # raises for an unknown name, and names the servers
         enabled = [name for name, status in box.mcp.servers.items() if status.state != "disabled"]
         wanted = names or enabled
         await asyncio.gather(*(box.mcp.reload(name) for name in wanted))
@@ -81,9 +81,9 @@ def added(
     header: Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="A header for a URL.")] = None,
     transport: Annotated[str | None, Option(help="stdio, http or sse.")] = None,
     category: Annotated[str | None, Option(help="The category of its tools.")] = None,
-    trust: Annotated[bool, Option("--trust", help="Believe what it says of its tools and results.")] = False,
+    trust: Annotated[bool, Option("--trust", help="Trust its hints about tools and results.")] = False,
 ) -> int:
-    """Add a server to your own configuration. Secrets are better referred to: --env 'TOKEN=${secret:github}'."""
+    """Add a server to your own configuration. Refer to secrets by name: --env 'TOKEN=${secret:github}'."""
     from ..sources.mcp import server_config
     from ..sources.mcp.upstream import check_category
 
@@ -100,8 +100,8 @@ def added(
     return _put(options, {name: entry})
 
 
-def imported(options: Options, file: Annotated[str, Argument(metavar="FILE", help="A .mcp.json or the like.")]) -> int:
-    """Show the servers of another program's file (`mcpServers`), and add them to your own after a yes."""
+def imported(options: Options, file: Annotated[str, Argument(metavar="FILE", help="A file such as .mcp.json.")]) -> int:
+    """Show the servers in another program's file (`mcpServers`), and add them to your own after a yes."""
     from ..config.files import read_config_file
     from ..config.layers import file_layer
 
@@ -114,7 +114,7 @@ def imported(options: Options, file: Annotated[str, Argument(metavar="FILE", hel
         values = {"mcpServers": values["servers"]}
     values = {key: value for key, value in values.items() if key in ("mcpServers", "mcp_servers", "tools", "mcp")}
     layer = file_layer(replace(found, values=values))
-    servers = cast("dict[str, Any]", layer.values.get("mcp_servers") or {})
+    servers = cast("dict[str, Any]", layer.shaped.values.get("mcp_servers") or {})
     if not servers:
         raise Usage(f"{file} has no MCP servers")
     return _put(options, servers)
@@ -134,14 +134,14 @@ def _put(options: Options, servers: Mapping[str, Any]) -> int:
     show.say(f"To {path}:", "bold")
     for line in text[len(before) :].strip("\n").splitlines() if text.startswith(before) else text.splitlines():
         show.say(f"+ {_masked(line, servers)}", "green")
-    options.confirm("Write this? Programs in it are run with your rights.", "nothing was written")
+    options.confirm("Write this? Its programs run with your rights.", "nothing was written")
     write(path, text)
     show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
     return OK
 
 
 def _masked(line: str, servers: Mapping[str, Any]) -> str:
-    """A line of what is written, without the secrets in it."""
+    """A line of the new text, with secrets masked."""
     from ..config.hide import MASK, is_secret_name
 
     for entry in servers.values():
@@ -153,7 +153,7 @@ def _masked(line: str, servers: Mapping[str, Any]) -> str:
 
 
 def removed(options: Options, name: Name) -> int:
-    """Take a server out of your own configuration."""
+    """Remove a server from your own configuration."""
     from ..core.errors import ConfigError
     from .servers_file import without_server, write
 
@@ -168,19 +168,19 @@ def removed(options: Options, name: Name) -> int:
 
 
 def accepted(options: Options, name: Name) -> int:
-    """Show what a server says of its tools that it did not say when it was accepted, and accept it after a yes."""
+    """Show how a server's tools have changed since they were accepted, and accept the changes after a yes."""
     box = options.build()
     try:
         doubted = box.mcp.doubted(name)
         if not doubted:
-            show.say(f"{name} says what it said when it was first listed, or accepted.")
+            show.say(f"The tools of {name} have not changed since they were accepted.")
             return OK
         for tool in doubted:
             _show_change(tool.name, box.mcp.accepted(name, tool), tool.description)
-        question = f"Accept {len(doubted)} of {name}'s tools as they are now?"
+        question = f"Accept {len(doubted)} tools of {name} as they are now?"
         options.confirm(question, "nothing was accepted, and these tools ask until it is")
         box.mcp.accept(name)
-        show.say(f"Accepted. `toolcrib lint {doubted[0].name}` looks for what should not be in such texts.")
+        show.say(f"Accepted. `toolcrib lint {doubted[0].name}` looks for injected instructions in such texts.")
         return OK
     finally:
         box.close()
@@ -201,7 +201,7 @@ def _show_change(name: str, before: str | None, now: str) -> None:
 
 
 def logged_in(options: Options, name: Name) -> int:
-    """Log in to a server in the browser. The token is kept in a file that only you can read."""
+    """Log in to a server in the browser. The token is stored in a file that only you can read."""
     from .running import run
 
     status = run(_login(options, name))
@@ -216,7 +216,7 @@ async def _login(options: Options, name: str) -> ServerStatus:
     if name not in settings.mcp_servers:
         raise Usage(f"there is no MCP server {name!r}; configured: {', '.join(settings.mcp_servers) or 'none'}")
     if settings.mcp_servers[name].url is None:
-        raise Usage(f"{name} is a program on this machine; it has no login of this kind")
+        raise Usage(f"{name} is a program on this machine; it has no login in the browser")
     only = replace(settings, mcp_servers={})
     doors: list[BrowserLogin] = []
 
@@ -240,7 +240,7 @@ def _config(settings: Any, name: str) -> Any:
 
 
 def logged_out(options: Options, name: Name) -> int:
-    """Forget the token of a server."""
+    """Delete the token of a server."""
     from ..sources.mcp.oauth import TokenFile
 
     settings = options.settings(quiet=True)
@@ -256,7 +256,7 @@ def logged_out(options: Options, name: Name) -> int:
 
 
 def _own_file() -> tuple[Path, str]:
-    """The user's configuration file, and what is in it."""
+    """The user's configuration file, and its text."""
     from ..config.homes import config_home
 
     home = config_home()
@@ -289,7 +289,7 @@ def _as_json(status: ServerStatus) -> dict[str, Any]:
 
 COMMAND = group(
     listed,
-    "The MCP servers whose tools are ours. Alone: list them.",
+    "The configured MCP servers. Without a command: list them.",
     {
         "list": Command(listed),
         "test": Command(tested),

@@ -1,4 +1,4 @@
-"""`toolcrib plugin`: which plugins there are, whether one is right, and the start of a new one."""
+"""`toolcrib plugin`: list and check plugins, and create new ones."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ..sources.plugins.program import Program
     from ..toolbox import Toolbox
 
-OFF = "plugins are off, so none of these is used: plugins.enabled = true turns them on"
+OFF = "plugins are off, so none of these is loaded; plugins.enabled = true turns them on"
 
 
 def listed(options: Options) -> int:
-    """List the plugins, folders and Python packages: whether each is loaded and, if not, why."""
+    """List the plugins, both folders and Python packages: whether each is loaded, and why not."""
     settings = options.settings(quiet=True)
     with options.open(settings) as box:
         rows = [*_folders(_plugins(box), settings.plugins.enabled), *_packages(box)]
@@ -38,7 +38,7 @@ def listed(options: Options) -> int:
         for note in row["notes"]:
             show.say(f"{row['name']}: {note}", "dim")
     if not rows:
-        show.say(f"No plugins in {', '.join(folders)}. `toolcrib plugin new NAME` begins one.")
+        show.say(f"No plugins in {', '.join(folders)}. `toolcrib plugin new NAME` creates one.")
     elif not settings.plugins.enabled:
         show.warn(OFF)
     return OK
@@ -46,11 +46,13 @@ def listed(options: Options) -> int:
 
 def checked(
     options: Options,
-    folders: Annotated[list[str] | None, Argument(metavar="FOLDER", help="Plugin folders; default all.")] = None,
+    folders: Annotated[
+        list[str] | None, Argument(metavar="FOLDER", help="The plugin folders to check. Default: all.")
+    ] = None,
 ) -> int:
-    """Check plugins as they are checked when they are loaded, and say what could be better.
+    """Check plugins in the same way as when they are loaded, and show what could be better.
 
-    Exit code 1 if one of them could not be loaded.
+    Exit code 1 if a plugin cannot be loaded.
     """
     from ..core.errors import ToolcribError
     from ..policy.plain import plain_line
@@ -71,7 +73,7 @@ def checked(
         show.out_json(results)
         return code
     if not results:
-        show.say("No plugins to check. `toolcrib plugin new NAME` begins one.")
+        show.say("No plugins to check. `toolcrib plugin new NAME` creates one.")
     for result in results:
         if not result["ok"]:
             show.error(result["problem"])
@@ -84,25 +86,25 @@ def checked(
 
 def begun(
     options: Options,
-    name: Annotated[str, Argument(metavar="NAME", help="Letters, digits and -.")],
+    name: Annotated[str, Argument(metavar="NAME", help="The name: letters, digits and -.")],
     kind: Annotated[Kind, Option("--kind", "-k", help="How the plugin runs.")] = "command",
-    to: Annotated[str | None, Option("--to", metavar="DIR", help="The new folder.")] = None,
+    to: Annotated[str | None, Option("--to", metavar="DIR", help="The folder to create.")] = None,
 ) -> int:
-    """Begin a plugin: a folder with files that work, to change as you like.
+    """Create a plugin: a folder with working files, for you to change.
 
-    It is made where plugins are looked for or, for a Python package, in the current folder.
+    The folder is created where plugins are looked for. A Python package is created in the current folder.
     """
     from ..sources.plugins.manifest import PLUGIN_NAME
     from ..sources.plugins.starters import starter
 
     if not PLUGIN_NAME.fullmatch(name):
-        raise Usage(f"{name!r} cannot name a plugin: 1 to 64 letters, digits and -, the first no -")
+        raise Usage(f"{name!r} cannot name a plugin: 1 to 64 letters, digits and -, not - first")
     settings = options.settings(quiet=True)
     folder = Path(to) if to else Path(name) if kind == "python" else _first_folder(settings) / name
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        raise Usage(f"{folder} is there already") from None
+        raise Usage(f"{folder} exists already") from None
     for file in starter(kind, name):
         path = folder / file.path
         path.write_text(file.text, encoding="utf-8")
@@ -110,15 +112,15 @@ def begun(
             path.chmod(0o755)
         show.out(str(path))
     if kind == "python":
-        show.say(f"`pip install {folder.resolve()}` where Toolcrib is installed, and `toolcrib plugin list`.")
+        show.say(f"Next: `pip install {folder.resolve()}` where Toolcrib is installed, then `toolcrib plugin list`.")
     else:
-        show.say(f"`toolcrib plugin check {folder}` says whether it is right.")
+        show.say(f"Next: `toolcrib plugin check {folder}`.")
     if not settings.plugins.enabled:
         show.say(OFF)
     return OK
 
 
-# --- what is there
+# --- the plugins
 
 
 def _settings(box: Toolbox) -> Any:
@@ -134,7 +136,7 @@ def _first_folder(settings: Any) -> Path:
 
 
 def _plugins(box: Toolbox) -> Plugins:
-    """Those of the toolbox or, where plugins are off, what they would be."""
+    """The plugins of the toolbox. If plugins are off, those that it would load."""
     if box.settings.plugins.enabled:
         return box.plugins
     from ..core.registry import ToolRegistry
@@ -189,21 +191,21 @@ def _packages(box: Toolbox) -> list[dict[str, Any]]:
 
 
 def _notes(box: Toolbox, folder: Path) -> list[str]:
-    """What could be better about a plugin that is right. Raises ToolcribError for one that is not."""
+    """What could be better about a correct plugin. Raises ToolcribError for a faulty one."""
     from ..sources.plugins.loading import parts_of
     from ..sources.plugins.manifest import ManifestError, manifest_file, read_manifest
     from ..toolbox.sources import services_of
 
     path = manifest_file(Path(os.path.realpath(folder)))
     if path is None:
-        raise ManifestError(f"{folder}: {'there is no plugin.json in it' if folder.is_dir() else 'is no folder'}")
+        raise ManifestError(f"{folder}: {'it has no plugin.json' if folder.is_dir() else 'it is not a folder'}")
     manifest = read_manifest(path)
     parts = parts_of(manifest, services_of(box.parts.house))
     notes = [f"{manifest.name} {manifest.version}, {manifest.execution}", *manifest.notes]
     for tool in parts.tools:
         taken = box.registry.find(tool.name)
         if taken is not None and taken.source != tool.source:
-            raise ManifestError(f"{path}: a tool named {tool.name!r} is there already ({taken.source})")
+            raise ManifestError(f"{path}: there is a tool named {tool.name!r} already ({taken.source})")
         notes.append(f"{tool.name}({', '.join(tool.schema.get('properties', {}))}), {tool.category}")
     return [*notes, *_pin(manifest, parts.program, box.settings.sandbox.backend)]
 
@@ -222,7 +224,7 @@ def _pin(manifest: Manifest, program: Program | None, backend: str | None) -> li
 
 COMMAND = group(
     listed,
-    "Which plugins there are. Alone: list them.",
+    "The plugins. Without a command: list them.",
     {
         "list": Command(listed, without=("yes", "mode")),
         "check": Command(checked, without=("yes", "mode")),

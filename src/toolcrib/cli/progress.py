@@ -25,7 +25,7 @@ _CLEAR = "\r\x1b[2K"
 
 
 class Progress:
-    """A line on stderr with the running calls. Listens to events, which may come from any thread."""
+    """Shows a line with the running calls on stderr. Listens to events, which may come from any thread."""
 
     def __init__(self, events: EventStream) -> None:
         self._running: dict[str, str] = {}
@@ -39,12 +39,12 @@ class Progress:
             self._stop = events.subscribe(self._hear)
 
     def pause(self) -> None:
-        """Take the display away until an approval is resolved."""
+        """Hide the line until an approval is resolved."""
         self._paused = True
         self._hide()
 
     def close(self) -> None:
-        """Take the display away for good."""
+        """Hide the line for good."""
         self._stop()
         self._running.clear()
         self._hide()

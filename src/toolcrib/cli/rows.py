@@ -1,4 +1,4 @@
-"""Lines of stdin as they come, without waiting for more and without keeping what is too long."""
+"""Reads lines from stdin as they come, without waiting for more and with a bound on each."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..boundary.lines import Lines
 _CHUNK = 256 * 1024
 
 
-async def chunks_of_lines(most: int) -> AsyncIterator[list[bytes]]:
-    """Lines without their ends, as many at once as were there to read. Of one longer than `most` bytes comes its start.
+async def chunks_of_lines(max_bytes: int) -> AsyncIterator[list[bytes]]:
+    """Lines without their ends, in the chunks in which they came. A line longer than `max_bytes` is cut.
 
-    Read on a daemon thread, so that judging goes on meanwhile and Ctrl-C does not wait for the next line.
+    A daemon thread reads, so that the judging goes on meanwhile and Ctrl-C does not wait for the next line.
     """
     from ..core.threads import shared_threads
 
-    lines = Lines(most, cut=True)
+    lines = Lines(max_bytes, cut=True)
     fd = sys.stdin.fileno()
     while chunk := await shared_threads.run(os.read, fd, _CHUNK):
         yield lines.feed(chunk)

@@ -1,4 +1,4 @@
-"""`toolcrib rules`: which calls are allowed, asked about or denied; try them, add, remove, import and export them."""
+"""`toolcrib rules`: list, test, add, remove, import and export rules that allow, ask about or deny calls."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ..policy.rules.grammar import Rule
 
 Written = Annotated[str, Argument(metavar="RULE", help="Like 'Bash(npm test)', 'Read(src/**)', mcp__github.")]
-User = Annotated[bool, Option("--user", help="For all workspaces, not for this one alone.")]
+User = Annotated[bool, Option("--user", help="For all workspaces, not only for this one.")]
 
 
 def listed(options: Options) -> int:
-    """List the rules that count here, the strictest first, and those that can never match."""
+    """List the rules for this workspace, strictest first, and warn about rules that can never match."""
     from ..policy.rules.grammar import VERDICTS
 
     with options.build(options.settings(quiet=True)) as box:
@@ -35,11 +35,11 @@ def listed(options: Options) -> int:
     rows = [[rule.verdict, rule.shown, rule.source.layer, rule.source.where] for rule in rules]
     show.columns(rows, ("verdict", None, "dim", "dim"), widest=50)
     if not rules:
-        show.say("No rules: the mode and the judgement of each call decide. See `toolcrib rules add --help`.")
+        show.say("No rules: the mode and the check of each call decide. See `toolcrib rules add --help`.")
     for warning in warnings:
         show.warn(warning)
     for item in ignored:
-        show.warn(f"does not count until the project is trusted: {item}")
+        show.warn(f"ignored until the project is trusted: {item}")
     return OK
 
 
@@ -49,7 +49,7 @@ def tried(
     pairs: Annotated[list[str] | None, Argument(metavar="KEY=VALUE", help="Arguments, as for call.")] = None,
     arguments: Annotated[str | None, Option("--arguments", metavar="JSON", help="All arguments as JSON.")] = None,
 ) -> int:
-    """Show which rules match a call, and what would happen to it. Nothing runs.
+    """Show which rules match a call, and the verdict. Nothing runs.
 
     Exit code 0 for allow, 3 for ask and deny.
     """
@@ -71,7 +71,7 @@ def tried(
             matching = [{**_as_json(rule), "certain": sure} for rule, sure in speaking]
             show.out_json({"verdict": found.verdict, "rule": found.rule, "reason": found.reason, "matching": matching})
         else:
-            rows = [[rule.verdict, rule.shown, "" if sure else "cannot be ruled out", rule.source.where or
+            rows = [[rule.verdict, rule.shown, "" if sure else "may match", rule.source.where or
                      rule.source.layer] for rule, sure in speaking]  # fmt: skip
             show.columns(rows, ("verdict", None, "yellow", "dim"))
             if not rows:
@@ -86,7 +86,7 @@ def added(
     rule: Written,
     user: User = False,
 ) -> int:
-    """Add a rule to your own, for this workspace or (--user) for all."""
+    """Add a rule to your own rules, for this workspace or (--user) for all."""
     from ..config.remembered import remember
 
     path = remember(None if user else _workspace(options), verdict, rule)
@@ -99,7 +99,7 @@ def added(
 
 
 def removed(options: Options, rule: Written, user: User = False) -> int:
-    """Remove a rule that was added, or that "always" wrote. Rules of other files are edited there."""
+    """Remove one of your own rules, also one written by "always". Edit rules of other files there."""
     from ..config.remembered import forget
 
     if forget(None if user else _workspace(options), rule):
@@ -109,7 +109,7 @@ def removed(options: Options, rule: Written, user: User = False) -> int:
 
     others = [each for each in rules_of(options.settings(quiet=True)) if each.text == rule.strip()]
     where = ", ".join(each.source.where or each.source.layer for each in others)
-    show.error(f"{rule} is not among your own rules here" + (f"; it stands in {where}" if where else ""))
+    show.error(f"{rule} is not among your own rules here" + (f"; it is in {where}" if where else ""))
     return FAILED
 
 
@@ -147,9 +147,9 @@ def imported(
 
 def exported(
     options: Options,
-    claude: Annotated[bool, Option("--claude", help="As the permissions of Claude Code's settings.")] = False,
+    claude: Annotated[bool, Option("--claude", help="Print them as permissions for Claude Code's settings.")] = False,
 ) -> int:
-    """Print the rules as JSON: with --claude those that Claude Code can say, in its words."""
+    """Print the rules as JSON; with --claude the rules that Claude Code can express, in its format."""
     from ..config.rules import rules_of
     from ..policy.rules.export import permissions
 
@@ -163,7 +163,7 @@ def exported(
         extra["additionalDirectories"] = [str(path) for path in settings.sandbox.write_roots]
     show.out_json({"permissions": {**found, **extra}})
     for rule in left_out:
-        show.warn(f"{rule}: Claude Code has no words for it")
+        show.warn(f"{rule}: Claude Code cannot express it")
     return OK
 
 
@@ -196,7 +196,7 @@ def _workspace(options: Options) -> Path:
 
 COMMAND = group(
     listed,
-    "Which calls are allowed, asked about or denied. Alone: list the rules.",
+    "Rules that allow, ask about or deny calls. Without a command: list them.",
     {
         "list": Command(listed),
         "test": Command(tried),

@@ -1,4 +1,4 @@
-"""Runs a coroutine for a command: Ctrl-C and the end of the terminal cancel it, and what it opened is closed."""
+"""Runs a coroutine for a command. Ctrl-C and the end of the terminal cancel it, and it closes its resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run to the end. SIGINT raises KeyboardInterrupt, SIGTERM and SIGHUP SystemExit(128 + n), after cleaning up."""
     from ..boundary.orphans import become_subreaper
 
-    become_subreaper()  # this process is ours alone, so it may reap what commands leave behind
+    become_subreaper()  # this process is only ours, so it may reap processes that commands leave behind
     caught: list[int] = []
 
     async def guarded() -> T:

@@ -19,17 +19,18 @@ def serve(
     ] = None,
     token: Annotated[
         str | None,
-        Option(metavar="TOKEN", help="The bearer token for HTTP; better in TOOLCRIB_HTTP_TOKEN. Default: a new one."),
+        Option(metavar="TOKEN", help="The bearer token for HTTP; TOOLCRIB_HTTP_TOKEN is safer. Default: a new one."),
     ] = None,
     allow_host: Annotated[
         list[str] | None,
-        Option(metavar="HOST[:PORT]", help="A further name that HTTP clients may call this server by."),
+        Option(metavar="HOST[:PORT]", help="Another host name by which HTTP clients may address this server."),
     ] = None,
     all_tools: Annotated[
-        bool, Option("--all-tools", help="List every tool; default: of more than tools.list_limit, a search.")
+        bool,
+        Option("--all-tools", help="List every tool. Default: only a search, if there are more than tools.list_limit."),
     ] = False,
 ) -> None:
-    """Serve the tools to MCP clients. `toolcrib install` sets one up."""
+    """Serve the tools to MCP clients. `toolcrib install` sets up a client."""
     import asyncio
     from importlib import import_module
 
@@ -39,7 +40,7 @@ def serve(
     if http is None and sys.stdin.isatty():
         show.say("Speaking MCP on stdin and stdout; a client starts this. End with Ctrl-D.", "dim")
 
-    # Before there is a loop to hold up: the MCP SDK takes about a second.
+    # Before the event loop starts: importing the MCP SDK takes about a second.
     import_module("toolcrib.serve.stdio" if http is None else "toolcrib.serve.http")
 
     async def work() -> None:
@@ -58,7 +59,7 @@ def serve(
                     started=lambda url: show.say(f"Serving MCP at {url}"),
                 )  # fmt: skip
 
-    asyncio.run(work())  # the server has its own way with signals
+    asyncio.run(work())  # the server handles signals itself
 
 
 def _address(text: str) -> tuple[str, int]:

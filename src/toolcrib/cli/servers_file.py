@@ -1,4 +1,4 @@
-"""Puts MCP servers into the user's configuration file, and takes them out: what else stands there stays, comments too.
+"""Adds MCP servers to the user's configuration file and removes them. Everything else stays, comments too.
 
 A TOML file gets a table at its end, and loses the tables of a server line by line. What comes out is read again before
 it is written: it must be what was there, and the change, and nothing else.

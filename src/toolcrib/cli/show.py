@@ -1,4 +1,4 @@
-"""Text for people on a terminal: colours only where they are wanted, foreign escapes never.
+"""Prints text for people: with colours only where they are wanted, and never with escapes from outside.
 
 Results go to stdout, everything else to stderr.
 """
@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from ..core.bound import safe
@@ -21,7 +21,7 @@ VERDICTS = {"allow": "green", "ask": "yellow", "deny": "red"}
 
 
 def coloured(stream: TextIO) -> bool:
-    """Whether to colour: on a terminal, unless NO_COLOR (no-color.org) or TERM=dumb says not to."""
+    """Whether to colour: on a terminal, unless NO_COLOR (no-color.org) or TERM=dumb forbids it."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -31,31 +31,31 @@ def paint(text: str, style: str, stream: TextIO | None = None) -> str:
 
 
 def out(text: str = "", style: str | None = None) -> None:
-    """A result, to stdout. It is made safe for terminals; where there is none, line ends stay as they are."""
+    """Print a result to stdout. It is made safe for terminals; without a terminal, line ends stay as they are."""
     clean = _still(text) if sys.stdout.isatty() else safe(text)
     print(paint(clean, style) if style else clean)
 
 
 def out_json(value: Any, *, lines: bool = False) -> None:
-    """A result as JSON, to stdout: indented, or on one line. Control characters are escaped by JSON itself."""
+    """Print a result as JSON to stdout: indented, or on one line. JSON itself escapes control characters."""
     text = json.dumps(value, indent=None if lines else 2, ensure_ascii=False, default=str)
-    # C1 and bidi controls are legal in JSON text, but not harmless on a terminal.
+    # JSON allows C1 and bidi controls, but they can harm a terminal.
     print(text if text.isprintable() else "".join(c if c == "\n" or c.isprintable() else _escaped(c) for c in text))
 
 
 def say(text: str = "", style: str | None = None) -> None:
-    """Something for the person, to stderr."""
+    """Print a message for the person to stderr."""
     clean = _still(text)
     print(paint(clean, style, sys.stderr) if style else clean, file=sys.stderr)
 
 
 def warn(text: str) -> None:
-    """Something that should be known, to stderr."""
+    """Print a warning to stderr."""
     print(paint("warning: ", "yellow", sys.stderr) + _still(text), file=sys.stderr)
 
 
 def error(text: str) -> None:
-    """What went wrong, to stderr."""
+    """Print an error to stderr."""
     print(paint("toolcrib: ", "red", sys.stderr) + _still(text), file=sys.stderr)
 
 
@@ -66,9 +66,9 @@ def columns(
     stream: TextIO | None = None,
     widest: int | None = None,
 ) -> None:
-    """Rows in columns; the last one is cut at the width of the terminal, and not at all where there is none.
+    """Print rows in columns. The last column is cut at the width of the terminal; without a terminal it is not cut.
 
-    With `widest` a cell that is longer than that many characters shifts its own row alone, and nothing is cut.
+    With `widest` nothing is cut: a cell longer than that many characters shifts only its own row.
     """
     target = stream or sys.stdout
     rows = [[plain_line(cell.replace("\n", " ").replace("\t", " ")) for cell in row] for row in rows]
@@ -87,6 +87,14 @@ def columns(
         print("  ".join(cells).rstrip(), file=target)
 
 
+def by_reason(missing: Iterable[tuple[str, str]]) -> Iterable[tuple[list[str], str]]:
+    """The names that are unavailable for the same reason, together."""
+    found: dict[str, list[str]] = {}
+    for name, why in missing:
+        found.setdefault(why, []).append(name)
+    return ((names, why) for why, names in found.items())
+
+
 def size(count: int) -> str:
     """Bytes for people: `1.5 MiB`."""
     amount = float(count)
@@ -98,12 +106,12 @@ def size(count: int) -> str:
 
 
 def clock(when: float) -> str:
-    """A moment in local time."""
+    """A time in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when))
 
 
 def confirm(question: str) -> bool:
-    """A yes or no from the terminal; no where nobody is there to answer. Only a clear yes is one."""
+    """Ask for a yes or no at the terminal. Without a terminal, and without a clear yes, the answer is no."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(f"{safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
@@ -111,7 +119,7 @@ def confirm(question: str) -> bool:
 
 
 def _still(text: str) -> str:
-    """Safe text in which no carriage return writes over what stands before it."""
+    """Safe text in which no carriage return overwrites the text before it."""
     return safe(text).replace("\r\n", "\n").replace("\r", "\\r")
 
 

@@ -1,4 +1,4 @@
-"""`toolcrib trust`: accept a project's configuration as it is, after a look at what that allows."""
+"""`toolcrib trust`: accept a project's configuration as it is, after showing what it allows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 def trust(
     options: Options,
-    listed: Annotated[bool, Option("--list", help="List what is trusted.")] = False,
-    revoke: Annotated[bool, Option("--revoke", help="Trust this workspace's file no longer.")] = False,
+    listed: Annotated[bool, Option("--list", help="List the trusted files.")] = False,
+    revoke: Annotated[bool, Option("--revoke", help="Stop trusting this workspace's file.")] = False,
 ) -> int:
-    """Trust the project's toolcrib.toml, and settings in it that rules are imported from, exactly as they are now.
+    """Trust the project's toolcrib.toml, and the settings files that it imports rules from, exactly as they are now.
 
-    Until then only what tightens counts. It is shown first, and asked about unless --yes. A change ends the trust.
+    Without trust only stricter settings count. The settings are shown first. A change of a file ends its trust.
     """
     from ..config import TrustStore
     from ..core.text import one_line
@@ -33,43 +33,43 @@ def trust(
     if listed:
         return _list(store.entries(), options.json)
     if options.config:
-        raise Usage("a file named by --config is trusted by being named; leave --config out")
+        raise Usage("a file named by --config is always trusted; leave --config out")
     settings = options.settings(quiet=True)
     files = [*([settings.origin.project] if settings.origin.project else []), *settings.origin.imported]
     if not files:
         if revoke and _revoke_absent(store, settings.workspace):
-            show.say("Trusted no longer.")
+            show.say("The file is no longer trusted.")
             return OK
         raise Usage(f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}")
     if revoke:
         for file in files:
             was = store.revoke(file.path)
-            show.say(f"{file.path} is trusted no longer." if was else f"{file.path} was not trusted.")
+            show.say(f"{file.path} is no longer trusted." if was else f"{file.path} was not trusted.")
         return OK
     if os.environ.get("TOOLCRIB_CONFIG"):
         raise Usage("TOOLCRIB_CONFIG names the configuration, so the project's is not read; unset it first")
     open_ = [file for file in files if store.status(file) != "trusted"]
     named = " and ".join(str(file.path) for file in open_ or files)
     if not open_:
-        show.say(f"{named}: trusted already.")
+        show.say(f"{named}: already trusted.")
         return OK
     if settings.origin.ignored:
-        show.say(f"{named} would be allowed to say:", "bold")
+        show.say(f"With trust, these settings of {named} count:", "bold")
         for item in settings.origin.ignored:
-            # In full and as it stands: what is to be trusted must be seen, even where it might hold a secret.
+            # In full and unmasked: a person must see all that they trust, even if it may hold a secret.
             show.say(f"  {one_line(item.key)} = {_whole(item.value)}")
     else:
-        show.say(f"{named}: only tightens, and does so without trust.")
+        show.say(f"{named}: every setting is stricter than the default, and counts without trust.")
     question = "Trust this file, as it is now?" if len(open_) == 1 else "Trust these files, as they are now?"
     options.confirm(question, "not trusted")
     for file in open_:
-        store.trust(file)  # exactly what was read and shown, even if the file was changed meanwhile
-        show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends it.")
+        store.trust(file)  # exactly the text that was shown, even if the file has changed since
+        show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends the trust.")
     return OK
 
 
 def _revoke_absent(store: TrustStore, workspace: Path) -> bool:
-    """Drop trust in a file that is gone."""
+    """End the trust in a file that no longer exists."""
     return any(store.revoke(workspace / f"toolcrib.{end}") for end in ("toml", "json"))
 
 

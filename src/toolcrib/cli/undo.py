@@ -1,4 +1,4 @@
-"""`toolcrib undo`: take back what the file tools changed, and commands that ran over a layer."""
+"""`toolcrib undo`: take back changes of file tools, and of commands that ran over a layer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
 def undo(
     options: Options,
-    call_id: Annotated[str | None, Argument(metavar="CALL-ID", help="The call to take back; default the last.")] = None,
-    listed: Annotated[bool, Option("--list", "-l", help="List what can be taken back.")] = False,
+    call_id: Annotated[
+        str | None, Argument(metavar="CALL-ID", help="The call to take back. Default: the last one.")
+    ] = None,
+    listed: Annotated[bool, Option("--list", "-l", help="List the changes that can be taken back.")] = False,
     force: Annotated[
-        bool, Option("--force", help="Even if something changed since; what is there now goes to the trash.")
+        bool, Option("--force", help="Undo even if files have changed since. Their present content goes to the trash.")
     ] = False,
-    limit: Annotated[int, Option("--limit", "-n", minimum=1, help="How many changes to list.")] = 50,
+    limit: Annotated[int, Option("--limit", "-n", minimum=1, help="How many changes --list shows.")] = 50,
 ) -> int:
-    """Take back all changes of a call: content, mode, and what was not there before. An undo can be undone."""
+    """Take back all changes of a call: contents, modes and new files. An undo can be undone."""
     from ..effects import recover
     from ..record.journal import UndoConflict
 
@@ -40,14 +42,14 @@ def undo(
         except UndoConflict as error:
             for line in error.conflicts:
                 show.error(line)
-            show.error("nothing was undone; --force undoes it all the same, and keeps what is there now in the trash")
+            show.error("nothing was undone; --force undoes it anyway, and moves the present content to the trash")
             return FAILED
         if options.json:
             show.out_json({"call_id": done.call_id, "undo_id": done.undo_id, "lines": done.lines})
         else:
             for line in done.lines:
                 show.out(line)
-            show.say(f"Call {done.call_id} is undone. `toolcrib undo {done.undo_id}` brings it back.", "dim")
+            show.say(f"Call {done.call_id} is undone. `toolcrib undo {done.undo_id}` restores it.", "dim")
         return OK
 
 
@@ -82,12 +84,12 @@ def _list(journal: Journal, call_id: str | None, limit: int, as_json: bool) -> i
     rows = [[c.call_id, show.clock(c.at), c.tool, c.action, c.status, _what(c)] for c in changes]
     show.columns(rows, ("bold", "dim", None, None, "dim", None))
     if not changes:
-        show.say("No changes are remembered here.")
+        show.say("No changes are recorded here.")
     return OK
 
 
 def _what(change: Change) -> str:
-    """The path; of a command, which is one change for all it did, the command."""
+    """The path; for a command, whose changes are one entry, the command."""
     return plain_line(change.reason or "")[:120] if change.action == "ran" else change.path
 
 

@@ -1,4 +1,4 @@
-"""`toolcrib log verify`: whether the record is still what was written."""
+"""`toolcrib log verify`: check that the record has not been changed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ _KEPT = re.compile(r"(?:(\d+):)?([0-9a-f]{64})", re.IGNORECASE)
 
 Kept = Annotated[
     str | None,
-    Option("--from", metavar="HEAD", help="The end of the chain as an earlier run printed it: it must be there."),
+    Option(
+        "--from", metavar="HEAD", help="The end of the chain that an earlier run printed. The chain must contain it."
+    ),
 ]
 
 
 def verify(options: Options, *, kept: Kept = None) -> int:
-    """Check the hash chain of the record: that nobody changed, removed or moved a row after it was written.
+    """Check the hash chain of the record: no row was changed, removed or moved after it was written.
 
-    Keep what it prints as the end of the chain elsewhere: without it nobody can see that the end was cut off, or that
-    the whole file was rewritten. Exit code 1 and the first bad row where something is wrong.
+    Store the printed end of the chain elsewhere. Without it, a cut at the end or a rewrite of the whole file cannot be
+    detected. On a fault the exit code is 1 and the first bad row is shown.
     """
     import sqlite3
 
@@ -46,10 +48,10 @@ def verify(options: Options, *, kept: Kept = None) -> int:
     elif found.problem is not None:
         where = f"row {found.row}: " if found.row is not None else ""
         show.error(f"{path}: {where}{found.problem}")
-        show.say(f"{found.rows:,} rows before it fit", "dim")
+        show.say(f"the {found.rows:,} rows before it are intact", "dim")
     else:
         gone = f"; {found.dropped:,} older ones were dropped by retention" if found.dropped else ""
-        show.out(f"{found.rows:,} rows fit{gone}")
+        show.out(f"{found.rows:,} rows are intact{gone}")
         show.out(f"end of the chain: {found.head}")
     return of_success(found.problem is None)
 
@@ -71,7 +73,7 @@ def _head(text: str | None) -> tuple[int | None, bytes] | None:
         return None
     found = _KEPT.fullmatch(text.strip())
     if found is None:
-        raise Usage(f"--from takes what `toolcrib log verify` printed, as 120:5f1d…, got {text!r}")
+        raise Usage(f"--from takes the end of the chain as `toolcrib log verify` prints it (120:5f1d…), got {text!r}")
     return int(found[1]) if found[1] else None, bytes.fromhex(found[2])
 
 
