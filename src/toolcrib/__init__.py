@@ -41,12 +41,12 @@ if TYPE_CHECKING:
         EventStream,
         Notice,
     )
-    from .core.function_tool import FunctionTool, tool
     from .core.interfaces import Hook, Middleware
     from .core.labels import Labels
     from .core.output import AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
     from .core.registry import ToolRegistry, default_registry, tool_registry
-    from .core.tool import BaseTool, Tool, ToolCategory
+    from .core.tool import BaseTool, FunctionTool, Tool, tool
+    from .core.tool_spec import ToolCategory
     from .core.verdict import Judgement
     from .policy.approval import ApprovalRequest, Decision
     from .policy.hooks import HookRule, safety_hook
@@ -67,12 +67,12 @@ _HOMES = {
     "core.events": (
         "ApprovalRequested", "ApprovalResolved", "CallFinished", "CallProgress", "CallStarted", "EventStream", "Notice",
     ),
-    "core.function_tool": ("FunctionTool", "tool"),
     "core.interfaces": ("Hook", "Middleware"),
     "core.labels": ("Labels",),
     "core.output": ("AudioBlock", "ContentBlock", "ImageBlock", "ResourceBlock", "TextBlock", "ToolOutput"),
     "core.registry": ("ToolRegistry", "default_registry", "tool_registry"),
-    "core.tool": ("BaseTool", "Tool", "ToolCategory"),
+    "core.tool": ("BaseTool", "FunctionTool", "Tool", "tool"),
+    "core.tool_spec": ("ToolCategory",),
     "core.verdict": ("Judgement",),
     "policy.approval": ("ApprovalRequest", "Decision"),
     "policy.hooks": ("HookRule", "safety_hook"),

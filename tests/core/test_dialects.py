@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from toolcrib.core.dialects import DIALECTS, definition, legal_name, legal_names, strict_schema
+from toolcrib.core.dialects import DIALECTS, legal_name, legal_names, strict_schema
 from toolcrib.core.gemini import gemini_schema
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
@@ -219,7 +219,7 @@ def schemas() -> st.SearchStrategy[dict[str, Any]]:
 def test_every_dialect_of_any_schema(schema: dict[str, Any], strict: bool, compact: bool) -> None:
     t = Tool.from_schema("some tool", "Does it. Well.", schema, lambda args: None, strict=strict)
     for dialect in DIALECTS:
-        body = definition(t, dialect, compact=compact)
+        body = t.to_schema(dialect, compact)
         json.dumps(body)
         name = (body["function"] if dialect == "openai" else body)["name"]
         assert LEGAL.match(name)
@@ -320,6 +320,6 @@ def test_further_fields_of_mcp_take_the_place_of_none_of_ours() -> None:
         "icons": [{"src": "https://x/"}],
         "annotations": {"title": "A", "readOnlyHint": True},
     }
-    body = definition(made, "mcp")
+    body = made.to_schema("mcp")
     assert (body["name"], body["icons"], body["annotations"]["title"]) == ("t", [{"src": "https://x/"}], "A")
     assert body["annotations"]["readOnlyHint"] is False

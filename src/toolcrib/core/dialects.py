@@ -23,7 +23,7 @@ from .gemini import gemini_schema
 from .violations import Json
 
 if TYPE_CHECKING:
-    from .tool import Tool
+    from .tool_spec import ToolFields
 
 DIALECTS: tuple[str, ...] = ("openai", "openai-responses", "anthropic", "gemini", "mcp", "flat")
 
@@ -58,11 +58,14 @@ def legal_names(names: Iterable[str]) -> dict[str, str]:
     return result
 
 
-def definition(tool: Tool, dialect: str = "openai", *, compact: bool = False, name: str | None = None) -> Json:
-    """One tool's definition in a dialect. The schema is a copy: callers may change it."""
+def definition(
+    tool: ToolFields, schema: Json, dialect: str = "openai", *, compact: bool = False, name: str | None = None
+) -> Json:
+    """One tool's definition in a dialect. Its schema is copied: callers may change it. Raises ValueError for an
+    unknown dialect."""
     legal = name or legal_name(tool.name)
     text = tool.summary if compact else tool.description
-    schema = cast("Json", json.loads(json.dumps(tool.schema, default=str)))
+    schema = cast("Json", json.loads(json.dumps(schema, default=str)))
     if compact:
         _compact(schema)
     match dialect:
@@ -103,7 +106,7 @@ SHOWN = "toolcrib/name"
 """In `Tool.mcp_fields`: the name that MCP clients see, one of the tool's own `names`."""
 
 
-def _mcp(tool: Tool, name: str, text: str, schema: Json) -> Json:
+def _mcp(tool: ToolFields, name: str, text: str, schema: Json) -> Json:
     more: Json = {}
     if tool.mcp_fields is not EMPTY:
         more = cast("Json", json.loads(json.dumps(dict(tool.mcp_fields))))

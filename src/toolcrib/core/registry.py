@@ -13,9 +13,8 @@ from .errors import (
     ToolNotFoundError,
     Violation,
 )
-from .function_tool import FunctionTool
 from .text import clip
-from .tool import Tool
+from .tool import FunctionTool, Tool
 
 if TYPE_CHECKING:
     from .context import ToolContext
@@ -254,7 +253,9 @@ class ToolRegistry:
 
             spelled = {name: legal for legal, name in self._legal_names().items()}
             tools = self.listed()
-            bodies = [definition(t, dialect, compact=compact, name=spelled.get(t.name, t.name)) for t in tools]
+            bodies = [
+                definition(t, t.schema, dialect, compact=compact, name=spelled.get(t.name, t.name)) for t in tools
+            ]
             cached = self._cache[dialect, compact] = ([tool.name for tool in tools], bodies)
         shown, bodies = cached
         if names is None:
@@ -298,7 +299,7 @@ class ToolRegistry:
         for tool in self:
             if wanted is None or (wanted(tool) if callable(wanted) else tool.name in wanted):
                 name = prefix + (rename or {}).get(tool.name, tool.name)
-                result.register(tool if name == tool.name else _renamed(tool, name))
+                result.register(tool if name == tool.name else tool.renamed(name))
         return result
 
     # --- calling
@@ -381,19 +382,6 @@ class ToolRegistry:
         from .batch import run_batch
 
         return await run_batch(self, calls, ctx, limit)
-
-
-def _renamed(tool: Tool, name: str) -> Tool:
-    kind = type(tool)
-    if isinstance(getattr(kind, "name", None), property):  # would win over the copy's own name
-        kind = type(kind.__name__, (kind,), {"name": name})
-    copy = object.__new__(kind)
-    copy.__dict__.update(tool.__dict__)
-    copy.__dict__.pop("invoke", None)
-    copy.__dict__["name"] = name
-    copy.__dict__["names"] = ()
-    copy.__dict__["former_names"] = tuple(sorted(tool.every_name))
-    return copy
 
 
 if TYPE_CHECKING:

@@ -1,140 +1,71 @@
-"""What a tool is: what it says of itself, and how the pipeline reaches it. A class or a raw schema makes one here."""
+"""What a tool is: a spec (`tool_spec`) and a handler. A typed function, a class or a raw JSON Schema makes one here."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+import re
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, overload
 
 from .context import ToolContext
-from .docstrings import first_sentence, read_docstring
+from .docstrings import Docstring, read_docstring
 from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .invoking import by_keyword, by_signature
+from .tool_spec import (
+    FIELDS,
+    Access,
+    Category,
+    Paths,
+    ToolCategory,
+    ToolFields,
+    ToolOrigin,
+    ToolSpec,
+    category_of,
+)
 from .verdict import Judge, Preview
 
 if TYPE_CHECKING:
     from .coerce import Coercion
-    from .function_tool import FunctionTool as FunctionTool
-    from .function_tool import tool as tool
     from .output import ToolOutput
     from .schema import Parameters
 
-
-class ToolCategory(StrEnum):
-    """What a tool does to the world; modes and approval go by it. A tool that names none is `shell`, which asks."""
-
-    FILESYSTEM_READ = "filesystem_read"
-    FILESYSTEM_WRITE = "filesystem_write"
-    NETWORK_READ = "network_read"
-    NETWORK_WRITE = "network_write"
-    SHELL = "shell"
-    HARDWARE = "hardware"
-    MEMORY = "memory"
-    MESSAGING = "messaging"
-    DESTRUCTIVE = "destructive"
+__all__ = [
+    "Access", "BaseTool", "Category", "FunctionTool", "Paths", "Tool", "ToolCategory", "ToolOrigin", "ToolSpec",
+    "encode", "tool",
+]  # fmt: skip
 
 
-READ_ONLY = frozenset({ToolCategory.FILESYSTEM_READ, ToolCategory.NETWORK_READ})
-"""Categories without effects. `memory` may write its own store, so a memory tool is read-only only if it says so."""
-
-Category = (
-    ToolCategory
-    | Literal[
-        "filesystem_read", "filesystem_write", "network_read", "network_write",
-        "shell", "hardware", "memory", "messaging", "destructive",
-    ]
-)  # fmt: skip
-
-Access = Literal["read", "search", "write", "edit"]
-"""What a tool does with a path: reads the file, looks through a directory, writes blindly, or shows and changes it."""
-Paths = Mapping[str, Access] | Callable[[Mapping[str, Any]], Iterable[tuple[str, Access]]]
-"""Which arguments hold paths, by parameter; or a function from the arguments to (path, access)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolOrigin:
-    """Where a tool comes from, in fields of their own: a name joined of them cannot be taken apart for sure."""
-
-    kind: Literal["mcp"]
-    server: str
-    tool: str
-
-
-DEFAULT_TIMEOUT = 60.0
-DEFAULT_MAX_OUTPUT = 50_000
-
-
-class Tool:
+class Tool(ToolFields):
     """Something a model may call. Subclass it with `name`, `description`, `parameters` and `async execute`.
 
-    `parameters` is a JSON Schema, or a bare map of properties in which entries without `default` are required.
     Without `parameters` the schema comes from the annotations of `execute`. The signature of `execute` decides
-    whether it gets `(args, ctx)` or keywords; a parameter annotated `ToolContext` is injected and hidden.
-
-    Less obvious attributes: `read_only` None follows from the category; `timeout` is in seconds, `max_output` in
-    characters; `sequential` tools run alone in a batch, `exclusive` ones alone in the registry; `aliases` are other
-    spellings of parameters, accepted and never shown; `names` are other names of the tool, likewise, and
-    `former_names` those it had before a view renamed it; `loop_exempt` exempts it from the loop guard; `judge` and
-    `preview` look at its arguments before it runs; with `judge_blocks` (the judge may wait for a far disk) they run
-    in a thread. `paths` and `command_argument` say which arguments hold paths and a shell command, so that rules can
-    match them; `origin` names the server that a tool comes from. `is_meta`: it only leads to other tools (search,
-    call by name); `forward` turns its arguments into a call of another tool, which is judged and recorded instead.
-    `needs_review` is why every call of it asks, whatever rules allow, as when its server changed its description.
-    `opaque_parameters` take only values that its own results offered (it refuses all others): labels do not ask about
-    them. `mcp_fields` are further fields of its definition over MCP, by wire name (`icons`, `_meta`, the `title` in
-    `annotations`).
+    whether it gets `(args, ctx)` or keywords; a parameter annotated `ToolContext` is injected and hidden. All
+    attributes are those of `ToolFields`; a subclass gives them as attributes or properties.
     """
 
-    name: str = ""
-    description: str = ""
-    category: ToolCategory = ToolCategory.SHELL
-    categorized: bool = False
-    read_only: bool | None = None
-    destructive: bool | None = None
-    idempotent: bool | None = None
-    open_world: bool | None = None
-    title: str | None = None
-    timeout: float | None = DEFAULT_TIMEOUT
-    sequential: bool = False
-    exclusive: bool = False
-    max_output: int = DEFAULT_MAX_OUTPUT
-    output_schema: Mapping[str, Any] | None = None
-    compact_description: str = ""
-    strict: bool = False
-    loop_exempt: bool = False
-    source: str = "own"
-    aliases: Mapping[str, str] = EMPTY
-    names: tuple[str, ...] = ()
-    former_names: tuple[str, ...] = ()
     judge: Judge | None = None
-    judge_blocks: bool = False
+    """Judges the arguments before a call runs."""
     preview: Preview | None = None
+    """Describes to a person what a call would do."""
     timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None
     paths: Paths = EMPTY
-    command_argument: str | None = None
-    origin: ToolOrigin | None = None
-    opaque_parameters: frozenset[str] = frozenset()
-    needs_review: str | None = None
-    mcp_fields: Mapping[str, Any] = EMPTY
-    is_meta: bool = False
     forward: Callable[[Mapping[str, Any]], tuple[str, Any]] | None = None
-    parameters: Any = None
+    """Turns its arguments into a call of another tool, which is judged, run and recorded instead."""
 
     _handler_name: ClassVar[str] = "execute"
     _local_names: Mapping[str, Any] = EMPTY
 
+    def __init__(self, spec: ToolSpec | None = None) -> None:
+        if spec is not None:
+            vars(self).update(vars(spec))
+
     async def execute(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work. Subclasses define this."""
         raise NotImplementedError
-
-    @property
-    def every_name(self) -> frozenset[str]:
-        """What settings and rules may call it; a view that gives it another name takes it out of none of them."""
-        return frozenset((self.name, *self.names, *self.former_names))
 
     # --- how the pipeline reaches it
 
@@ -172,10 +103,9 @@ class Tool:
 
     def prepare(self) -> None:
         """Build now what could fail later. Raises ToolDefinitionError."""
-        try:
-            ToolCategory(self.category)
-        except ValueError:
-            raise ToolDefinitionError(f"{self.name}: unknown category {self.category!r}") from None
+        category_of(self.category, self.name)
+        if self.tested:
+            return
         _ = self.schema
         _ = self.invoke
         if self._given_output_schema is not None:
@@ -217,21 +147,11 @@ class Tool:
         """The JSON Schema of its parameters."""
         return self.arguments.schema
 
-    @property
-    def is_read_only(self) -> bool:
-        """Whether a call has no effects."""
-        return self.category in READ_ONLY if self.read_only is None else self.read_only
-
-    @property
-    def summary(self) -> str:
-        """A short description: `compact_description`, or the first sentence."""
-        return self.compact_description or first_sentence(self.description)
-
     def to_schema(self, dialect: str = "openai", compact: bool = False) -> dict[str, Any]:
         """This tool's definition as one provider wants it: openai, openai-responses, anthropic, gemini, mcp, flat."""
         from .dialects import definition
 
-        return definition(self, dialect, compact=compact)
+        return definition(self, self.schema, dialect, compact=compact)
 
     def validate_params(self, params: Mapping[str, Any] | str) -> list[str]:
         """What is wrong with arguments, after the coercions a call would make; empty if nothing."""
@@ -281,8 +201,6 @@ class Tool:
         **options: Any,
     ) -> Tool:
         """A tool from a raw JSON Schema. `handler` gets `(args, ctx)`, `(args)` or keywords, as its signature says."""
-        from .function_tool import FunctionTool
-
         return FunctionTool(handler, name=name, description=description, parameters=schema, **options)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -292,9 +210,31 @@ class Tool:
             cls.categorized = True
             if not isinstance(category, property):
                 cls.category = category_of(category, cls.__name__)
+        for name in FIELDS & cls.__dict__.keys():
+            value = cls.__dict__[name]
+            if isinstance(value, property) and value.fget is not None and value.fset is None:
+                setattr(cls, name, _Computed(value.fget))
+
+    def renamed(self, name: str) -> Tool:
+        """A copy of this tool under another name; rules and settings still know it by its former names."""
+        copied = copy.copy(self)
+        vars(copied).pop("invoke", None)  # it calls the original
+        vars(copied).update(name=name, names=(), former_names=tuple(sorted(self.every_name)))
+        return copied
 
     def __repr__(self) -> str:
         return f"<Tool {self.name} ({self.category})>"
+
+
+class _Computed:
+    """A property of a subclass for an attribute of a tool. A value of the instance's own wins: a copy has its name."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __get__(self, tool: Any, owner: type) -> Any:
+        return self if tool is None else self._compute(tool)
 
 
 class BaseTool(Tool):
@@ -323,19 +263,115 @@ def encode(arguments: Mapping[str, Any] | None) -> str:
         raise InvalidArguments([Violation("", f"arguments cannot be written as JSON: {error}")]) from None
 
 
-def category_of(value: Any, owner: str) -> ToolCategory:
-    """The category of that name. Raises ToolDefinitionError."""
-    try:
-        return ToolCategory(value)
-    except ValueError:
-        known = ", ".join(ToolCategory)
-        raise ToolDefinitionError(f"{owner}: unknown category {value!r}; known: {known}") from None
+class FunctionTool(Tool):
+    """A tool made from a function, by `tool()` or `Tool.from_schema()`."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        *,
+        output_schema: Mapping[str, Any] | Literal[False] | None = None,
+        judge: Judge | None = None,
+        preview: Preview | None = None,
+        timeout_for: Callable[[Mapping[str, Any]], float | None] | None = None,
+        paths: Paths = EMPTY,
+        **fields: Any,
+    ) -> None:
+        """`fields` are those of `ToolFields`. Raises ToolDefinitionError, or TypeError for an unknown field."""
+        if not callable(fn):
+            raise ToolDefinitionError(f"a tool is made from a function, not {fn!r}")
+        name = fields.pop("name", None) or _name_of(fn)
+        if inspect.isasyncgenfunction(fn) or inspect.isgeneratorfunction(fn):
+            raise ToolDefinitionError(f"{name}: a tool returns once; a generator cannot be one")
+        given = {key: value for key, value in fields.items() if value is not None or key == "timeout"}
+        super().__init__(ToolSpec(name=name, **given))
+        self.fn, self._output_schema = fn, output_schema
+        self._local_names = _local_names(fn)
+        self.judge, self.preview, self.timeout_for, self.paths = judge, preview, timeout_for, paths
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        return self.fn
+
+    @functools.cached_property
+    def output_schema(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The schema given, or that of the model, dataclass or TypedDict it is annotated to return."""
+        if isinstance(self._output_schema, Mapping):
+            return self._output_schema
+        if self._output_schema is False or self.parameters is not None:
+            return None
+        from .returned import schema_of
+
+        return schema_of(self._signature.returns)
+
+    @property
+    def _given_output_schema(self) -> Mapping[str, Any] | None:  # the annotation's is right by construction
+        return self._output_schema if isinstance(self._output_schema, Mapping) else None
+
+    @functools.cached_property
+    def _doc(self) -> Docstring:
+        return read_docstring(self.fn.__doc__ if inspect.isroutine(self.fn) else type(self.fn).__call__.__doc__)
+
+    @property
+    def description(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The docstring's prose, unless a description was given."""
+        return self._doc.text
+
+    async def execute(self, *args: Any, **kwargs: Any) -> Any:
+        result = self.fn(*args, **kwargs)
+        return await result if inspect.isawaitable(result) else result
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, outside the pipeline."""
+        return self.fn(*args, **kwargs)
 
 
-def __getattr__(name: str) -> Any:
-    """`tool` and `FunctionTool`, which are made of what stands here, are found here, too."""
-    if name not in ("tool", "FunctionTool"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import function_tool
+@overload
+def tool(fn: Callable[..., Any], /, **options: Any) -> FunctionTool: ...
+@overload
+def tool(**options: Any) -> Callable[[Callable[..., Any]], FunctionTool]: ...
+def tool(
+    fn: Callable[..., Any] | None = None, /, **options: Any
+) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
+    """Make a tool from a typed function, sync or async; a decorator with or without options, or a call.
 
-    return getattr(function_tool, name)
+    The name comes from the function, the description from its docstring, the JSON Schema from its annotations
+    and the docstring's parameter section. Options are the attributes of `ToolFields`, and `judge`, `preview`,
+    `timeout_for` and `paths`. `output_schema` is by default that of a return annotation which is a model, dataclass
+    or TypedDict; False for none. Raises ToolDefinitionError, or TypeError for an unknown option.
+    """
+    if fn is None:
+
+        def decorate(actual: Callable[..., Any]) -> FunctionTool:
+            return FunctionTool(actual, **options)
+
+        return decorate
+    if isinstance(fn, Tool):
+        raise ToolDefinitionError(f"{fn.name} is a tool already")
+    return FunctionTool(fn, **options)
+
+
+def _local_names(fn: Callable[..., Any]) -> Mapping[str, Any]:
+    """The types that annotations in text form (`from __future__ import annotations`) take from the function around.
+
+    Nothing keeps them once that function has returned, so they are looked up where the tool is made.
+    """
+    if "<locals>" not in getattr(fn, "__qualname__", ""):
+        return EMPTY
+    texts = [value for value in getattr(fn, "__annotations__", {}).values() if isinstance(value, str)]
+    words = {word for text in texts for word in re.findall(r"[^\W\d]\w*", text)}
+    frame = sys._getframe() if words else None  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(__package__):
+        frame = frame.f_back
+    known = frame.f_locals if frame is not None and frame.f_code.co_name != "<module>" else {}
+    return {word: known[word] for word in words if word in known} or EMPTY
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    target: Any = fn
+    while isinstance(target, functools.partial):
+        target = cast("Any", target).func
+    name = getattr(target, "__name__", None) or type(target).__name__
+    if name == "<lambda>":
+        raise ToolDefinitionError("a lambda has no name of its own: use tool(fn, name=…)")
+    return name

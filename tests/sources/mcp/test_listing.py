@@ -12,7 +12,6 @@ from mcp_types.methods import serialize_server_result
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from mcp_world import raw
 
-from toolcrib.core.dialects import definition
 from toolcrib.sources.mcp import server_config
 from toolcrib.sources.mcp.described import MAX_EXTRA
 from toolcrib.sources.mcp.fields import MAX_CHARS
@@ -45,7 +44,7 @@ def as_tool(listing: ServerListing, n: int = 0, **settings: Any) -> McpTool:
 
 def test_what_a_tool_says_beside_goes_on() -> None:
     listing, faults = read(APP)
-    body = definition(as_tool(listing), "mcp")
+    body = as_tool(listing).to_schema("mcp")
     assert not faults
     assert (body["title"], body["annotations"]["title"]) == ("The App", "An app")
     assert (body["icons"], body["_meta"], body["com.example.future"]) == (APP["icons"], APP["_meta"], [1])
@@ -53,9 +52,9 @@ def test_what_a_tool_says_beside_goes_on() -> None:
     assert body["annotations"]["readOnlyHint"] is False and body["annotations"]["destructiveHint"] is True
     body["_meta"]["ui"]["resourceUri"] = "mine"  # a definition is a copy
     assert listing.tools[0].extra["_meta"] == APP["_meta"]
-    trusted = definition(as_tool(listing, trust="hints"), "mcp")
+    trusted = as_tool(listing, trust="hints").to_schema("mcp")
     assert trusted["annotations"]["readOnlyHint"] is True
-    assert set(definition(as_tool(listing), "openai")["function"]) == {"name", "description", "parameters"}
+    assert set(as_tool(listing).to_schema("openai")["function"]) == {"name", "description", "parameters"}
 
 
 def test_it_is_kept_on_disk_and_is_no_part_of_the_digest() -> None:
@@ -172,7 +171,7 @@ ENTRY = st.fixed_dictionaries(
 def test_whatever_a_server_lists_a_client_of_ours_can_read_the_list(entry: Any, version: str) -> None:
     listing, _ = read(entry, {"name": "good", "inputSchema": OBJECT})
     assert listing.tools[-1].name == "good"
-    bodies = [definition(as_tool(listing, n), "mcp") for n in range(len(listing.tools))]
+    bodies = [as_tool(listing, n).to_schema("mcp") for n in range(len(listing.tools))]
     for body in bodies:
         if body.get("outputSchema", {}).get("type") != "object":  # as serve/mcp.py does for older clients
             body.pop("outputSchema", None)

@@ -1,0 +1,157 @@
+"""What a tool says of itself: the one list of its attributes, and the types they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal
+
+from .docstrings import first_sentence
+from .empty import EMPTY
+from .errors import ToolDefinitionError
+
+
+class ToolCategory(StrEnum):
+    """What a tool does to the world; modes and approval depend on it. A tool without one is `shell`, which asks."""
+
+    FILESYSTEM_READ = "filesystem_read"
+    FILESYSTEM_WRITE = "filesystem_write"
+    NETWORK_READ = "network_read"
+    NETWORK_WRITE = "network_write"
+    SHELL = "shell"
+    HARDWARE = "hardware"
+    MEMORY = "memory"
+    MESSAGING = "messaging"
+    DESTRUCTIVE = "destructive"
+
+
+READ_ONLY = frozenset({ToolCategory.FILESYSTEM_READ, ToolCategory.NETWORK_READ})
+"""Categories without effects. `memory` may write its own store, so a memory tool is read-only only if it says so."""
+
+Category = (
+    ToolCategory
+    | Literal[
+        "filesystem_read", "filesystem_write", "network_read", "network_write",
+        "shell", "hardware", "memory", "messaging", "destructive",
+    ]
+)  # fmt: skip
+
+Access = Literal["read", "search", "write", "edit"]
+"""What a tool does with a path: reads the file, looks through a directory, writes blindly, or shows and changes it."""
+Paths = Mapping[str, Access] | Callable[[Mapping[str, Any]], Iterable[tuple[str, Access]]]
+"""Which arguments hold paths, by parameter; or a function from the arguments to (path, access)."""
+
+DEFAULT_TIMEOUT = 60.0
+DEFAULT_MAX_OUTPUT = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOrigin:
+    """Where a tool comes from, in separate fields: a name joined of them could not be split with certainty."""
+
+    kind: Literal["mcp"]
+    server: str
+    tool: str
+
+
+class ToolFields:
+    """The attributes of a tool. A `ToolSpec` holds them as data; a `Tool` has them, as attributes or properties."""
+
+    name: str = ""
+    description: str = ""
+    category: ToolCategory = ToolCategory.SHELL
+    categorized: bool = False
+    """Whether somebody chose the category."""
+    parameters: Any = None
+    """A JSON Schema, or a bare map of properties in which entries without `default` are required."""
+    read_only: bool | None = None
+    """None: it follows from the category."""
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    title: str | None = None
+    timeout: float | None = DEFAULT_TIMEOUT
+    """Seconds; None for no limit."""
+    sequential: bool = False
+    """Whether it runs alone in a batch."""
+    exclusive: bool = False
+    """Whether it runs alone in the whole registry."""
+    max_output: int = DEFAULT_MAX_OUTPUT
+    """Characters."""
+    output_schema: Mapping[str, Any] | None = None
+    compact_description: str = ""
+    strict: bool = False
+    aliases: Mapping[str, str] = EMPTY
+    """Other spellings of parameters: accepted, never shown."""
+    names: tuple[str, ...] = ()
+    """Other names of the tool: accepted, never shown."""
+    former_names: tuple[str, ...] = ()
+    """Names it had before a view renamed it."""
+    source: str = "own"
+    origin: ToolOrigin | None = None
+    """The server that it comes from."""
+    loop_exempt: bool = False
+    """Whether the loop guard ignores it."""
+    judge_blocks: bool = False
+    """Whether its judge may have to wait for a disk: then it runs in a thread."""
+    command_argument: str | None = None
+    """The parameter that holds a shell command, so that rules can match it."""
+    opaque_parameters: frozenset[str] = frozenset()
+    """Parameters that take only values which its own results offered; labels do not ask about them."""
+    needs_review: str | None = None
+    """Why every call of it asks, whatever rules allow: its server changed its description, for example."""
+    mcp_fields: Mapping[str, Any] = EMPTY
+    """Further fields of its definition over MCP, by wire name (`icons`, `_meta`, the `title` in `annotations`)."""
+    is_meta: bool = False
+    """Whether it only leads to other tools (search, call by name)."""
+    tested: bool = False
+    """Whether its schema is known to be right: then it is built at first use, not when the tool is registered."""
+
+    @property
+    def every_name(self) -> frozenset[str]:
+        """All names that settings and rules may use for it, those from before a view renamed it included."""
+        return frozenset((self.name, *self.names, *self.former_names))
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether a call has no effects."""
+        return self.category in READ_ONLY if self.read_only is None else self.read_only
+
+    @property
+    def summary(self) -> str:
+        """A short description: `compact_description`, or the first sentence."""
+        return self.compact_description or first_sentence(self.description)
+
+
+FIELDS = frozenset(ToolFields.__annotations__)
+
+
+class ToolSpec(ToolFields):
+    """A tool's attributes as frozen data; those not given have their defaults. Raises ToolDefinitionError."""
+
+    def __init__(self, **given: Any) -> None:
+        unknown = ", ".join(sorted(given.keys() - FIELDS))
+        if unknown:
+            raise TypeError(f"a tool has no {unknown}; it has {', '.join(sorted(FIELDS))}")
+        owner = given.get("name", "")
+        if "category" in given:
+            given |= {"category": category_of(given["category"], owner), "categorized": True}
+        timeout, max_output = given.get("timeout"), given.get("max_output", DEFAULT_MAX_OUTPUT)
+        if timeout is not None and timeout <= 0:
+            raise ToolDefinitionError(f"{owner}: timeout must be positive seconds or None, got {timeout!r}")
+        if max_output < 100:
+            raise ToolDefinitionError(f"{owner}: max_output must be at least 100 characters, got {max_output!r}")
+        vars(self).update(given)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a ToolSpec is frozen: {name} cannot be set")
+
+
+def category_of(value: Any, owner: str) -> ToolCategory:
+    """The category of that name. Raises ToolDefinitionError."""
+    try:
+        return ToolCategory(value)
+    except ValueError:
+        known = ", ".join(ToolCategory)
+        raise ToolDefinitionError(f"{owner}: unknown category {value!r}; known: {known}") from None
