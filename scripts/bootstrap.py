@@ -123,6 +123,7 @@ def sync(uv: str) -> None:
         "UV_PYTHON_DOWNLOADS": "never",
         "UV_PROJECT_ENVIRONMENT": str(ROOT / ".venv"),
         "UV_NO_PROGRESS": "1",
+        "UV_COMPILE_BYTECODE": "1",  # once here, not in each process that tests start
     }
     done = subprocess.run(
         [
