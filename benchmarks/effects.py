@@ -48,7 +48,7 @@ class Place:
         assert isinstance(sandbox, BubblewrapSandbox)
         sandbox.layer_roots()
         if version != "system":  # both sides run the bubblewrap that can do overlays
-            sandbox.program = sandbox._overlay.program()  # pyright: ignore[reportPrivateUsage]
+            sandbox.program = sandbox.overlay_program()
         self.sandbox = sandbox
 
     def run(self, command: str, *, layered: bool) -> tuple[str, float]:

@@ -186,10 +186,10 @@ async def test_dry_run_describes_and_does_nothing(folder):
 
 
 async def test_no_sandbox_means_no_command_and_a_remedy(folder, monkeypatch):
-    def absent():
+    def absent(trials):
         raise SandboxUnavailable("bubblewrap is not there; apt-get install bubblewrap")
 
-    monkeypatch.setattr(importlib.import_module("toolcrib.boundary.sandbox.detect_bubblewrap"), "find", absent)
+    monkeypatch.setattr(importlib.import_module("toolcrib.boundary.sandbox.bubblewrap_backend"), "find", absent)
     async with Toolbox.open(workspace=folder, mode="autonomous", yes=True) as box:
         output = await box.call("exec", {"command": "touch x"})
         assert output.is_error

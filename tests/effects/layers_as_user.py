@@ -13,7 +13,7 @@ from pathlib import Path
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import start
-from toolcrib.boundary.sandbox import SandboxSettings, detect_bubblewrap, select_sandbox
+from toolcrib.boundary.sandbox import SandboxSettings, bubblewrap_backend, select_sandbox
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.effects.layer_scan import changes_of
 from toolcrib.effects.layer_store import LayerStore
@@ -47,7 +47,7 @@ def picture(folder: Path, *, pry: bool = True) -> dict[str, object]:
 def main() -> None:
     base = Path(sys.argv[1])
     os.umask(0o022)
-    detect_bubblewrap.candidates()  # loaded while we may still read our own installation
+    bubblewrap_backend.candidates()  # loaded while we may still read our own installation
     if len(sys.argv) > 2:
         uid = int(sys.argv[2])
         os.chown(base, uid, uid)

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
 
 
-def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
-    """The `sandbox` section as the sandbox itself takes it; `hidden` are further paths that no command may see."""
+def sandbox_settings(settings: Settings, *hidden: Path, trials: Path | None = None) -> SandboxSettings:
+    """The `sandbox` section as the sandbox itself takes it; `hidden` are further paths that no command may see.
+
+    `trials` is where a backend remembers that it works here. Raises ConfigError.
+    """
     box = settings.sandbox
     domains = _domains(settings)
     return SandboxSettings(
@@ -31,6 +34,7 @@ def sandbox_settings(settings: Settings, *hidden: Path) -> SandboxSettings:
         outer_walls=box.outer_walls,
         docker=DockerSettings(**asdict(box.docker)),
         limits=CommandLimits(**asdict(box.limits)),
+        trials=trials,
     )
 
 

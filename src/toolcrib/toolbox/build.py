@@ -91,7 +91,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     journal = Journal(state, workspace, commands=lambda: command_changes(state))
     closing.callback(journal.close)
     # all workspaces' state is hidden from commands, not this one's alone: a granted folder may contain it
-    confinement = sandbox_settings(settings, state.path.parent, config_home())
+    confinement = sandbox_settings(settings, state.path.parent, config_home(), trials=state.path.parent)
     redactor, secrets = _secrets(settings, closing)
     audit = Audit(state.record_db, Retention(settings.record.keep_days, settings.record.max_bytes))
     audit.redact = redactor.redact

@@ -7,7 +7,7 @@ import pytest
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
 from toolcrib.boundary.sandbox import SandboxSettings, probe, select_sandbox
-from toolcrib.boundary.sandbox import detect_bubblewrap as module
+from toolcrib.boundary.sandbox import bubblewrap_backend as module
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
 from toolcrib.boundary.sandbox.landlock import detect_landlock
 from toolcrib.boundary.sandbox.remedies import explain, remedy

@@ -6,7 +6,7 @@ import json
 import os
 import resource
 import select
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from . import seccomp
 from .cgroup import join_group
 from .cgroup_events import CgroupEvents
 from .known_roots import KnownRoots
-from .overlay import Overlay
+from .overlay import overlay_roots
 from .protected_paths import ProtectedPaths
 from .readable_roots import (
     SYSTEM_FOLDERS,
@@ -47,13 +47,22 @@ _ISOLATION = (
 
 
 class BubblewrapSandbox:
-    """A sandbox around one workspace. `program` is the bwrap to run; a probe has shown that it works here."""
+    """A sandbox around one workspace. `program` is the bwrap to run; a trial has shown that it works here.
+
+    `overlay_program` gives the bwrap for commands that run over a layer, or raises SandboxUnavailable.
+    """
 
     name = "bubblewrap"
     active = True
     fresh_folders = (_TMP, f"/var{_TMP}", _SHM)
 
-    def __init__(self, program: str, settings: SandboxSettings, workspace: Path) -> None:
+    def __init__(
+        self,
+        program: str,
+        settings: SandboxSettings,
+        workspace: Path,
+        overlay_program: Callable[[], str] | None = None,
+    ) -> None:
         self.profile: Profile = settings.profile or "workspace-write"
         self.program = program
         self.workspace = workspace_of(workspace)
@@ -68,7 +77,7 @@ class BubblewrapSandbox:
         self._settings = settings
         self._writable = Writable(self.workspace, settings, self.profile)
         self._roots = KnownRoots(self.workspace)
-        self._overlay = Overlay()
+        self.overlay_program = overlay_program or (lambda: program)
 
     def wrap(
         self,
@@ -82,7 +91,7 @@ class BubblewrapSandbox:
         """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
         home = self._home(env)
         roots, path = self._roots.look(cwd, env.get("PATH", ""))
-        program = self.program if layer is None else self._overlay.program()
+        program = self.program if layer is None else self.overlay_program()
         arguments = [program, *_ISOLATION, *self._mounts(home, bind_arguments(roots))]
         guards = self._writable.guards(cwd)
         if layer is not None:
@@ -118,7 +127,8 @@ class BubblewrapSandbox:
 
     def layer_roots(self) -> list[Path]:
         """The folders to be overlaid. Raises SandboxUnavailable where they cannot be."""
-        return self._overlay.roots(self._writable.roots())
+        self.overlay_program()
+        return overlay_roots(self._writable.roots())
 
     def _outlet(self) -> Outlet | None:
         if not self.domains:

@@ -1,8 +1,8 @@
-"""Backend `external`: we stand in somebody's sandbox already, as the user has said. No walls of our own.
+"""Backend `external`: Toolcrib runs in a sandbox already, as the user has said. It adds none of its own.
 
-A container of a build service, a virtual machine, a Kubernetes pod. Nothing here can be checked: `active` is true,
-and policy relies on walls, only where the user says that the outer ones keep commands to the workspace and off the
-network (`sandbox.outer_walls`).
+A container of a build service, a virtual machine, a Kubernetes pod. Nothing here can be checked. So `active` is true,
+and policy relies on the sandbox, only where the user says that it keeps commands to the workspace and off the network
+(`sandbox.outer_walls`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..spawn import Spawn
-from .spec import Profile
+from .spec import DoctorFinding, Profile, Sandbox, SandboxSettings, without_domains
 
 
 class ExternalSandbox:
-    """Commands run as with backend `none`; what holds them is outside."""
+    """Commands run as with backend `none`; what confines them is outside."""
 
     name = "external"
     profile: Profile = "workspace-write"
@@ -27,3 +27,18 @@ class ExternalSandbox:
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         return Spawn(argv, str(cwd), env, outlives_thread=True)
+
+
+def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
+    """The sandbox that is outside."""
+    return ExternalSandbox(settings.outer_walls)
+
+
+def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
+    """Nothing: it cannot be looked at from here."""
+    return []
+
+
+def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
+    """They change nothing."""
+    return [without_domains("backend external does not limit the network: sandbox.allowed_domains changes nothing")]

