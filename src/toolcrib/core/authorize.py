@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from .errors import InvalidArguments, ToolExecutionDenied
 from .finish import bound_again
@@ -14,7 +14,10 @@ from .refusals import denied, invalid, with_hint
 from .run_tool import run_tool
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from .call import Call
+    from .interfaces import Intent
     from .stages import Stages
 
 log = logging.getLogger("toolcrib.pipeline")
@@ -52,19 +55,24 @@ async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutpu
     return call, answer
 
 
-async def commit_and_run(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
+def commit_and_run(stages: Stages, call: Call, grant: Grant) -> Coroutine[Any, Any, ToolOutput]:
     """Run the tool. If it has effects or uses a stored approval, first commit to the record that it will run."""
+    if stages.intent is not None and (grant.approval_id is not None or not call.tool.is_read_only):
+        return _commit_and_run(stages, stages.intent, call, grant)
+    return run_tool(stages, call.tool, call.kwargs, call.ctx, call.call_id)
+
+
+async def _commit_and_run(stages: Stages, intent: Intent, call: Call, grant: Grant) -> ToolOutput:
     tool = call.tool
-    if stages.intent is not None and (grant.approval_id is not None or not tool.is_read_only):
-        try:
-            waiting = stages.intent(call, grant)
-            if waiting is not None:
-                await waiting
-        except ToolExecutionDenied as error:  # the approval it rests on is used up
-            return with_hint(denied(tool, error))
-        except Exception as error:
-            log.exception("the intent of %s could not be recorded", tool.name)
-            return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
+    try:
+        waiting = intent(call, grant)
+        if waiting is not None:
+            await waiting
+    except ToolExecutionDenied as error:  # the approval it rests on is used up
+        return with_hint(denied(tool, error))
+    except Exception as error:
+        log.exception("the intent of %s could not be recorded", tool.name)
+        return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
     return await run_tool(stages, tool, call.kwargs, call.ctx, call.call_id)
 
 

@@ -30,8 +30,8 @@ class Registry(Protocol):
 
     def find(self, name: str, /) -> Tool | None: ...
     def resolve_forward(self, name: str, arguments: Any, /) -> tuple[Tool | None, str, Any]: ...
-    def start(
-        self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, waiting: Callable[[], None], /
+    def execute(
+        self, name: str, arguments: Any, ctx: ToolContext | None, /, *, call_id: str | None, waiting: Callable[[], None]
     ) -> Coroutine[Any, Any, ToolOutput]: ...
 
 
@@ -89,7 +89,7 @@ async def run_batch(registry: Registry, calls: Iterable[Any], ctx: ToolContext |
         if isinstance(call, ValueError):
             outputs[index] = _refused(registry, call, ctx, ToolOutput.error(str(call), "invalid"))
         else:
-            outputs[index] = await registry.start(call.name, call.arguments, ctx, call.id, asks.set)
+            outputs[index] = await registry.execute(call.name, call.arguments, ctx, call_id=call.id, waiting=asks.set)
 
     async def read(index: int, asks: asyncio.Event) -> None:
         async with slots:

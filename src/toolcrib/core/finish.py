@@ -27,6 +27,16 @@ log = logging.getLogger("toolcrib.pipeline")
 _VERDICTS = {"denied": "deny", "loop": "deny", "pending": "ask", "invalid": "none", "not_found": "none"}
 
 
+class Ran:
+    """The attempt of a call that ran last: hooks, middleware and approvers may change its arguments."""
+
+    __slots__ = ("call", "grant")
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.grant: Grant | None = None
+
+
 def finish(
     stages: Stages, tool: Tool, kwargs: Mapping[str, Any], own: ToolContext, output: ToolOutput, made: bool
 ) -> ToolOutput:
@@ -107,17 +117,17 @@ def verdict_of(output: ToolOutput) -> str:
 
 
 def emit_finished(
-    stages: Stages, call: Call, ran: Call, grant: Grant | None, arguments: Any, since: tuple[float, float],
+    stages: Stages, call: Call, ran: Ran, arguments: Any, since: tuple[float, float],
     output: ToolOutput,
 ) -> None:  # fmt: skip
     """Emit how a call ended. `ran` is the call with the arguments that were used last; `arguments` is what came in.
 
     `since` is when the call began, as `time.time()` and as `time.perf_counter()`.
     """
-    text = ran.redacted_arguments
+    text = ran.call.redacted_arguments
     if text is None:
-        text = without_secrets(stages, ran.text or shown(arguments))
-    tool, ctx = call.tool, call.ctx
+        text = without_secrets(stages, ran.call.text or shown(arguments))
+    tool, ctx, grant = call.tool, call.ctx, ran.grant
     if grant is None:
         rule, approver = output.meta.get("rule"), None
     else:

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.pipeline")
 
 
-def repeats(stages: Stages, call: Call) -> ToolOutput | None:
+def refuse_repetition(guard: CallGuard, call: Call) -> ToolOutput | None:
     """The loop guard's refusal of a call that goes round in circles, or None."""
-    guard = _guard_of(stages, call)
-    if guard is None:
-        return None
     try:
         reason = guard.before(call.tool, call.text, call.ctx)
     except Exception as error:
@@ -37,21 +34,14 @@ def repeats(stages: Stages, call: Call) -> ToolOutput | None:
     return None if reason is None else with_hint(ToolOutput.error(reason, "loop"))
 
 
-def with_warning(stages: Stages, call: Call, output: ToolOutput) -> ToolOutput:
+def with_warning(guard: CallGuard, call: Call, output: ToolOutput) -> ToolOutput:
     """The output, with the loop guard's warning if it has one."""
-    guard = _guard_of(stages, call)
-    if guard is None:
-        return output
     try:
         warning = guard.after(call.tool, call.text, output, call.ctx)
     except Exception:
         log.exception("the loop guard failed")
         return output
     return output if warning is None else replace(output, for_llm=f"{output.for_llm}\n\n[{warning}]")
-
-
-def _guard_of(stages: Stages, call: Call) -> CallGuard | None:
-    return stages.guard if call.ctx.session_id is not None and not call.tool.loop_exempt else None
 
 
 async def intercept(stages: Stages, call: Call, attempt: Callable[[Call], Awaitable[ToolOutput]]) -> ToolOutput:

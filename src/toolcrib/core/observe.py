@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .authorize import ALLOWED, authorize, commit_and_run, describe
 from .events import CallStarted
-from .finish import clean, emit_finished, without_secrets
-from .intercept import intercept, repeats, with_warning
+from .finish import Ran, clean, emit_finished, without_secrets
+from .intercept import intercept, refuse_repetition, with_warning
 from .output import ToolOutput
 from .refusals import not_bound
 
@@ -23,52 +24,53 @@ if TYPE_CHECKING:
 async def observe(stages: Stages, call: Call, arguments: Mapping[str, Any] | str | bytes | None) -> ToolOutput:
     """Bind a call, run it through the stages, and emit exactly one CallFinished. Raises only cancellation."""
     since = time.time(), time.perf_counter()
-    tool, events = call.tool, stages.events
-    latest, grant = call, None  # hooks, middleware and approvers change arguments: the event has those that ran
-
-    async def attempt(attempted: Call) -> ToolOutput:
-        nonlocal latest, grant
-        latest, grant = attempted, None
-        answer: Grant | ToolOutput = ALLOWED
-        if not stages.allows_all(tool):
-            latest, answer = await authorize(stages, attempted)
-        if isinstance(answer, ToolOutput):
-            return answer
-        grant = answer
-        if stages.dry_run and not tool.is_read_only:
-            return await describe(stages, latest, grant)
-        if not stages.gate.needed:
-            return await commit_and_run(stages, latest, grant)
-        async with stages.gate.hold(tool.exclusive):
-            return await commit_and_run(stages, latest, grant)
-
+    tool, events, ran = call.tool, stages.events, Ran(call)
     try:
         try:
             call.set_arguments(*tool.bind(arguments))
         except Exception as error:
             output = not_bound(tool, error)
         else:
-            if events.listeners:
+            if events.eager or (stages.redact is not None and events.listeners):
                 _emit_started(stages, call, since[0])
-            refusal = repeats(stages, call)
+            guard = stages.guard if call.ctx.session_id is not None and not tool.loop_exempt else None
+            refusal = None if guard is None else refuse_repetition(guard, call)
             if refusal is not None:
                 output = refusal
+            elif stages.hooks or stages.middleware:
+                output = await intercept(stages, call, functools.partial(_attempt, stages, ran))
             else:
-                intercepted = stages.hooks or stages.middleware
-                output = await (intercept(stages, call, attempt) if intercepted else attempt(call))
-                output = with_warning(stages, call, output)
+                output = await _attempt(stages, ran, call)
+            if guard is not None and refusal is None:
+                output = with_warning(guard, call, output)
     except BaseException as error:
         if events.listeners:
             cancelled = isinstance(error, asyncio.CancelledError)
             text = "the call was cancelled" if cancelled else without_secrets(stages, repr(error))
-            output = ToolOutput.error(text, "cancelled")
-            emit_finished(stages, call, latest, grant, arguments, since, output)
+            emit_finished(stages, call, ran, arguments, since, ToolOutput.error(text, "cancelled"))
         raise
     if output.is_error:
         output = clean(stages, output)
     if events.listeners:
-        emit_finished(stages, call, latest, grant, arguments, since, output)
+        emit_finished(stages, call, ran, arguments, since, output)
     return output
+
+
+async def _attempt(stages: Stages, ran: Ran, call: Call) -> ToolOutput:
+    """Authorize a call with bound arguments, then run it, or describe it in a dry run."""
+    ran.call, ran.grant = call, None
+    answer: Grant | ToolOutput = ALLOWED
+    if stages.authorizer is not None and call.tool not in stages.cleared:
+        ran.call, answer = await authorize(stages, call)
+        if isinstance(answer, ToolOutput):
+            return answer
+    ran.grant = answer
+    if stages.dry_run and not call.tool.is_read_only:
+        return await describe(stages, ran.call, answer)
+    if not stages.gate.needed:
+        return await commit_and_run(stages, ran.call, answer)
+    async with stages.gate.hold(call.tool.exclusive):
+        return await commit_and_run(stages, ran.call, answer)
 
 
 def _emit_started(stages: Stages, call: Call, started: float) -> None:

@@ -333,23 +333,20 @@ class ToolRegistry:
         ctx: ToolContext | None = None,
         *,
         call_id: str | None = None,
-    ) -> Coroutine[Any, Any, ToolOutput]:
-        """Run one call through the pipeline. `arguments` are a dict or JSON text. Raises only cancellation."""
-        return self.start(name, arguments, ctx, call_id)
-
-    def execute_with_context(self, name: str, arguments: Raw, ctx: ToolContext) -> Coroutine[Any, Any, ToolOutput]:
-        """The third design's name for `execute` with a context."""
-        return self.start(name, arguments, ctx)
-
-    def start(
-        self, name: str, arguments: Raw, ctx: ToolContext | None = None, call_id: str | None = None,
         waiting: Callable[[], None] | None = None,
-    ) -> Coroutine[Any, Any, ToolOutput]:  # fmt: skip
-        """The same as `execute`. `waiting()` is called when the call begins to wait for a person."""
+    ) -> Coroutine[Any, Any, ToolOutput]:
+        """Run one call through the pipeline. `arguments` are a dict or JSON text. Raises only cancellation.
+
+        `waiting()` is called when the call begins to wait for a person.
+        """
         tool = self.find(name)
         if tool is None or tool.forward is not None:
             return self._run_resolved(name, tool, arguments, ctx, call_id, waiting)
         return self.pipeline.run(tool, arguments, ctx, call_id, waiting)
+
+    def execute_with_context(self, name: str, arguments: Raw, ctx: ToolContext) -> Coroutine[Any, Any, ToolOutput]:
+        """The third design's name for `execute` with a context."""
+        return self.execute(name, arguments, ctx)
 
     async def _run_resolved(
         self, name: str, tool: Tool | None, arguments: Raw, ctx: ToolContext | None, call_id: str | None,
