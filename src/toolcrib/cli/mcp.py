@@ -85,7 +85,7 @@ def added(
 ) -> int:
     """Add a server to your own configuration. Refer to secrets by name: --env 'TOKEN=${secret:github}'."""
     from ..sources.mcp import server_config
-    from ..sources.mcp.upstream import check_category
+    from ..sources.mcp.config import check_category
 
     is_url = len(target) == 1 and target[0].startswith(("http://", "https://"))
     entry: dict[str, Any] = {"url": target[0]} if is_url else {"command": target[0]}

@@ -124,7 +124,7 @@ class CallHandler:
             return self._park(transport, call, peer, wanted, session)
         if got.is_error:
             if peer.failure is not None and got.error_kind == "tool":  # not what a hook or a rule made of it
-                raise self.told(peer.failure)
+                raise self.shown_error(peer.failure)
             if got.error_kind == "not_found":  # MCP: an unknown tool is an error of the protocol, not of a tool
                 raise MCPError(INVALID_PARAMS, got.for_llm)
             if got.error_kind == "pending" and peer.modern and peer.can("elicitation"):
@@ -148,7 +148,7 @@ class CallHandler:
         """What another server says, as clients may see it."""
         return sanitize(value, self.registry.stages.redact)
 
-    def told(self, error: MCPError) -> MCPError:
+    def shown_error(self, error: MCPError) -> MCPError:
         """A server's own error, as clients may see it."""
         return sanitize_error(error, self.registry.stages.redact)
 

@@ -36,15 +36,14 @@ from ..core.telemetry import traced
 from ..sources.mcp.sdk_private import connection_of, without_spans
 from .calls import Answer, CallHandler, Json, WantedCall
 from .content import offers_structure, result_of
-from .interface import ToolboxInterface, as_interface, exposure_of, servers_of
-from .outbox import Outbox
+from .gateway import open_gateway
+from .interface import ToolboxInterface, as_interface, exposure_of
 from .peer import Peer
 from .transport_state import HandshakeSession, TransportState, session_id
 
 if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
 
-    from .gateway import Gateway
     from .transport_state import Request
 
 log = logging.getLogger("toolcrib.serve")
@@ -77,7 +76,7 @@ class McpServer:
         self.registry = self.box.registry
         self.exposure = exposure_of(self.box)
         self.calls = CallHandler(self.box)
-        self.gateway = self._gateway()
+        self.gateway = open_gateway(self.calls)
         self._runs: list[TransportState] = []
         self.sdk = _Sdk(
             name,
@@ -98,14 +97,6 @@ class McpServer:
         if self.gateway is not None:
             self.sdk.add_request_handler("logging/setLevel", SetLevelRequestParams, self.gateway.set_level)
 
-    def _gateway(self) -> Gateway | None:
-        servers = servers_of(self.box)
-        if servers is None:
-            return None
-        from .gateway import Gateway
-
-        return Gateway(servers, self.calls)
-
     # --- life
 
     @asynccontextmanager
@@ -116,8 +107,7 @@ class McpServer:
         self._runs.append(transport)
         try:
             if self.gateway is not None:
-                ends.append(await self.gateway.listen(transport))
-                await self.gateway.start()
+                ends.append(await self.gateway.start(transport))
             yield transport
         finally:
             self._runs.remove(transport)
@@ -152,11 +142,11 @@ class McpServer:
         """Remember a handshake-era session, to tell it of changes, until its connection closes."""
         transport: TransportState = ctx.lifespan_context
         connection = connection_of(ctx)
-        transport.sessions[id(connection)] = session = HandshakeSession(ctx.session, Outbox(transport.spawn))
+        transport.sessions[id(connection)] = session = HandshakeSession(ctx.session)
         connection.exit_stack.callback(transport.sessions.pop, id(connection), None)
         if self.gateway is not None:
-            connection.exit_stack.callback(self.gateway.forget, transport, session)
-            self.gateway.begin(transport)
+            connection.exit_stack.callback(self.gateway.listeners.forget, transport, session)
+            self.gateway.listeners.begin(transport, session)
         if connection.session_id is not None:
             connection.exit_stack.callback(self._session_over, f"mcp:{connection.session_id}")
 
@@ -188,7 +178,7 @@ class McpServer:
         uris = params.notifications.resource_subscriptions or ()
         if self.gateway is None or not uris:
             return await transport.listen(ctx, params)
-        async with self.gateway.watching(transport, self.gateway.who(ctx), map(str, uris)):
+        async with self.gateway.watching(ctx, uris):
             return await transport.listen(ctx, params)
 
     # --- listing

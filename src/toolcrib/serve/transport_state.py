@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..sources.mcp.sdk_private import connection_of
-from .outbox import Outbox
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
-    from ..sources.mcp.catalogue import ContentPlace
     from .peer import Peer
     from .running_call import RunningCall
 
@@ -32,15 +30,12 @@ class ParkedCall:
     expiry: asyncio.TimerHandle
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class HandshakeSession:
-    """A session of the handshake era: what it listens for, and whose that is. `level` is of log messages, None where it
-    set none."""
+    """A session of the handshake era. `level` is that of log messages it wants; None where it set none."""
 
     session: ServerSession
-    outbox: Outbox
     level: str | None = None
-    uris: dict[str, ContentPlace] = field(default_factory=dict[str, "ContentPlace"])
 
 
 @dataclass(slots=True, eq=False)
@@ -57,13 +52,9 @@ class TransportState:
     last_call: dict[str, float] = field(default_factory=dict[str, float])
     announcing: bool = False
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
-    outbox: Outbox = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.outbox = Outbox(self.spawn)
 
     def session_of(self, ctx: Request) -> HandshakeSession | None:
-        """What a request's session listens for; None in 2026-07-28, which has none."""
+        """The session of a request; None in 2026-07-28, which has none."""
         return self.sessions.get(id(connection_of(ctx)))
 
     def level_of(self, ctx: Request) -> str | None:

@@ -14,7 +14,7 @@ from mcp_world import alive, raw, sdk
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.sources.mcp import McpFailure, McpServers
-from toolcrib.sources.mcp.inflight import Calls, InFlight
+from toolcrib.sources.mcp.inflight import CallsInFlight, InFlight
 from toolcrib.sources.mcp.progress_timeout import ProgressTimeout
 
 
@@ -47,21 +47,21 @@ def server(servers: McpServers, name: str) -> Any:
 
 async def pid(servers: McpServers, client: Client | None) -> int:
     name = servers.tools("sdk")[0].name.rsplit("_", 1)[0] + "_pid"
-    registry = servers._registry
+    registry = servers.registered.registry
     return int((await registry.execute(name, {}, of(client) if client is not None else None)).for_llm)
 
 
 async def test_a_client_reaches_a_server_over_its_own_era(client: Any) -> None:
     servers = await client(sdk())
     one = server(servers, "sdk")
-    assert one.main.connection.modern
+    assert one.connectors.main.connection.modern
     later = await pid(servers, Client(modern=True))
     assert later == await pid(servers, None), "we ourselves speak the later one"
     earlier = await pid(servers, Client(modern=False))
     assert earlier != later, "a process of its own: a local server speaks one era at a time"
     assert await pid(servers, Client(modern=False)) == earlier
-    assert [line.alive for line in one._connectors()] == [True, True], "both are used"
-    assert one.listing.protocol == "2026-07-28", "asked for the earlier one, it still knows the later"
+    assert [each.state for each in one.connectors] == ["connected", "connected"], "both are used"
+    assert one.tools.protocol == "2026-07-28", "asked for the earlier one, it still knows the later"
     await servers.aclose()
     assert not alive(earlier)
     assert not alive(later)
@@ -71,7 +71,7 @@ async def test_one_process_is_enough_where_one_era_is_used(client: Any) -> None:
     servers = await client(sdk())
     first = servers.servers["sdk"].pid  # it was asked what it has, and no more
     earlier = await pid(servers, Client(modern=False))
-    await server(servers, "sdk")._ending
+    await server(servers, "sdk").connectors.ending
     assert first != earlier
     assert not alive(first)
     assert servers.servers["sdk"].pid == earlier
@@ -80,9 +80,9 @@ async def test_one_process_is_enough_where_one_era_is_used(client: Any) -> None:
 async def test_a_server_of_one_era_has_one_line(client: Any) -> None:
     servers = await client(raw(tools=["pid"]))
     for modern in (True, False):
-        output = await servers._registry.execute("mcp_raw_pid", {}, of(Client(modern)))
+        output = await servers.registered.registry.execute("mcp_raw_pid", {}, of(Client(modern)))
         assert int(output.for_llm) == servers.servers["raw"].pid
-    assert server(servers, "raw")._legacy is None
+    assert server(servers, "raw").connectors.older is None
 
 
 async def test_nobody_uses_it(client: Any) -> None:
@@ -90,14 +90,14 @@ async def test_nobody_uses_it(client: Any) -> None:
     first = servers.servers["raw"].pid
     for _ in range(4):  # in use
         await asyncio.sleep(0.2)
-        assert int((await servers._registry.execute("mcp_raw_pid", {})).for_llm) == first
+        assert int((await servers.registered.registry.execute("mcp_raw_pid", {})).for_llm) == first
     for _ in range(500):
         if not alive(first):
             break
         await asyncio.sleep(0.02)
     assert not alive(first)
     assert servers.servers["raw"].state == "idle"
-    again = int((await servers._registry.execute("mcp_raw_pid", {})).for_llm)
+    again = int((await servers.registered.registry.execute("mcp_raw_pid", {})).for_llm)
     assert again != first, "the next call starts it again"
 
 
@@ -115,9 +115,9 @@ async def test_log_messages_go_to_the_client_of_the_call(client: Any) -> None:
     servers = await client(raw(tools=["log"]))
     mine, heard = Client(modern=False), []
     await servers.pass_on(lambda event: heard.append(event))
-    await servers._registry.execute("mcp_raw_log", {"say": "in the call"}, of(mine))
+    await servers.registered.registry.execute("mcp_raw_log", {"say": "in the call"}, of(mine))
     assert mine.logged == ["in the call"]
-    await servers._registry.execute("mcp_raw_log", {"say": "nobody's"}, ToolContext())
+    await servers.registered.registry.execute("mcp_raw_log", {"say": "nobody's"}, ToolContext())
     assert [each.params.data for each in heard if hasattr(each, "params")] == [], "it is of a call of ours"
 
 
@@ -125,21 +125,19 @@ async def test_a_listener_hears_what_changes(client: Any) -> None:
     servers = await client(raw(tools=["notify"]))
     heard: list[Any] = []
     end = await servers.pass_on(heard.append)
-    assert server(servers, "raw").main.connection is None or not server(servers, "raw").main.alive, (
-        "made anew, to say more"
-    )
+    assert server(servers, "raw").connectors.main.live is None, "made anew, to say more"
     for method in ("resources/list_changed", "prompts/list_changed"):
-        await servers._registry.execute("mcp_raw_notify", {"method": f"notifications/{method}"})
+        await servers.registered.registry.execute("mcp_raw_notify", {"method": f"notifications/{method}"})
     await asyncio.sleep(0.1)
     assert [SimpleNamespace(kind=each.kind).kind for each in heard] == ["resources", "prompts"]
     end()
-    await servers._registry.execute("mcp_raw_notify", {"method": "notifications/prompts/list_changed"})
+    await servers.registered.registry.execute("mcp_raw_notify", {"method": "notifications/prompts/list_changed"})
     await asyncio.sleep(0.1)
     assert len(heard) == 2
 
 
 async def test_tools_that_ask_run_by_themselves() -> None:
-    calls, order = Calls(), list[str]()
+    calls, order = CallsInFlight(), list[str]()
 
     async def run(tool: str, caller: str, seconds: float, *, asks: bool = False) -> None:
         await calls.turn(tool, caller)
@@ -171,7 +169,7 @@ async def test_tools_that_ask_run_by_themselves() -> None:
 
 async def test_a_toolcrib_that_starts_itself_ends(client: Any, host: Any) -> None:
     servers = await client(raw(tools=["environment"]))
-    told = json.loads((await servers._registry.execute("mcp_raw_environment", {})).for_llm)["env"]
+    told = json.loads((await servers.registered.registry.execute("mcp_raw_environment", {})).for_llm)["env"]
     assert told["TOOLCRIB_DEPTH"] == "1"
     deep = McpServers([raw()], replace(host, environ={**host.environ, "TOOLCRIB_DEPTH": "3"}), ToolRegistry())
     with pytest.raises(McpFailure, match="does a server of it start Toolcrib"):

@@ -20,7 +20,7 @@ READ_ONLY = {"annotations": {"readOnlyHint": True}, "inputSchema": {"type": "obj
 
 
 async def call(servers: McpServers, tool: str, ctx: ToolContext | None = None, **arguments: Any) -> ToolOutput:
-    return await servers._registry.execute(f"mcp_raw_{tool}", arguments, ctx)
+    return await servers.registered.registry.execute(f"mcp_raw_{tool}", arguments, ctx)
 
 
 def pid_of(servers: McpServers, name: str = "raw") -> int:
@@ -166,7 +166,7 @@ async def test_names_that_are_duplicate_illegal_long_or_none(client: Any, caplog
         "a tool was left out: it has no name",
     )
     assert "its tool 'do_it' is mcp_raw_do_it_2 here, because mcp_raw_do_it is taken" in caplog.text
-    output = await servers._registry.execute("mcp_raw_do_it_2", {})
+    output = await servers.registered.registry.execute("mcp_raw_do_it_2", {})
     assert not output.is_error
 
 
@@ -186,7 +186,7 @@ async def test_a_schema_that_is_none_leaves_its_tool_out(client: Any) -> None:
 async def test_a_changed_list(client: Any) -> None:
     servers = await client(raw(tools=["grow"]))
     changes: list[int] = []
-    servers._registry.on_change(lambda: changes.append(1))
+    servers.registered.registry.on_change(lambda: changes.append(1))
     await call(servers, "grow", name="echo")
     for _ in range(500):
         if len(servers.tools("raw")) == 2:
@@ -291,7 +291,7 @@ async def test_disconnecting_takes_the_tools_away(client: Any) -> None:
     servers = await client(raw())
     pid = pid_of(servers)
     await servers.disconnect("raw")
-    assert not servers._registry.names
+    assert not servers.registered.registry.names
     assert not alive(pid)
 
 

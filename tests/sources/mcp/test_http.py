@@ -15,7 +15,7 @@ from toolcrib.sources.mcp import McpFailure, McpServers, server_config
 
 
 async def call(servers: McpServers, tool: str = "count") -> ToolOutput:
-    return await servers._registry.execute(f"mcp_web_{tool}", {})
+    return await servers.registered.registry.execute(f"mcp_web_{tool}", {})
 
 
 def web(url: str, **settings: Any) -> Any:
@@ -53,7 +53,7 @@ async def test_a_server_that_is_gone_and_comes_back(client: Any) -> None:
         again = await call(servers)
         assert "ConnectError" in again.for_llm
         assert "tried again in" in (await call(servers)).for_llm
-    servers._servers["web"].main._not_before = 0.0
+    servers._servers["web"].connectors.main._not_before = 0.0
     with http_server(port or 0):
         assert str(await call(servers)) == "1"
 

@@ -140,8 +140,8 @@ async def test_a_page_with_broken_tools_by_stdio(client: Any) -> None:
     servers = await client(raw(tools=tools))
     assert [tool.name for tool in servers.tools("raw")] == ["mcp_raw_echo", "mcp_raw_app"]
     assert len(servers.servers["raw"].faults) == 3
-    assert not (await servers._registry.execute("mcp_raw_echo", {"a": 1})).is_error
-    listed = {body["name"]: body for body in servers._registry.definitions("mcp")}
+    assert not (await servers.registered.registry.execute("mcp_raw_echo", {"a": 1})).is_error
+    listed = {body["name"]: body for body in servers.registered.registry.definitions("mcp")}
     assert listed["mcp_raw_app"]["icons"] == [ICON]
 
 

@@ -9,38 +9,38 @@ import pytest
 from toolcrib.sources.mcp.progress_timeout import Expired, ProgressTimeout
 
 
-async def test_it_ends_without_news() -> None:
+async def test_it_ends_without_progress() -> None:
     with pytest.raises(Expired) as caught:
         async with ProgressTimeout(0.05, 10):
             await asyncio.sleep(10)
-    assert caught.value.seconds == 0.05 and not caught.value.progress
+    assert caught.value.seconds == 0.05 and not caught.value.progressed
     task = asyncio.current_task()
     assert task is not None and task.cancelling() == 0
     await asyncio.sleep(0)
 
 
-async def test_news_extend_it_up_to_the_most() -> None:
+async def test_progress_extends_it_up_to_the_most() -> None:
     with pytest.raises(Expired) as caught:
-        async with ProgressTimeout(0.2, 0.6) as patience:
+        async with ProgressTimeout(0.2, 0.6) as timeout:
             while True:
                 await asyncio.sleep(0.02)
-                patience.progress()
-    assert caught.value.seconds == 0.6 and caught.value.progress
+                timeout.progress()
+    assert caught.value.seconds == 0.6 and caught.value.progressed
 
 
 async def test_the_time_of_a_person_does_not_count() -> None:
-    async with ProgressTimeout(0.05, 0.1) as patience:
-        patience.ask()
-        patience.ask()
+    async with ProgressTimeout(0.05, 0.1) as timeout:
+        timeout.ask()
+        timeout.ask()
         await asyncio.sleep(0.1)
-        patience.answered()
-        patience.progress()
+        timeout.answered()
+        timeout.progress()
         await asyncio.sleep(0.1)
-        patience.answered()
+        timeout.answered()
     with pytest.raises(Expired):
-        async with ProgressTimeout(0.05, 0.1) as patience:
-            patience.ask()
-            patience.answered()
+        async with ProgressTimeout(0.05, 0.1) as timeout:
+            timeout.ask()
+            timeout.answered()
             await asyncio.sleep(10)
 
 
@@ -56,9 +56,9 @@ async def test_whoever_cancels_the_call_is_not_taken_for_it() -> None:
         await task
 
 
-async def test_late_news_start_nothing() -> None:
-    async with ProgressTimeout(0.05, 0.05) as patience:
-        patience.ask()
-    patience.answered()
-    patience.progress()
+async def test_late_progress_starts_nothing() -> None:
+    async with ProgressTimeout(0.05, 0.05) as timeout:
+        timeout.ask()
+    timeout.answered()
+    timeout.progress()
     await asyncio.sleep(0.1)  # would be cancelled

@@ -190,7 +190,7 @@ async def test_a_broken_promise_costs_the_data_and_not_the_words(client: Any) ->
     wrong = tool.check_output(ToolOutput("words", content=(TextBlock("words"), TextBlock("two")), data={"n": "x"}))
     assert wrong.for_llm.startswith("words\n[its structured result is left out")
     assert (wrong.data, wrong.is_error, len(wrong.content)) == (None, False, 3)
-    missing = await servers._registry.execute("mcp_raw_echo", {})
+    missing = await servers.registered.registry.execute("mcp_raw_echo", {})
     assert missing.for_llm == "{}\n[the structured result that the server promised is missing]"
     wire = result_of(missing, tool, "2025-11-25")
     assert wire["isError"]  # a client would throw it away else
@@ -209,7 +209,7 @@ async def test_from_a_server_through_ours_to_a_client(client: Any, era: str) -> 
         "_meta": {"ui": {"resourceUri": "ui://x"}},
     }  # fmt: skip
     servers = await client(raw(tools=[entry, {"name": "broken"}]))
-    async with Client(McpServer(servers._registry).sdk, mode=era) as outer:
+    async with Client(McpServer(servers.registered.registry).sdk, mode=era) as outer:
         (listed,) = (await outer.list_tools()).tools
         result = await outer.call_tool(listed.name, {"result": FULL})
         odd: Any = await outer.call_tool(listed.name, {"result": {"structuredContent": {"n": 2}, "isError": "false"}})

@@ -18,7 +18,7 @@ from toolcrib.sources.mcp import McpServers, server_config
 
 
 async def call(servers: McpServers, tool: str, ctx: ToolContext | None = None, **arguments: Any) -> ToolOutput:
-    return await servers._registry.execute(f"mcp_sdk_{tool}", arguments, ctx)
+    return await servers.registered.registry.execute(f"mcp_sdk_{tool}", arguments, ctx)
 
 
 async def _gives(servers: McpServers) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.core.errors import ConfigError
 from toolcrib.sources.mcp import server_config
-from toolcrib.sources.mcp.upstream import check_category
+from toolcrib.sources.mcp.config import check_category
 
 
 def test_defaults() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .client_services import ClientServices
 from .config import OAuthConfig, ServerConfig, ToolConfig
 from .failure import McpFailure
-from .manager import McpServers
+from .servers import McpServers
 from .settings import server_config
 from .upstream import ServerStatus
 

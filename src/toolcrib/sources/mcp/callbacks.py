@@ -1,4 +1,4 @@
-"""What a server may ask of us, and what it tells: each goes to the client or person behind the call that it is about.
+"""What a server may ask of us, and what it tells: each goes to the client or person of the call that it is about.
 
 A server of the handshake era sends requests of its own while a call runs; one of 2026-07-28 answers a call with its
 questions. Both end in `answers`. Who cannot be asked has not agreed.
@@ -6,9 +6,9 @@ questions. Both end in `answers`. Who cannot be asked has not agreed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import mcp_types
 from mcp.shared.exceptions import MCPError
@@ -18,64 +18,71 @@ from ...core.bound import safe
 from ...core.errors import ToolError
 from . import questions
 from .downstream import Downstream, downstream_of
-from .inflight import InFlight, current
+from .inflight import CallsInFlight, InFlight, current
+from .relay import ContentChanged, Relay, ResourceChanged, ServerLogged, ServerNotified
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
 
     from .client_services import ClientServices
-    from .connection import Connection
-    from .connector import Connector
+    from .config import ServerConfig
+    from .notifications import ListKind
 
-ListKind = Literal["tools", "resources", "prompts"]
 Answers = dict[str, mcp_types.InputResponse]
 NOBODY = "there is nobody here who could be asked"
 
 
 class Callbacks:
-    """For one connection of one server."""
+    """For one connection to one server. `opener` is the client that the connection is made for; `tools_changed` is
+    called when the server says that its list of tools is another one."""
 
-    def __init__(self, connector: Connector, services: ClientServices) -> None:
-        self._connector, self._server, self._services = connector, connector.server, services
-        server = connector.server
-        self.connection: Connection | None = None
+    def __init__(
+        self,
+        config: ServerConfig,
+        services: ClientServices,
+        relay: Relay,
+        tools_changed: Callable[[], None],
+        opener: Downstream | None = None,
+    ) -> None:
+        self._config, self._services, self._relay, self._tools_changed = config, services, relay, tools_changed
+        self.opener = opener
+        self.calls = CallsInFlight()
         # as a gateway we say that we can, for our clients may: one that cannot is an error of that one call
-        self.sampling = self._sample if services.sampler is not None or server.relay.on else None
-        given = server.config.roots
-        self.roots = self._roots if given or (given is None and server.relay.on) else None
+        self.sampling = self._sample if services.sampler is not None or relay.on else None
+        self.roots = self._roots if config.roots or (config.roots is None and relay.on) else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way."""
+        return bool(self.calls.running)
 
     # --- what it tells
 
     def changed(self, kind: ListKind) -> None:
         """What it lists has changed."""
         if kind == "tools":
-            self._server.heard_change(self._connector)
+            self._tools_changed()
         else:
-            self._server.relay.changed(self._server, kind)
+            self._relay.tell(ContentChanged(self._config.name, kind))
 
     def updated(self, uri: str) -> None:
         """A resource has changed."""
-        self._server.relay.updated(self._server, uri)
+        self._relay.tell(ResourceChanged(self._config.name, uri))
 
     def completed(self, notification: mcp_types.ElicitCompleteNotification) -> None:
         """A visit of a page that it asked for is over."""
-        self._server.relay.told(self._server, notification)
+        self._relay.tell(ServerNotified(self._config.name, notification))
 
     async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """A log message: for the client whose call it is of. One of no call is for every session; one that may be of
-        several clients' calls is for none."""
-        mine = self._connector.asked()
+        """A log message goes to the client whose call produced it. One that belongs to no call goes to every session;
+        one that may belong to calls of several clients goes to none."""
+        mine = self.calls.asked()
         client = downstream_of(mine.ctx) if mine is not None else None
         if mine is not None and client is not None:
             with mine.telling():
                 await client.log(params)
-        elif mine is None and (self._connector.calls is None or not self._connector.calls.running):
-            self._server.relay.logged(self._server, params)
-
-    def session_lost(self) -> None:
-        """The server has forgotten us."""
-        if self.connection is not None:
-            self.connection.lost = True
+        elif mine is None and not self.busy:
+            self._relay.tell(ServerLogged(self._config.name, params))
 
     # --- what it asks
 
@@ -92,18 +99,19 @@ class Callbacks:
         return await self._one(mcp_types.ListRootsRequest())
 
     async def _one(self, request: mcp_types.InputRequest) -> Any:
-        """A request of the handshake era: it says nothing of the call it belongs to."""
+        """A request of the handshake era: it does not say which call it belongs to."""
         try:
-            mine = self._connector.asked(question=True)
-            return (await self.answers({_KEYS[type(request)]: request}, mine))[_KEYS[type(request)]]
+            mine = self.calls.asked(question=True)
+            key = _KEYS[type(request)]
+            return (await self.answers({key: request}, mine))[key]
         except MCPError as error:
             return error.error
         except ToolError as error:
             return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=str(error))
 
     async def answers(self, requests: Mapping[str, mcp_types.InputRequest], mine: InFlight | None) -> Answers:
-        """The answers to all that a server asks at once, by its keys. Raises MCPError or ToolError for what nobody can
-        answer."""
+        """The answers to all that a server asks at once, by its keys. Raises MCPError or ToolError for a question that
+        nobody can answer."""
         client = downstream_of(mine.ctx) if mine is not None else self._asked_at_once()
         shown = {key: self._signed(request) for key, request in requests.items()}
         theirs = {key: each for key, each in shown.items() if client is not None and client.can_answer(each)}
@@ -116,60 +124,58 @@ class Callbacks:
 
     @contextmanager
     def _asking(self, mine: InFlight | None) -> Generator[None]:
-        """While somebody is asked: their time is not the call's, and the call asks nothing else."""
-        if mine is None or self._connector.calls is None:
+        """While a person is asked: their time does not count as the call's, and the call asks nothing else."""
+        if mine is None:
             yield
             return
         mine.timeout.ask()
         try:
-            with self._connector.calls.asking(mine):
+            with self.calls.asking(mine):
                 yield
         finally:
             mine.timeout.answered()
 
     def _asked_at_once(self) -> Downstream | None:
-        """Who answers what is asked before the first call: the client that the connection is made for, at the request
+        """Who answers what is asked before the first call: the client that the connection was made for, at the request
         that made it."""
-        opener = self._connector.opener
-        calls = self._connector.calls
-        return opener if opener is not None and not opener.modern and (calls is None or not calls.running) else None
+        return self.opener if self.opener is not None and not self.opener.modern and not self.busy else None
 
     def _signed(self, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
         """A question says who asks: none may pass for one of ours."""
         if not isinstance(request, mcp_types.ElicitRequest):
             return request
-        message = questions.signed(self._server.name, request.params.message)
+        message = questions.signed(self._config.name, request.params.message)
         return request.model_copy(update={"params": request.params.model_copy(update={"message": message})})
 
     async def _ours(self, request: mcp_types.InputRequest, mine: InFlight | None) -> mcp_types.InputResponse:
         match request:
             case mcp_types.ElicitRequest(params=params):
                 ask = mine.ctx.ask if mine is not None else None
-                return await questions.answer(params, self._server.name, ask)
+                return await questions.answer(params, self._config.name, ask)
             case mcp_types.CreateMessageRequest(params=params):
                 if self._services.sampler is None:
                     self._lacking(mine, "sampling")
                     raise MCPError(mcp_types.INVALID_REQUEST, f"Sampling: {NOBODY} with a model")
                 return await self._services.sampler(params)
             case mcp_types.ListRootsRequest():
-                if not self._server.config.roots:
+                if not self._config.roots:
                     self._lacking(mine, "roots")
                     raise MCPError(mcp_types.INVALID_REQUEST, "the roots are not told (mcp_servers.NAME.roots)")
                 root: Any = self._services.workspace.as_uri()
                 return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root, name="workspace")])
 
     def _lacking(self, mine: InFlight | None, capability: str) -> None:
-        """Should the call fail for it, a client of 2026-07-28 is told what it would have to be able to do."""
+        """If the call fails for it, a client of 2026-07-28 learns which capability it would need."""
         client = downstream_of(mine.ctx) if mine is not None else None
         if client is not None and client.modern:
             text = f"this needs a client with the {capability} capability"
             needed: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
             client.failure = MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, text, needed)
 
-    # --- what a request of ours says of who is behind it (2026-07-28)
+    # --- what a request of ours says of the client downstream (2026-07-28)
 
     def stamp(self, params: dict[str, Any]) -> None:
-        """Declare what the client behind the call under way can do, instead of what we can."""
+        """Declare what the client of the call under way can do, instead of what we can."""
         mine = current()
         client = downstream_of(mine.ctx) if mine is not None else None
         if client is None:
@@ -178,20 +184,20 @@ class Callbacks:
         can: dict[str, Any] = {}
         declared = client.capabilities
         if declared is not None:
-            told = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
-            can = {key: told[key] for key in ("elicitation", "sampling", "roots") if key in told}
-        if self._server.config.roots is False:
+            said = declared.model_dump(by_alias=True, mode="json", exclude_none=True)
+            can = {key: said[key] for key in ("elicitation", "sampling", "roots") if key in said}
+        if self._config.roots is False:
             can.pop("roots", None)
         if self._services.sampler is not None:
             can.setdefault("sampling", {})
-        if self._server.config.roots:
+        if self._config.roots:
             can.setdefault("roots", {})
         meta[CLIENT_CAPABILITIES_META_KEY] = can
         if (level := client.log_level) is not None:
             meta[LOG_LEVEL_META_KEY] = safe(level)
 
 
-_KEYS: dict[type[Any], str] = {
+_KEYS: Mapping[type[Any], str] = {
     mcp_types.ElicitRequest: "form",
     mcp_types.CreateMessageRequest: "sampling",
     mcp_types.ListRootsRequest: "roots",

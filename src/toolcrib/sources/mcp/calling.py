@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import anyio
 import mcp_types
@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...core.errors import ToolError
 from .downstream import downstream_of
-from .inflight import Calls, InFlight, caller_of, current, current_call
+from .inflight import InFlight, caller_of, current, current_call
 from .listing import read_tools
 from .questions import signed
 from .sdk_private import says_lost, send_raw
@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from ...core.context import ToolContext
+    from .callbacks import Callbacks
     from .connection import Connection
     from .progress_timeout import ProgressTimeout
 
+ServerConnection: TypeAlias = "Connection[Callbacks]"
 MAX_ROUNDS = 10
 """How often a server may ask for more before it answers."""
 T = TypeVar("T")
@@ -48,11 +50,15 @@ class ConnectionLost(Exception):
 
 
 async def call(
-    connection: Connection, calls: Calls, what: str, work: Callable[[Connection, ProgressFnT], Awaitable[T]],
-    ctx: ToolContext, timeout: ProgressTimeout,
-) -> T:  # fmt: skip
+    connection: ServerConnection,
+    what: str,
+    work: Callable[[ServerConnection, ProgressFnT], Awaitable[T]],
+    ctx: ToolContext,
+    timeout: ProgressTimeout,
+) -> T:
     """Do one thing with the server. Raises ConnectionLost, ToolError for what the server refused, and Expired."""
     mine = InFlight(what, ctx, timeout, caller_of(ctx))
+    calls = connection.callbacks.calls
     calls.begin(mine)
     token = current_call.set(mine)
 
@@ -100,7 +106,7 @@ def _signed(server: str, error: MCPError) -> MCPError:
 
 
 async def call_tool(
-    connection: Connection, progress: ProgressFnT, name: str, arguments: dict[str, Any]
+    connection: ServerConnection, progress: ProgressFnT, name: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
     """Call a tool. The result is as it came."""
     listed = False
@@ -125,7 +131,7 @@ async def call_tool(
     return await _rounds(connection, send)
 
 
-async def read_resource(connection: Connection, progress: ProgressFnT, uri: str) -> mcp_types.ReadResourceResult:
+async def read_resource(connection: ServerConnection, progress: ProgressFnT, uri: str) -> mcp_types.ReadResourceResult:
     """Read a resource."""
 
     async def send(answers: Any, state: str | None) -> mcp_types.ReadResourceResult | mcp_types.InputRequiredResult:
@@ -139,7 +145,7 @@ async def read_resource(connection: Connection, progress: ProgressFnT, uri: str)
 
 
 async def get_prompt(
-    connection: Connection, progress: ProgressFnT, name: str, arguments: dict[str, str]
+    connection: ServerConnection, progress: ProgressFnT, name: str, arguments: dict[str, str]
 ) -> mcp_types.GetPromptResult:
     """Fill a prompt in."""
 
@@ -161,7 +167,7 @@ def _meta() -> Any:
 
 
 async def _rounds(
-    connection: Connection,
+    connection: ServerConnection,
     send: Callable[[Mapping[str, Any] | None, str | None], Awaitable[R | mcp_types.InputRequiredResult]],
 ) -> R:
     """Ask, answer what the server needs to know first (2026-07-28), ask again."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.errors import SandboxUnavailable
 from .cache import ListCache
 from .pins import Pins
-from .relay import Relay
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
@@ -48,8 +47,7 @@ class ClientServices:
     """`environ` is where the few harmless variables of local servers come from; `resolve(text, asker)` puts granted
     secrets in; `walls(profile, read)` gives the sandbox for a server that is to stand in one and may read these paths;
     `learn(name, value)` tells the redactor a secret. `login(config)` gives a door to a person's browser, where there is
-    one; `pins` knows what was accepted of servers, and without them nobody is held to it; `relay` is told what servers
-    say beside answers."""
+    one; `pins` knows what was accepted of servers, and without them nobody is held to it."""
 
     workspace: Path
     cache: ListCache
@@ -62,4 +60,3 @@ class ClientServices:
     sampler: Sampler | None = None
     login: Callable[[ServerConfig], LoginDoor] | None = None
     pins: Pins | None = None
-    relay: Relay = field(default_factory=Relay)

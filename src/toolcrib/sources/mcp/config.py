@@ -148,3 +148,16 @@ class OAuthConfig:
 
 
 _NOTHING = ToolConfig()
+
+
+def check_category(config: ServerConfig) -> None:
+    """Raises ConfigError for an unknown category."""
+    from ...core.tool import ToolCategory
+
+    for where, given in (
+        ("category", config.category),
+        *((f"per_tool.{k}", v.category) for k, v in config.per_tool.items()),
+    ):
+        if given is not None and given not in set(ToolCategory):
+            known = ", ".join(ToolCategory)
+            raise ConfigError(f"mcp_servers.{config.name}.{where}: unknown category {given!r}; known: {known}")

@@ -9,9 +9,11 @@ import asyncio
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from ...boundary.environment import command_environment
 from ...boundary.sandbox import NoSandbox
@@ -19,45 +21,48 @@ from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
 from .callbacks import Callbacks
 from .config import ServerConfig
-from .connection import Connection, Transport
-from .inflight import Calls
+from .connection import Connection
 from .stdio import StdioTransport
 
 if TYPE_CHECKING:
     from .client_services import ClientServices
-    from .connector import Connector
-    from .upstream import Upstream
+    from .downstream import Downstream
+    from .http import HttpTransport
+    from .relay import Relay
 
 DEPTH = "TOOLCRIB_DEPTH"
 MAX_DEPTH = 3
 """A gateway may stand behind a gateway; one that starts itself would do so for ever."""
 
-__all__ = ["Calls", "prepare"]
 
-
-async def prepare(connector: Connector, services: ClientServices) -> tuple[Transport, Connection]:
-    """A transport and a connection that is not open yet. Raises ToolError or ConfigError for what is not there."""
-    config = connector.config
-    callbacks = Callbacks(connector, services)
+async def prepare(
+    config: ServerConfig,
+    services: ClientServices,
+    relay: Relay,
+    tools_changed: Callable[[Connection[Callbacks]], None],
+    mode: str,
+    older: bool = False,
+    who: Downstream | None = None,
+) -> Connection[Callbacks]:
+    """A connection that is not open yet. Raises ToolError or ConfigError where something for it is missing."""
+    transport: Any
     if config.url is None:
         values = await asyncio.to_thread(_resolved, config.env, config, services)
-        transport: Any = StdioTransport(lambda: _spawn(config, values, services))
+        transport = StdioTransport(lambda: _spawn(config, values, services))
     else:
-        transport = await _http(config, services, callbacks)
-    connection = Connection(config.name, transport, callbacks, connector.mode or _mode(connector.server))
-    callbacks.connection = connection
-    return transport, connection
+        transport = await _http(config, services)
+    callbacks = Callbacks(config, services, relay, lambda: tools_changed(connection), who)
+    connection = Connection(
+        config.name, transport, callbacks, mode, older=older, idle_seconds=config.idle_timeout
+    )  # fmt: skip
+    if config.url is not None:
+        transport.session_lost = connection.lose
+    return connection
 
 
-def _mode(server: Upstream) -> str:
-    """How to negotiate. A server that was of the handshake era last time is not asked for the later one first, unless
-    that has just failed: it may have moved on."""
-    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-
-    known = server.listing.protocol if server.listing is not None else None
-    if server.config.protocol == "auto" and known in HANDSHAKE_PROTOCOL_VERSIONS and server.error is None:
-        return "legacy"
-    return server.config.protocol
+def negotiation(config: ServerConfig, known: str | None) -> str:
+    """How to negotiate. A server that chose the handshake era last time is not asked for the later one first."""
+    return "legacy" if config.protocol == "auto" and known in HANDSHAKE_PROTOCOL_VERSIONS else config.protocol
 
 
 def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientServices) -> dict[str, str]:
@@ -110,7 +115,7 @@ def _depth(environ: Mapping[str, str]) -> int:
     return int(told) if told.isdecimal() and len(told) < 4 else 0
 
 
-async def _http(config: ServerConfig, services: ClientServices, callbacks: Callbacks) -> Transport:
+async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport:
     from .http import HttpTransport
 
     asker = f"mcp:{config.name}"
@@ -122,7 +127,4 @@ async def _http(config: ServerConfig, services: ClientServices, callbacks: Callb
         from .oauth import provider
 
         auth = provider(config, url, services)
-    return HttpTransport(
-        url, headers=headers, auth=auth, guard=guard, legacy=config.transport == "sse",
-        session_lost=callbacks.session_lost,
-    )  # fmt: skip
+    return HttpTransport(url, headers=headers, auth=auth, guard=guard, legacy=config.transport == "sse")

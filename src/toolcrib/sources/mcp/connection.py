@@ -1,7 +1,9 @@
-"""One life of a connection to a server, in a task of its own.
+"""One connection to a server, from its opening to its end, in a task of its own.
 
-The SDK's client holds cancel scopes that must be left in the task that entered them; torn down in another one they
-take the whole process along. So one task enters the client, waits, and leaves it; calls come from anywhere on its loop.
+It knows its transport and whom to call back; it does not know what a server lists or who calls its tools.
+
+The SDK's client holds cancel scopes that must be left in the task that entered them. Left in another task they take the
+whole process along. So one task enters the client, waits, and leaves it; calls come from anywhere on its loop.
 """
 
 from __future__ import annotations
@@ -10,8 +12,8 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import anyio
 from mcp.client import Client
@@ -27,21 +29,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ... import __version__
 from ...core.errors import ToolError
-from .notifications import Notifications
+from .idle import IdleTimer
+from .notifications import Heard, ListKind, Notifications
 from .sdk_private import stamp_also
 from .streams import ReadStream
 
 if TYPE_CHECKING:
     from mcp.client.session import IncomingMessage
 
-    from .callbacks import Callbacks, ListKind
-
 log = logging.getLogger("toolcrib.mcp")
 
 CLOSE_SECONDS = 12.0
-"""How long the end of a connection may take before its process is killed and its task left: more than a server that
-has to be told twice needs."""
-_CHANGES: dict[type[object], ListKind] = {
+"""How long the end of a connection may take before its process is killed and its task is left: more than a server needs
+that has to be told twice."""
+_CHANGES: Mapping[type[object], ListKind] = {
     ToolListChangedNotification: "tools",
     ResourceListChangedNotification: "resources",
     PromptListChangedNotification: "prompts",
@@ -58,30 +59,53 @@ class Transport(Protocol):
         ...
 
     def account(self) -> str:
-        """What is known of why it failed, for a person: "" where that is nothing."""
+        """What is known of why it failed, for a person; "" for nothing."""
         ...
 
 
-class Connection:
-    """A connection while it lives. Make it, `open` it, use `client`, `close` it; it is never opened again."""
+class ConnectionCallbacks(Heard, Protocol):
+    """What a connection calls when the server asks or tells something. `sampling` and `roots` are None where the server
+    shall not know of them; `busy` says whether a call is under way."""
 
-    def __init__(self, name: str, transport: Transport, callbacks: Callbacks, mode: str) -> None:
-        self.name, self.transport = name, transport
-        self.loop = asyncio.get_running_loop()
-        self.error: BaseException | None = None
-        self.lost = False
-        """The server has forgotten the session, or its stream ended: nothing more will come."""
-        self.callbacks, self._mode = callbacks, mode
-        self.notifications = Notifications(callbacks)
-        self._client: Client | None = None
-        self._closing = asyncio.Event()
-        self._ready: asyncio.Future[None] = self.loop.create_future()
-        self._task: asyncio.Task[None] | None = None
+    sampling: Any
+    roots: Any
 
     @property
-    def alive(self) -> bool:
-        """Whether a call may be tried."""
-        return self._client is not None and not self.lost
+    def busy(self) -> bool: ...
+    async def elicitation(self, context: Any, params: Any) -> Any: ...
+    async def logged(self, params: Any) -> None: ...
+    def completed(self, notification: ElicitCompleteNotification) -> None: ...
+    def stamp(self, params: dict[str, Any]) -> None: ...
+
+
+C = TypeVar("C", bound=ConnectionCallbacks)
+
+
+class Connection(Generic[C]):
+    """Make it, `open` it, use `client`, `close` it; it is never opened again.
+
+    `older` says that it was made in the handshake era for a client of that era, with a server that may know the later
+    one, too. After `idle_seconds` without use it ends.
+    """
+
+    def __init__(
+        self, name: str, transport: Transport, callbacks: C, mode: str, *, older: bool = False, idle_seconds: float = 0
+    ) -> None:
+        self.name, self.transport, self.callbacks, self.older = name, transport, callbacks, older
+        self.lost = False
+        """Nothing more will come: its stream ended, the server has forgotten the session, or we ended it."""
+        self.used = False
+        """Whether a tool was called over it."""
+        self.notifications = Notifications(name, callbacks)
+        self._loop = asyncio.get_running_loop()
+        self._mode = mode
+        self._idle = IdleTimer(idle_seconds, lambda: self.busy, self.end)
+        self._error: BaseException | None = None
+        self._client: Client | None = None
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._task: asyncio.Task[None] | None = None
+        self._when_lost: Callable[[], object] = lambda: None
 
     @property
     def client(self) -> Client:
@@ -95,10 +119,19 @@ class Connection:
         """Whether the stateless revision was negotiated."""
         return self._client is not None and self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
+    @property
+    def busy(self) -> bool:
+        """Whether a call is under way over it, or a resource is watched."""
+        return self.notifications.watching or self.callbacks.busy
+
+    def touch(self) -> None:
+        """It is used now."""
+        self._idle.touch()
+
     async def open(self, seconds: float) -> None:
         """Connect and negotiate. Raises whatever was in the way, TimeoutError after `seconds`; nothing is left then."""
-        # an empty context: what a server asks later is not of the call that happened to connect
-        self._task = self.loop.create_task(
+        # an empty context: what a server asks later does not belong to the call that happened to connect
+        self._task = self._loop.create_task(
             self._live(), name=f"toolcrib-mcp-{self.name}", context=contextvars.Context()
         )
         try:
@@ -111,6 +144,7 @@ class Connection:
     async def close(self) -> None:
         """End it, in its own task. Returns when everything is gone, or CLOSE_SECONDS are over."""
         self._closing.set()
+        self._idle.stop()
         task = self._task
         if task is None or task.done():
             return
@@ -123,17 +157,40 @@ class Connection:
                 self.transport.kill()
                 task.cancel()
 
-    def when_over(self, work: Callable[[], object]) -> None:
-        """Do something once it has ended, for whatever reason."""
-        if self._task is not None:
-            self._task.add_done_callback(lambda _: work())
+    async def end(self) -> None:
+        """End it unless it is in use."""
+        if not self.lost and not self.busy:
+            log.info("MCP server %s: a connection that nobody uses is ended", self.name)
+            await self.close()
+
+    async def clear(self) -> str:
+        """End what is left of a connection that was lost, and say why it was, as far as that is known."""
+        await self.close()
+        return self.transport.account()
 
     def kill(self) -> None:
         """End what belongs to it at once, without waiting; from any thread."""
-        self.lost = True
+        self.lose()
         self.transport.kill()
         with contextlib.suppress(RuntimeError):  # its loop is closed, and with it the task
-            self.loop.call_soon_threadsafe(self._closing.set)
+            self._loop.call_soon_threadsafe(self._closing.set)
+
+    def lose(self) -> None:
+        """Nothing more will come over it."""
+        if not self.lost:
+            self.lost = True
+            self._when_lost()
+
+    def when_lost(self, work: Callable[[], object]) -> None:
+        """Do something at the moment when nothing more will come: now, where that is so."""
+        self._when_lost = work
+        if self.lost:
+            work()
+
+    def when_over(self, work: Callable[[], object]) -> None:
+        """Do something once all of it has ended, for whatever reason."""
+        if self._task is not None:
+            self._task.add_done_callback(lambda _: work())
 
     async def _live(self) -> None:
         callbacks = self.callbacks
@@ -159,19 +216,22 @@ class Connection:
                         await self._closing.wait()
                 finally:
                     self._client = None
+                    self.lose()
         except (
             BaseException
         ) as error:  # groups of the SDK's tasks, the end of the loop: this task must not let go of any
-            self.error = error
+            self._error = error
             log.debug("the connection to MCP server %s ended", self.name, exc_info=True)
         finally:
-            self._client, self.lost = None, True
+            self._client = None
+            self._idle.stop()
+            self.lose()
             if not self._ready.done():
-                self._ready.set_exception(_plain(self.error))
+                self._ready.set_exception(_plain(self._error))
                 self._ready.exception()  # whoever opened it may have gone
 
     def _ended(self) -> None:
-        self.lost = True
+        self.lose()
         self._closing.set()
 
     async def _heard(self, message: IncomingMessage) -> None:
@@ -184,7 +244,7 @@ class Connection:
 
 
 def _plain(error: BaseException | None) -> BaseException:
-    """The first error of a group that is no group; a word for a cancellation, which a future cannot hold."""
+    """The first error of a group that is not a group itself. A cancellation becomes a ToolError."""
     while isinstance(error, BaseExceptionGroup):
         parts = cast("tuple[BaseException, ...]", error.exceptions)  # pyright: ignore[reportUnknownMemberType]
         error = next((each for each in parts if not isinstance(each, asyncio.CancelledError)), parts[0])
@@ -211,7 +271,7 @@ class _Incoming(ReadStream):
     """The transport's stream of messages; what else it has is reached through this, too (`last_context`)."""
 
     def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
-        self._inner, self._told = inner, ended
+        self._inner, self._when_ended = inner, ended
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -220,7 +280,7 @@ class _Incoming(ReadStream):
         try:
             return await self._inner.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):
-            self._told()
+            self._when_ended()
             raise
 
     def close(self) -> None:

@@ -1,172 +1,147 @@
-"""A way to one server: connected when it is needed, again when it was lost, ended when nobody uses it.
+"""Keeps one connection to a server: made when it is needed, and again after it was lost. `states` has its states.
 
-    idle → connecting → connected → (lost, or long unused) → connecting → …
-                     ↘ failed, tried again at the next need once some time has passed
-
-A server has one, or two where it speaks both eras of the protocol and clients of both are behind us. All of it happens
-on one event loop.
+All of it happens on one event loop. It does not know what a server lists; `ConnectorEvents` hears what happens.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.bound import safe
 from ...core.errors import ToolcribError
 from .failure import McpFailure
-from .idle import Idle
+from .states import Event, State, next_state
 
 if TYPE_CHECKING:
-    from .client_services import ClientServices
+    from .callbacks import Callbacks
     from .config import ServerConfig
     from .connection import Connection
     from .downstream import Downstream
-    from .inflight import Calls, InFlight
-    from .upstream import Upstream
 
-log = logging.getLogger("toolcrib.mcp")
-
-FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
+MIN_DELAY, MAX_DELAY = 1.0, 60.0
 """Seconds until a server that failed is tried again; doubled each time."""
+
+Dial = Callable[["Downstream | None"], Awaitable["Connection[Callbacks]"]]
+"""Makes a connection that is not open yet, for a client downstream. Raises ToolError or ConfigError."""
+
+
+class ConnectorEvents(Protocol):
+    """Who hears what happens to a connector."""
+
+    async def connected(self, connection: Connection[Callbacks]) -> None:
+        """There is a new connection. Whoever waits for it waits for this, too."""
+        ...
+
+    def failed(self, error: str) -> None:
+        """No connection could be made."""
+        ...
+
+    def over(self) -> None:
+        """A connection has ended, with all that belonged to it."""
+        ...
 
 
 class Connector:
-    """`mode` says how to negotiate: None asks the configuration and what is known of the server. `connected` is done
-    with each new connection."""
+    """At most one live connection at a time."""
 
-    def __init__(
-        self,
-        server: Upstream,
-        services: ClientServices,
-        mode: str | None,
-        connected: Callable[[Connector, Connection], Awaitable[None]],
-    ) -> None:
-        self.server, self.mode = server, mode
-        self.config: ServerConfig = server.config
+    def __init__(self, config: ServerConfig, dial: Dial, events: ConnectorEvents) -> None:
+        self._config, self._dial, self._events = config, dial, events
+        self.state: State = "idle"
         self.error: str | None = None
-        self.connection: Connection | None = None
-        self.calls: Calls | None = None
-        self.used = False
-        """Whether a call was made over it."""
-        self.opener: Downstream | None = None
-        self._services, self._connected = services, connected
-        self._connecting: asyncio.Task[Connection] | None = None
+        self.connection: Connection[Callbacks] | None = None
+        """The last connection, which may be over."""
+        self._connecting: asyncio.Task[Connection[Callbacks]] | None = None
         self._failures = 0
         self._not_before = 0.0
-        self.closed = False
-        self._idle = Idle(self.config.idle_timeout, self._in_use, self.end)
-
-    # --- how it stands
 
     @property
-    def alive(self) -> bool:
-        """Whether there is a connection that a call may be tried over."""
-        return self.connection is not None and self.connection.alive
+    def live(self) -> Connection[Callbacks] | None:
+        """The connection that a call may be tried over."""
+        return self.connection if self.state == "connected" else None
 
     @property
-    def connecting(self) -> bool:
-        """Whether there will be one soon."""
-        return self._connecting is not None and not self._connecting.done()
+    def busy(self) -> bool:
+        """Whether there is a connection, or will be one, that must be ended."""
+        connecting = self._connecting is not None and not self._connecting.done()
+        return self.connection is not None or connecting
 
-    def asked(self, *, question: bool = False) -> InFlight | None:
-        """The call that something the server says belongs to, if that is known."""
-        return self.calls.asked(question=question) if self.calls is not None else None
-
-    def touch(self) -> None:
-        """It is used now."""
-        self._idle.touch()
-
-    def _in_use(self) -> bool:
-        watching = self.connection is not None and self.connection.notifications.subscriptions
-        return watching or (self.calls is not None and bool(self.calls.running))
-
-    # --- its life
-
-    async def up(self, who: Downstream | None = None) -> Connection:
-        """The live connection; whoever needs one at the same time shares it. `who` is the client it is made for, which
-        answers what the server asks at once. Raises McpFailure."""
-        if self.connection is not None and self.connection.alive:
-            return self.connection
+    async def up(self, who: Downstream | None = None) -> Connection[Callbacks]:
+        """The live connection; those who need one at the same time share it. `who` is the client that it is made for,
+        which answers what the server asks at once. Raises McpFailure."""
+        if self.live is not None:
+            return self.live
         if self._connecting is None or self._connecting.done():
-            self._may_connect()
-            self.opener = who
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            self._check()
+            self._move("connect")
+            self._connecting = asyncio.get_running_loop().create_task(self._connect(who))
             # its failure is known from `error`, even if whoever waited has gone
             self._connecting.add_done_callback(lambda task: None if task.cancelled() else task.exception())
         return await asyncio.shield(self._connecting)
 
-    def _may_connect(self) -> None:
-        name = self.config.name
-        if self.closed:
+    def _check(self) -> None:
+        """Raises McpFailure where no connection may be tried now."""
+        name = self._config.name
+        if self.state == "closed":
             raise McpFailure(f"MCP server {name} was closed")
-        if self.config.fault:
-            raise McpFailure(f"MCP server {name} cannot be used: {self.config.fault}")
+        if self._config.fault:
+            raise McpFailure(f"MCP server {name} cannot be used: {self._config.fault}")
         left = self._not_before - time.monotonic()
         if left > 0:
             raise McpFailure(f"MCP server {name} is not there: {self.error}. It is tried again in {left:.0f} s.")
 
-    async def _connect(self) -> Connection:
-        old, self.connection = self.connection, None
-        if old is not None:
-            await old.close()
-        transport: Any = None
+    async def _connect(self, who: Downstream | None) -> Connection[Callbacks]:
+        connection: Connection[Callbacks] | None = None
         try:
-            loaded = await asyncio.to_thread(importlib.import_module, f"{__package__}.connecting")  # the SDK: ≈ 1 s
-            transport, connection = await loaded.prepare(self, self._services)
-            await connection.open(self.config.start_timeout)
+            old, self.connection = self.connection, None
+            if old is not None:
+                await old.close()
+            connection = await self._dial(who)
+            await connection.open(self._config.start_timeout)
         except asyncio.CancelledError:
+            self._move("cancelled")
             raise
         except BaseException as error:
+            self._move("failed")
             self._failures += 1
-            self._not_before = time.monotonic() + min(LONGEST_DELAY, FIRST_DELAY * 2 ** (self._failures - 1))
-            self.error = self.explain(error, transport)
-            self.server.failed(self.error)
-            raise McpFailure(f"MCP server {self.config.name} could not be reached: {self.error}") from error
+            self._not_before = time.monotonic() + min(MAX_DELAY, MIN_DELAY * 2 ** (self._failures - 1))
+            self.error = explain(self._config, error, connection.transport if connection is not None else None)
+            self._events.failed(self.error)
+            raise McpFailure(f"MCP server {self._config.name} could not be reached: {self.error}") from error
+        if self.state == "closed":  # from another thread, meanwhile
+            await connection.close()
+            self._check()
+        self._move("opened")
         self._failures, self._not_before, self.error = 0, 0.0, None
-        self.connection, self.calls = connection, loaded.Calls()
-        self.touch()
-        await self._connected(self, connection)
+        self.connection = connection
+        connection.when_lost(partial(self._lost, connection))
+        connection.when_over(self._events.over)
+        connection.touch()
+        await self._events.connected(connection)
         return connection
 
-    def explain(self, error: BaseException, transport: Any) -> str:
-        """Why it failed, in one sentence and what the server itself said."""
-        name = self.config.name
-        if isinstance(error, TimeoutError):
-            said = f"no answer within {self.config.start_timeout:g} s; mcp_servers.{name}.start_timeout can give more"
-        elif isinstance(error, FileNotFoundError):
-            said = f"there is no {error.filename or self.config.command!r} to run"
-        elif isinstance(error, ToolcribError | OSError):
-            said = str(error)
-        else:
-            said = f"{type(error).__name__}: {error}"
-        fault = getattr(transport, "error", None)
-        if fault is not None and fault is not error:
-            said = str(fault)
-        account = transport.account() if transport is not None else ""
-        if account.startswith("HTTP 401"):
-            said, account = account, f"it wants a login: run `toolcrib mcp login {name}`"
-        return safe(f"{said} ({account})" if account and said not in account else said)[:2_000]
+    def _lost(self, connection: Connection[Callbacks]) -> None:
+        if connection is self.connection:
+            self._move("lost")
 
-    async def lost(self, connection: Connection) -> str:
-        """Clear a connection away that was lost, and say why it was, as far as is known."""
-        await connection.close()
-        return connection.transport.account()
+    def _move(self, event: Event) -> None:
+        self.state = next_state(self.state, event)
 
     async def end(self) -> None:
         """End the connection unless it is in use; the next need makes another."""
-        if self.connection is not None and self.connection.alive and not self._in_use():
-            log.info("MCP server %s: a connection that nobody uses is ended", self.config.name)
-            await self.connection.close()
+        if self.live is not None:
+            await self.live.end()
+
+    def shut(self) -> None:
+        """Make no more connections."""
+        self._move("close")
 
     async def close(self) -> None:
         """End it for good."""
-        self.closed = True
-        self._idle.stop()
+        self.shut()
         if self._connecting is not None and not self._connecting.done():
             self._connecting.cancel()
             await asyncio.wait({self._connecting}, timeout=5)
@@ -176,10 +151,30 @@ class Connector:
     def abandon(self) -> None:
         """Its loop has ended, and everything of it there."""
         self.kill()
+        self._move("abandon")
         self.connection = self._connecting = None
-        self._idle.stop()
 
     def kill(self) -> None:
         """End its process at once; from any thread."""
         if self.connection is not None:
             self.connection.kill()
+
+
+def explain(config: ServerConfig, error: BaseException, transport: Any) -> str:
+    """Why something with a server failed: one sentence, and what the server itself said."""
+    if isinstance(error, TimeoutError):
+        limit = f"mcp_servers.{config.name}.start_timeout"
+        said = f"no answer within {config.start_timeout:g} s; {limit} can give more"
+    elif isinstance(error, FileNotFoundError):
+        said = f"there is no {error.filename or config.command!r} to run"
+    elif isinstance(error, ToolcribError | OSError):
+        said = str(error)
+    else:
+        said = f"{type(error).__name__}: {error}"
+    fault = getattr(transport, "error", None)
+    if fault is not None and fault is not error:
+        said = str(fault)
+    account = transport.account() if transport is not None else ""
+    if account.startswith("HTTP 401"):
+        said, account = account, f"it wants a login: run `toolcrib mcp login {config.name}`"
+    return safe(f"{said} ({account})" if account and said not in account else said)[:2_000]

@@ -37,10 +37,10 @@ class HttpTransport:
         auth: httpx2.Auth | None,
         guard: AddressGuard | None,
         legacy: bool,
-        session_lost: Callable[[], None],
     ) -> None:
         self._url, self._headers, self._auth, self._guard, self._legacy = url, dict(headers), auth, guard, legacy
-        self._session_lost = session_lost
+        self.session_lost: Callable[[], None] = lambda: None
+        """Called when the server has forgotten the session."""
         self._stack = contextlib.AsyncExitStack()
         self._last = ""
 
@@ -102,7 +102,7 @@ class HttpTransport:
             return
         self._last = f"HTTP {response.status_code} {response.reason_phrase}".strip()
         if response.status_code == 404 and _SESSION in response.request.headers:
-            self._session_lost()
+            self.session_lost()
 
 
 class _Remembering(httpx2.AsyncBaseTransport):

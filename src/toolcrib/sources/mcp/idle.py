@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class Idle:
+class IdleTimer:
     """Calls `end` on the loop of the last `touch`, once nothing was touched for so many seconds and `busy` says no.
 
     0 seconds are forever.

@@ -78,7 +78,7 @@ def current() -> InFlight | None:
 
 
 @dataclass(slots=True)
-class Calls:
+class CallsInFlight:
     """The calls under way over one connection. `asks` are tools that asked while it had to be guessed whose call it
     was; `asks_more` those that asked again before they had their answer."""
 
@@ -120,8 +120,8 @@ class Calls:
         return any(mine or each.tool in self.asks for each in others)
 
     def _parked(self, call: InFlight) -> bool:
-        """Whether a call has waited so long for its answer that nobody may be there: it holds nobody up, and a question
-        is not its, unless its tool was seen to ask more than one thing at once."""
+        """Whether a call has waited so long for its answer that nobody may be there: it no longer blocks others, and
+        questions are not attributed to it unless its tool asks several at once."""
         waits = call.asking and asyncio.get_running_loop().time() - call.since > PARKED_SECONDS
         return bool(waits) and call.tool not in self.asks_more
 

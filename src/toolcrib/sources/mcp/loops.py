@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -10,6 +11,35 @@ from typing import Any, TypeVar
 from ...core.context import ToolContext
 
 T = TypeVar("T")
+
+
+class HomeLoop:
+    """The event loop that something lives on: the one where it was first needed. Once that has ended, `moved` is called
+    and the next one takes its place."""
+
+    def __init__(self, moved: Callable[[], None]) -> None:
+        self._moved = moved
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def running(self) -> asyncio.AbstractEventLoop | None:
+        """The loop, if there is one and it runs."""
+        return self._loop if self._loop is not None and self._loop.is_running() else None
+
+    def settle(self) -> asyncio.AbstractEventLoop:
+        """The loop: this one, if there was none before or it has ended."""
+        with self._lock:
+            here = asyncio.get_running_loop()
+            if self._loop is None or (self._loop is not here and not self._loop.is_running()):
+                if self._loop is not None:
+                    self._moved()
+                self._loop = here
+            return self._loop
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine there."""
+        return await on_loop(self.settle(), work)
 
 
 async def on_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

@@ -12,7 +12,7 @@ import contextvars
 import logging
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import mcp_types
 from mcp.shared.exceptions import MCPError
@@ -21,27 +21,38 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 if TYPE_CHECKING:
     from mcp.client import Client
 
-    from .callbacks import Callbacks, ListKind
-
 log = logging.getLogger("toolcrib.mcp")
 
+ListKind = Literal["tools", "resources", "prompts"]
 RELISTEN_SECONDS = 5.0
 """How long after a stream was lost it is opened again."""
 
 
-class Notifications:
-    """For the life of one connection; `on` runs it."""
+class Heard(Protocol):
+    """Who hears what a server tells."""
 
-    def __init__(self, callbacks: Callbacks) -> None:
-        self._callbacks = callbacks
+    def changed(self, kind: ListKind) -> None:
+        """A list has changed."""
+        ...
+
+    def updated(self, uri: str) -> None:
+        """A resource has changed."""
+        ...
+
+
+class Notifications:
+    """For the life of one connection to the server of this name; `on` runs it."""
+
+    def __init__(self, name: str, heard: Heard) -> None:
+        self._name, self._heard = f"MCP server {name}", heard
         self._client: Client | None = None
         self._uris: frozenset[str] = frozenset()
         self._stream: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
     @property
-    def subscriptions(self) -> bool:
-        """Whether it is told of changes of some resource."""
+    def watching(self) -> bool:
+        """Whether the server tells changes of some resource."""
         return bool(self._uris)
 
     @asynccontextmanager
@@ -82,12 +93,7 @@ class Notifications:
             await asyncio.sleep(RELISTEN_SECONDS)
             for kind, on in wanted.items():  # what was missed meanwhile
                 if on:
-                    self._callbacks.changed(kind)
-
-    @property
-    def _name(self) -> str:
-        connection = self._callbacks.connection
-        return f"MCP server {connection.name}" if connection is not None else "an MCP server"
+                    self._heard.changed(kind)
 
     # --- resources
 
@@ -146,7 +152,7 @@ class Notifications:
                 log.debug("%s tells no changes of resources: %s", self._name, error)
             await asyncio.sleep(RELISTEN_SECONDS)
             for uri in uris:  # what was missed meanwhile
-                self._callbacks.updated(uri)
+                self._heard.updated(uri)
 
     # --- the log
 

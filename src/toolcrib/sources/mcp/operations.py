@@ -21,41 +21,42 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from ...core.context import ToolContext
-    from .connection import Connection
+    from .calling import ServerConnection
+    from .config import ServerConfig
     from .listed import Json, ListedTool
-    from .upstream import Upstream
+    from .relay import Relay
 
-Operation = Callable[["Connection", "ProgressFnT"], Awaitable[ToolOutput]]
+Operation = Callable[["ServerConnection", "ProgressFnT"], Awaitable[ToolOutput]]
+Show = Callable[[str], str]
 MAX_LISTED = 500
 """Resources or prompts that one answer names."""
 
 
-def operation(server: Upstream, tool: ListedTool, arguments: Json, ctx: ToolContext) -> Operation:
+def operation(config: ServerConfig, relay: Relay, tool: ListedTool, arguments: Json, ctx: ToolContext) -> Operation:
     """What a call of this tool does. Labels of results count only where the server is trusted."""
 
-    async def run(connection: Connection, progress: ProgressFnT) -> ToolOutput:
+    def show(uri: str) -> str:
+        return relay.shown_uri(config.name, uri)
+
+    async def run(connection: ServerConnection, progress: ProgressFnT) -> ToolOutput:
         if tool.kind == "resources":
-            return await _resources(server, connection, progress, arguments.get("uri"), ctx)
+            return await _resources(connection, progress, arguments.get("uri"), ctx, show)
         if tool.kind == "prompts":
-            return await _prompts(
-                server, connection, progress, arguments.get("name"), arguments.get("arguments") or {}, ctx
-            )
-        output = output_of(
-            await call_tool(connection, progress, tool.name, arguments), trusted=server.config.trust == "hints"
-        )
-        return _addressed(server, output)
+            given: dict[str, str] = arguments.get("arguments") or {}
+            return await _prompts(connection, progress, arguments.get("name"), given, ctx, show)
+        raw = await call_tool(connection, progress, tool.name, arguments)
+        output = output_of(raw, trusted=config.trust == "hints")
+        return _addressed(output, show) if relay.on else output
 
     return run
 
 
-def _addressed(server: Upstream, output: ToolOutput) -> ToolOutput:
-    """The output with the addresses that clients know its resources by. Whoever reads one later means this server."""
-    seen = server.relay.seen
-    if seen is None or not any(isinstance(block, ResourceBlock) for block in output.content):
+def _addressed(output: ToolOutput, show: Show) -> ToolOutput:
+    """The output with the addresses that clients know its resources by."""
+    if not any(isinstance(block, ResourceBlock) for block in output.content):
         return output
     blocks = [
-        replace(block, uri=seen(server, block.uri)) if isinstance(block, ResourceBlock) else block
-        for block in output.content
+        replace(block, uri=show(block.uri)) if isinstance(block, ResourceBlock) else block for block in output.content
     ]
     if blocks == list(output.content):
         return output
@@ -64,17 +65,16 @@ def _addressed(server: Upstream, output: ToolOutput) -> ToolOutput:
     return replace(output, for_llm=said, content=tuple(blocks))
 
 
-def _deliver(server: Upstream, ctx: ToolContext, result: mcp_types.Result, asked: str) -> None:
-    """The answer as it came, for a client of ours that made the same request; addresses in it but the one asked for
-    are those that clients know."""
+def _deliver(ctx: ToolContext, result: mcp_types.Result, asked: str, show: Show) -> None:
+    """Give the answer as it came to a client that made the same request; addresses in it but the one asked for are
+    those that clients know."""
     client = downstream_of(ctx)
     if client is None or not client.exact:
         return
     client.delivered = plain(result)
-    if (seen := server.relay.seen) is not None:
-        for entry in _addresses(client.delivered):
-            if entry["uri"] != asked:
-                entry["uri"] = seen(server, entry["uri"])
+    for entry in _addresses(client.delivered):
+        if entry["uri"] != asked:
+            entry["uri"] = show(entry["uri"])
 
 
 def _addresses(delivered: Json) -> Iterator[Json]:
@@ -87,11 +87,11 @@ def _addresses(delivered: Json) -> Iterator[Json]:
 
 
 async def _resources(
-    server: Upstream, connection: Connection, progress: ProgressFnT, uri: str | None, ctx: ToolContext
+    connection: ServerConnection, progress: ProgressFnT, uri: str | None, ctx: ToolContext, show: Show
 ) -> ToolOutput:
     if uri:
         result = await read_resource(connection, progress, uri)
-        _deliver(server, ctx, result, uri)
+        _deliver(ctx, result, uri, show)
         return of_blocks([resource_block(each) for each in result.contents], "(empty)")
     faults: list[str] = []
     found = await list_resources(connection.client, faults)
@@ -128,18 +128,14 @@ async def list_prompts(client: Client, faults: list[str]) -> list[mcp_types.Prom
 
 
 async def _prompts(
-    server: Upstream,
-    connection: Connection,
-    progress: ProgressFnT,
-    name: str | None,
-    arguments: dict[str, str],
-    ctx: ToolContext,
-) -> ToolOutput:
+    connection: ServerConnection, progress: ProgressFnT, name: str | None, arguments: dict[str, str], ctx: ToolContext,
+    show: Show,
+) -> ToolOutput:  # fmt: skip
     if not name and arguments:
         raise ToolError("arguments are for a prompt: give its name, too")
     if name:
         result = await get_prompt(connection, progress, name, arguments)
-        _deliver(server, ctx, result, "")
+        _deliver(ctx, result, "", show)
         blocks: list[ContentBlock] = []
         for message in result.messages:
             if len(result.messages) > 1:

@@ -1,4 +1,4 @@
-"""How long one call to a server is waited for: so long without news, so long in all; a person's time does not count."""
+"""The time limits of one call to a server: without progress, and in all. The time of a person is not counted."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from types import TracebackType
 
 
 class Expired(Exception):
-    """The time is over. `news` says whether progress was reported meanwhile."""
+    """The time is over. `progressed` says whether progress was reported meanwhile."""
 
-    def __init__(self, seconds: float, news: bool) -> None:
+    def __init__(self, seconds: float, progressed: bool) -> None:
         super().__init__(seconds)
-        self.seconds, self.progress = seconds, news
+        self.seconds, self.progressed = seconds, progressed
 
 
 class ProgressTimeout:
-    """`async with ProgressTimeout(idle, most) as patience`, in seconds: news extend the time, up to the most."""
+    """`async with ProgressTimeout(idle, most) as timeout`, in seconds: progress extends the time, up to the most."""
 
     def __init__(self, idle: float, most: float) -> None:
         self._idle, self._most = idle, max(idle, most)
         self._timeout = asyncio.timeout(None)
-        self._news = False
+        self._progressed = False
         self._asking = 0
         self._asked_at = 0.0
 
@@ -37,13 +37,13 @@ class ProgressTimeout:
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
-            raise Expired(self._most if self._loop.time() >= self._end else self._idle, self._news) from None
+            raise Expired(self._most if self._loop.time() >= self._end else self._idle, self._progressed) from None
         if self._timeout.expired():
-            raise Expired(self._idle, self._news)
+            raise Expired(self._idle, self._progressed)
 
     def progress(self) -> None:
         """Progress was reported."""
-        self._news = True
+        self._progressed = True
         self._extend()
 
     def ask(self) -> None:

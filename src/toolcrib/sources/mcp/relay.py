@@ -1,90 +1,79 @@
-"""Whether a toolbox passes on what its servers say beside answers, and to whom: a gateway listens here.
+"""What servers say besides answers, and who hears it: a gateway listens here.
 
-Without a listener nothing is passed on, and servers are not told that anybody behind us can do more than we can.
+Without a listener nothing is passed on, and servers are not told that clients downstream may be able to do more than we
+are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    import mcp_types
-
-    from .upstream import Upstream
+from dataclasses import dataclass
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ContentChanged:
     """A server's list of resources or prompts has changed."""
 
-    server: Upstream
+    server: str
     kind: Literal["resources", "prompts"]
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class ResourceChanged:
     """A resource that was subscribed to has changed; `uri` is the server's own."""
 
-    server: Upstream
+    server: str
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
-    """A log message that belongs to no call, or nobody knows to which."""
+class ServerLogged:
+    """A log message that belongs to no call (`LoggingMessageNotificationParams`)."""
 
-    server: Upstream
-    params: mcp_types.LoggingMessageNotificationParams
+    server: str
+    params: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Another notification for whoever it concerns."""
+class ServerNotified:
+    """Another notification, for whomever it concerns."""
 
-    server: Upstream
+    server: str
     notification: Any
 
 
-Event = Changed | Updated | Logged | Told
+Event = ContentChanged | ResourceChanged | ServerLogged | ServerNotified
 Listener = Callable[[Event], None]
+ShowUri = Callable[[str, str], str]
+"""`show(server, uri)`: a result of this server named an address; returns the one that clients know it by."""
 
 
-@dataclass(slots=True)
 class Relay:
-    """The listeners, called on the loop of the server that speaks; `seen` hears of addresses in results, and says what
-    clients know them by."""
+    """The listeners of all servers of a toolbox. They are called on the loop of the server that speaks."""
 
-    listeners: list[Listener] = field(default_factory=list[Listener])
-    seen: Callable[[Upstream, str], str] | None = None
+    def __init__(self) -> None:
+        self._listeners: list[tuple[Listener, ShowUri | None]] = []
 
     @property
     def on(self) -> bool:
-        """Whether anything is passed on."""
-        return bool(self.listeners)
+        """Whether somebody listens."""
+        return bool(self._listeners)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
-        """Be told of everything; what is returned ends that."""
-        self.listeners.append(listener)
-        return lambda: self.listeners.remove(listener)
+    def listen(self, listener: Listener, show_uri: ShowUri | None = None) -> Callable[[], None]:
+        """Call `listener` with every event, and let `show_uri` change the addresses in results. Returns what ends
+        that."""
+        entry = (listener, show_uri)
+        self._listeners.append(entry)
+        return lambda: self._listeners.remove(entry)
 
-    def changed(self, server: Upstream, kind: Literal["resources", "prompts"]) -> None:
-        """A list has changed."""
-        self._tell(Changed(server, kind))
-
-    def updated(self, server: Upstream, uri: str) -> None:
-        """A resource has changed."""
-        self._tell(Updated(server, uri))
-
-    def logged(self, server: Upstream, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """A server logs."""
-        self._tell(Logged(server, params))
-
-    def told(self, server: Upstream, notification: Any) -> None:
-        """A server tells something else."""
-        self._tell(Told(server, notification))
-
-    def _tell(self, event: Event) -> None:
-        for listener in tuple(self.listeners):
+    def tell(self, event: Event) -> None:
+        """Pass an event on."""
+        for listener, _ in tuple(self._listeners):
             listener(event)
+
+    def shown_uri(self, server: str, uri: str) -> str:
+        """The address that clients know an address in a result by."""
+        for _, show in self._listeners:
+            uri = show(server, uri) if show is not None else uri
+        return uri

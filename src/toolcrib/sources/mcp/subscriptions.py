@@ -1,80 +1,105 @@
-"""What clients behind us want to hear of a server: changes of resources, and its log from some level on.
+"""What clients downstream want to hear of a server: changes of resources, and its log from some level on.
 
-It is asked for over one connection of the server at a time, and again over the next when that one is lost.
+A server tells it over one connection at a time, and over the next when that one is lost.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import contextvars
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from .connector import MAX_DELAY, MIN_DELAY
+from .failure import McpFailure
+from .relay import Relay, ResourceChanged
+
 if TYPE_CHECKING:
+    from .callbacks import Callbacks
     from .connection import Connection
-    from .connector import Connector
+    from .connectors import Connectors
+    from .downstream import Downstream
 
 log = logging.getLogger("toolcrib.mcp")
 
 
 class Subscriptions:
-    """For one server; `lines` are the ways to it."""
+    """For one server. Used on its loop."""
 
-    def __init__(self, connectors: Callable[[], Sequence[Connector]]) -> None:
+    def __init__(self, name: str, connectors: Connectors, relay: Relay) -> None:
+        self._name, self._connectors, self._relay = name, connectors, relay
         self.level: str | None = None
-        self._connectors = connectors
+        """How severe a log message has to be (up to 2025-11-25); None as the server likes."""
         self._uris: Counter[str] = Counter()
+        self._renewing: asyncio.Task[None] | None = None
 
-    @property
-    def unheard(self) -> tuple[str, ...]:
-        """What somebody wants to hear of while there is no connection to hear it over."""
-        return tuple(self._uris) if self._over() is None else ()
-
-    async def add(self, uri: str, connector: Connector, connection: Connection) -> None:
-        """Listen for changes of a resource, over this connection if over none yet. Raises what the server raises."""
-        over = self._over() or connection
+    async def add(self, uri: str, who: Downstream | None = None) -> None:
+        """Hear of changes of a resource, until `remove` was called as often. Raises McpFailure, and MCPError for what
+        the server refuses."""
+        connection = await self._connectors.of(who)
         self._uris[uri] += 1
         try:
-            await over.notifications.watch(self._uris)
+            await (self._watching or connection).notifications.watch(self._uris)
         except BaseException:
             self._forget(uri)
             raise
 
     async def remove(self, uri: str) -> None:
-        """Stop listening, once this was called as often as `add`."""
+        """Stop that."""
         self._forget(uri)
-        over = self._over()
-        if over is not None:
-            await over.notifications.watch(self._uris)
+        if self._watching is not None:
+            await self._watching.notifications.watch(self._uris)
 
     async def tell_level(self) -> None:
-        """Tell the level to whoever has not heard it."""
-        for connector in self._connectors():
-            if self.level is not None and connector.alive and connector.connection is not None:
-                await connector.connection.notifications.level(self.level)
+        """Tell the level over the connections that there are."""
+        for connection in self._connectors.live:
+            if self.level is not None:
+                await connection.notifications.level(self.level)
 
-    async def take_up(self, connector: Connector, connection: Connection) -> None:
-        """A new connection: what was listened for over one that is gone is listened for again."""
+    async def take_up(self, connection: Connection[Callbacks]) -> None:
+        """A new connection: what was told over one that is gone is told over this one."""
         from mcp.shared.exceptions import MCPError
 
         try:
             if self.level is not None:
                 await connection.notifications.level(self.level)
-            if self._uris and self._over() is None:
+            if self._uris and self._watching is None:
                 await connection.notifications.watch(self._uris)
         except (MCPError, TimeoutError) as error:
-            log.warning("MCP server %s does not tell what it told before: %s", connection.name, error)
+            log.warning("MCP server %s does not tell what it told before: %s", self._name, error)
 
-    def _over(self) -> Connection | None:
-        """The connection that is listened over."""
-        for connector in self._connectors():
-            if (
-                connector.alive
-                and connector.connection is not None
-                and connector.connection.notifications.subscriptions
-            ):
-                return connector.connection
-        return None
+    def renew(self) -> None:
+        """A connection is over: what was told over it is asked for over another, without waiting for a call."""
+        if self._unheard and (self._renewing is None or self._renewing.done()):
+            self._renewing = asyncio.get_running_loop().create_task(self._renew(), context=contextvars.Context())
+
+    async def _renew(self) -> None:
+        delay = MIN_DELAY
+        while missed := self._unheard:
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, MAX_DELAY)
+            with contextlib.suppress(McpFailure):
+                await self._connectors.main.up()
+                for uri in missed:  # it may have changed meanwhile
+                    self._relay.tell(ResourceChanged(self._name, uri))
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+
+    @property
+    def _unheard(self) -> tuple[str, ...]:
+        """The resources that somebody wants to hear of while there is no connection to hear it over."""
+        wanted = self._watching is None and self._connectors.main.state != "closed"
+        return tuple(self._uris) if wanted else ()
+
+    @property
+    def _watching(self) -> Connection[Callbacks] | None:
+        """The connection that changes are told over."""
+        return next((each for each in self._connectors.live if each.notifications.watching), None)
 
     def _forget(self, uri: str) -> None:
         self._uris[uri] -= 1

@@ -29,9 +29,9 @@ from mcp_types import (
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 
-from ..waiting import until
+from ...waiting import until
 
-RAW = Path(__file__).parents[1] / "sources" / "mcp" / "servers" / "raw.py"
+RAW = Path(__file__).parents[2] / "sources" / "mcp" / "servers" / "raw.py"
 Connect = Callable[..., Client]
 OFFERS = {"resources": ["note://1"], "templates": ["note://{n}"], "prompts": ["greet"]}
 

@@ -7,31 +7,29 @@ An address is passed on as it is: results name it, too. Where two servers offer 
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from .downstream import Downstream
-from .failure import McpFailure
-from .names import tool_name
-from .server_content import EMPTY_CONTENT, Json, ServerContent
+from ...sources.mcp.extras import extra_names
+from ...sources.mcp.names import tool_name
+from ...sources.mcp.relay import ContentChanged
+from .server_content import ContentSource, Json, ServerContent
 from .single_flight import SingleFlight
-from .upstream import Upstream
 
 if TYPE_CHECKING:
     from ...core.tool import Tool
-
-log = logging.getLogger("toolcrib.mcp")
+    from ...sources.mcp import McpServers
+    from ...sources.mcp.downstream import Downstream
+    from ...sources.mcp.upstream import Upstream
 
 MAX_SEEN = 10_000
 """How many addresses of results are remembered."""
 MAX_ADDRESS = 8_192
 """Characters of an address of a result that is remembered."""
-BRIEF_SECONDS = 0.5
-"""How long a list waits for a server that did not list what it has in time, or failed, when it was asked last."""
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _NAMED = re.compile(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
 
@@ -48,29 +46,30 @@ class ContentPlace:
     tool: Tool
 
 
+def _table() -> dict[str, tuple[Upstream, str, Json]]:
+    return {}
+
+
 @dataclass(slots=True)
 class _Lists:
     """What was listed last: by shown name, whose it is and the entry as it is shown."""
 
-    resources: dict[str, tuple[Upstream, str, Json]] = field(default_factory=dict[str, tuple[Upstream, str, Json]])
-    templates: dict[str, tuple[Upstream, str, Json]] = field(default_factory=dict[str, tuple[Upstream, str, Json]])
-    prompts: dict[str, tuple[Upstream, str, Json]] = field(default_factory=dict[str, tuple[Upstream, str, Json]])
+    resources: dict[str, tuple[Upstream, str, Json]] = field(default_factory=_table)
+    templates: dict[str, tuple[Upstream, str, Json]] = field(default_factory=_table)
+    prompts: dict[str, tuple[Upstream, str, Json]] = field(default_factory=_table)
 
 
 class Catalogue:
-    """The offers of servers. `tool_of(server, kind)` is the tool that reaches them; without one they are not offered:
-    it is switched off, or a rule denies it."""
+    """The content of all servers. `hides` says that a tool of ours is denied: what only it reaches is not listed."""
 
-    def __init__(
-        self, servers: Callable[[], Iterable[Upstream]], tool_of: Callable[[Upstream, Kind], Tool | None]
-    ) -> None:
-        self._servers, self._tool_of = servers, tool_of
+    def __init__(self, servers: McpServers, hides: Callable[[Tool], bool] = lambda tool: False) -> None:
+        self._servers, self._hides = servers, hides
         self._lists = _Lists()
         self._listed = False
         self._asking: SingleFlight[_Lists] = SingleFlight()
-        self._seen: OrderedDict[str, Upstream] = OrderedDict()
-        self._offering: dict[Upstream, SingleFlight[ServerContent | None]] = {}
-        self._late: set[Upstream] = set()
+        self._sources: dict[Upstream, ContentSource] = {}
+        self._seen: OrderedDict[str, str] = OrderedDict()
+        """Addresses of results, and the server that named each."""
 
     # --- lists
 
@@ -92,47 +91,40 @@ class Catalogue:
 
     async def _ask(self, who: Downstream | None) -> _Lists:
         servers = [
-            each for each in self._servers() if self._tool_of(each, "resources") or self._tool_of(each, "prompts")
+            each for each in self._servers.enabled if self._tool_of(each, "resources") or self._tool_of(each, "prompts")
         ]
-        offers = await asyncio.gather(*(self._offers_of(server, who) for server in servers))
+        contents = await asyncio.gather(*(self._source(server).get(who) for server in servers))
         self._lists = lists = _Lists()
         self._listed = True
-        for server, offer in zip(servers, offers, strict=True):
-            self._take(lists, server, offer)
+        for server, content in zip(servers, contents, strict=True):
+            self._take(lists, server, content)
         return lists
 
-    async def _offers_of(self, server: Upstream, who: Downstream | None) -> ServerContent:
-        """What a server offers now; what is known of it, if it does not say so."""
-        offering = self._offering.setdefault(server, SingleFlight())
-        task = asyncio.get_running_loop().create_task(offering.get(lambda: self._offered(server, who)))
-        await asyncio.wait({task}, timeout=BRIEF_SECONDS if server in self._late else None)
-        if task.done() and not task.cancelled() and (found := task.result()) is not None:
-            return found
-        self._late.add(server)
-        return server.known_content or EMPTY_CONTENT
+    def _source(self, server: Upstream) -> ContentSource:
+        if server not in self._sources:
+            self._sources[server] = ContentSource(server, partial(self._came_late, server.name))
+        return self._sources[server]
 
-    async def _offered(self, server: Upstream, who: Downstream | None) -> ServerContent | None:
-        """What it says; None where it failed. Clients hear of what comes too late for their lists."""
-        known = server.known_content or EMPTY_CONTENT
-        try:
-            found = await server.content(who)
-        except McpFailure as error:
-            log.warning("%s", error)
-            return None
-        if server in self._late:
-            self._late.discard(server)
-            if found != known:
-                for kind in KINDS:
-                    server.relay.changed(server, kind)
-        return found
+    def _came_late(self, server: str) -> None:
+        """Clients hear of content that came too late for their lists."""
+        for kind in KINDS:
+            self._servers.relay.tell(ContentChanged(server, kind))
 
-    def _take(self, lists: _Lists, server: Upstream, offer: ServerContent) -> None:
+    def _tool_of(self, server: Upstream, kind: Kind) -> Tool | None:
+        """The tool of ours that reaches a server's resources or prompts; None where it is switched off, or denied."""
+        for name in extra_names(kind):
+            tool = self._servers.registered.get(server.name, name)
+            if tool is not None and tool.listed.kind == kind:
+                return None if self._hides(tool) else tool
+        return None
+
+    def _take(self, lists: _Lists, server: Upstream, content: ServerContent) -> None:
         if self._tool_of(server, "resources") is not None:
             name = self._names()[server]
-            _put(lists.resources, server, name, offer.resources, "uri")
-            _put(lists.templates, server, name, offer.templates, "uriTemplate")
+            _put(lists.resources, server, name, content.resources, "uri")
+            _put(lists.templates, server, name, content.templates, "uriTemplate")
         if self._tool_of(server, "prompts") is not None:
-            for entry in offer.prompts:
+            for entry in content.prompts:
                 own = str(entry["name"])
                 shown = plain = shown_prompt(server, own)
                 number = 2
@@ -146,15 +138,16 @@ class Catalogue:
 
     # --- whose is it
 
-    def note(self, server: Upstream, uri: str) -> str:
+    def note(self, server: str, uri: str) -> str:
         """A result of this server named an address: what clients know it by. It is the server's from now on, if it is
         nobody else's: no server takes an address over from another."""
         if len(uri) > MAX_ADDRESS or _NAMED.fullmatch(uri):
             return uri
         listed = self._lists.resources.get(uri)
-        owner = listed[0] if listed is not None else self._seen.setdefault(uri, server)
-        if owner is not server:
-            return f"mcp+{self._names().get(server, '')}:{uri}"
+        owner = listed[0].name if listed is not None else self._seen.setdefault(uri, server)
+        if owner != server:
+            name = next((name for each, name in self._names().items() if each.name == server), "")
+            return f"mcp+{name}:{uri}"
         if listed is None:
             self._seen.move_to_end(uri)
             if len(self._seen) > MAX_SEEN:
@@ -174,13 +167,14 @@ class Catalogue:
         if found is None and uri not in self._seen:
             found = _fitting(lists.templates, uri)
         if found is None and uri in self._seen:
-            return self._place(self._seen[uri], uri)
+            owner = next((each for each in self._servers.enabled if each.name == self._seen[uri]), None)
+            return self._place(owner, uri) if owner is not None else None
         if found is not None:
             return self._place(found[0], uri)
         return self._alone(lists, uri)
 
     def _alone(self, lists: _Lists, uri: str) -> ContentPlace | None:
-        having = [each for each in self._servers() if self._tool_of(each, "resources") is not None]
+        having = [each for each in self._servers.enabled if self._tool_of(each, "resources") is not None]
         if len(having) > 1:
             scheme = uri.split(":", 1)[0].lower()
             known = {
@@ -208,23 +202,17 @@ class Catalogue:
             return ContentPlace(found[0], found[1], tool) if tool is not None else None
         # one that is not listed: of the only server whose prompts begin like this
         places: list[ContentPlace] = []
-        for server in self._servers():
+        for server in self._servers.enabled:
             prefix, tool = server.config.prefix, self._tool_of(server, "prompts")
             if prefix is not None and tool is not None and shown.startswith(prefix):
                 places.append(ContentPlace(server, shown[len(prefix) :], tool))
         return places[0] if len(places) == 1 else None
 
-    def shown_uri(self, server: Upstream, own: str) -> list[str]:
-        """The addresses that clients know a server's address by."""
-        named = f"mcp+{self._names()[server]}:{own}"
-        listed = self._lists.resources.get(own)
-        return [named] if listed is not None and listed[0] is not server else [own, named]
-
     def _names(self) -> dict[Upstream, str]:
         """What each server is called in an address: no two the same."""
         names: dict[Upstream, str] = {}
         taken: set[str] = set()
-        for server in self._servers():
+        for server in self._servers.enabled:
             name = plain = address_name(server)
             number = 1
             while name in taken:

@@ -1,0 +1,258 @@
+"""Requests for what servers have besides tools: resources, prompts, completion, subscriptions, the level of logs.
+
+Reading a resource or filling in a prompt is a call of the tool that reaches its server's (`mcp_{server}_resources`,
+`mcp_{server}_prompts`): judged, recorded and redacted like any other. Then the client gets it in the server's own
+words. Lists leave out what policy denies. Completion is not recorded: it is one request per keystroke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    CompleteRequest,
+    CompleteRequestParams,
+    CompleteResult,
+    EmptyResult,
+    GetPromptRequestParams,
+    PaginatedRequestParams,
+    PromptReference,
+    ReadResourceRequestParams,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
+    UnsubscribeRequestParams,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from ...core.errors import ToolError
+from ...core.labels import META_KEY
+from ...core.output import ToolOutput
+from ...sources.mcp.fields import result_meta
+from ..calls import Answer, CallHandler, Json, WantedCall
+from ..content import META_APPROVAL, META_KIND
+from ..peer import Peer
+from ..transport_state import HandshakeSession, TransportState
+from .catalogue import Catalogue
+from .listeners import RESOURCE_NOT_FOUND, Listeners
+
+if TYPE_CHECKING:
+    from ...core.tool import Tool
+    from ...sources.mcp import McpServers
+    from ..transport_state import Request
+    from .catalogue import ContentPlace
+
+MAX_PARTS = 5_000
+"""Contents of a resource, or messages of a prompt: reading each of them takes 50 µs."""
+MAX_EXACT = 32 * 2**20
+"""Characters of one answer that is passed on in a server's own words."""
+
+
+class Gateway:
+    """For one MCP server of ours. `handlers` are for the SDK's server."""
+
+    def __init__(self, servers: McpServers, calls: CallHandler) -> None:
+        self._servers, self._calls = servers, calls
+        self._catalogue = Catalogue(servers, calls.registry.stages.hides)
+        self.listeners = Listeners(servers, self._catalogue, calls)
+
+    def handlers(self) -> dict[str, Any]:
+        """For the constructor of the SDK's server."""
+        return {
+            "on_list_resources": self._list_resources,
+            "on_list_resource_templates": self._list_templates,
+            "on_read_resource": self._read_resource,
+            "on_subscribe_resource": self._subscribe,
+            "on_unsubscribe_resource": self._unsubscribe,
+            "on_list_prompts": self._list_prompts,
+            "on_get_prompt": self._get_prompt,
+            "on_completion": self._complete,
+        }
+
+    def _who(self, ctx: Request) -> Peer:
+        """The client of a request that is not a call."""
+        return Peer(ctx, redact=self._calls.redact)
+
+    # --- lists
+
+    async def _list_resources(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
+        return self._page("resources", await self._catalogue.resources(self._who(ctx)), params)
+
+    async def _list_templates(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
+        return self._page("resourceTemplates", await self._catalogue.templates(self._who(ctx)), params)
+
+    async def _list_prompts(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
+        return self._page("prompts", await self._catalogue.prompts(self._who(ctx)), params)
+
+    def _page(self, key: str, entries: list[Json], params: PaginatedRequestParams | None) -> Json:
+        if params is not None and params.cursor is not None:
+            raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
+        return {key: self._calls.shown(entries), "resultType": "complete"}
+
+    # --- what they hold
+
+    async def _read_resource(self, ctx: Request, params: ReadResourceRequestParams) -> Answer:
+        uri = str(params.uri)
+        place = await self._catalogue.at(uri, self._who(ctx))
+        if place is None:
+            code = INVALID_PARAMS if _stateless(ctx) else RESOURCE_NOT_FOUND
+            raise MCPError(code, f"Resource not found: {uri}", {"uri": uri})
+
+        def finish(output: ToolOutput, peer: Peer) -> Json:
+            result = self._exact(output, peer)
+            for content in cast("list[Json]", result.get("contents", [])):
+                if content.get("uri") == place.own:
+                    content["uri"] = uri
+            return result
+
+        wanted = WantedCall(place.tool.name, {"uri": place.own}, finish, exact=True)
+        return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
+
+    async def _get_prompt(self, ctx: Request, params: GetPromptRequestParams) -> Answer:
+        place = await self._catalogue.prompt(params.name, self._who(ctx))
+        if place is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown prompt: {params.name}")
+        arguments: dict[str, Any] = {"name": place.own}
+        if params.arguments:
+            arguments["arguments"] = dict(params.arguments)
+        wanted = WantedCall(place.tool.name, arguments, self._exact, exact=True)
+        return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
+
+    def _exact(self, output: ToolOutput, peer: Peer) -> Json:
+        """The server's own answer, without secrets, with our labels. Raises MCPError where there is none."""
+        delivered = peer.delivered
+        if output.is_error or delivered is None:
+            data: Json = {META_KIND: output.error_kind} if output.error_kind else {}
+            if isinstance(approval := output.meta.get("approval_id"), str):
+                data[META_APPROVAL] = approval
+            code = INTERNAL_ERROR if output.error_kind in ("exception", "timeout", "tool") else INVALID_REQUEST
+            raise MCPError(code, output.for_llm or "no answer", data or None)
+        if _size(delivered) > MAX_EXACT:
+            raise MCPError(INTERNAL_ERROR, f"the answer has more than {MAX_EXACT:,} characters")
+        parts = max(len(delivered.get(key) or ()) for key in ("contents", "messages"))
+        if parts > MAX_PARTS:
+            raise MCPError(INTERNAL_ERROR, f"the answer has {parts:,} parts; {MAX_PARTS:,} are passed on at most")
+        if self._calls.changes_outputs:
+            delivered = _in_our_words(delivered, output)
+        result = cast("Json", self._calls.shown(delivered))
+        if "cacheScope" in result:  # it was judged for this client
+            result["cacheScope"] = "private"
+        meta = result_meta(result.pop("_meta", None))
+        if output.labels is not None:
+            meta[META_KEY] = output.labels.wire
+        return {**result, "_meta": meta} if meta else result
+
+    # --- completion
+
+    async def _complete(self, ctx: Request, params: CompleteRequestParams) -> Json:
+        ref = params.ref
+        if isinstance(ref, PromptReference):
+            place = await self._catalogue.prompt(ref.name, self._who(ctx))
+        else:
+            place = await self._catalogue.template(ref.uri, self._who(ctx))
+        if place is None:
+            what = f"prompt: {ref.name}" if isinstance(ref, PromptReference) else f"resource template: {ref.uri}"
+            raise MCPError(INVALID_PARAMS, f"Unknown {what}")
+        if not self._runs_freely(place.tool):
+            return {"completion": {"values": []}, "resultType": "complete"}
+        own = place.own
+        ref = ref.model_copy(update={"name": own} if isinstance(ref, PromptReference) else {"uri": own})
+        request = CompleteRequest(
+            params=CompleteRequestParams(ref=ref, argument=params.argument, context=params.context)
+        )
+
+        async def ask(client: Any) -> Json:
+            result = await client.session.send_request(request, CompleteResult)
+            return result.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+        return cast("Json", self._calls.shown(await self._reach(place, ask, self._who(ctx))))
+
+    def _runs_freely(self, tool: Tool) -> bool:
+        """Whether no call of a tool could be asked about or refused: what is typed goes to its server then, unasked."""
+        authorizer = self._calls.registry.stages.authorizer
+        return authorizer is None or authorizer.clears(tool)
+
+    # --- what servers tell
+
+    async def _subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
+        await self.listeners.subscribe(_session(ctx), str(params.uri), self._who(ctx))
+        return EmptyResult()
+
+    async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
+        await self.listeners.unsubscribe(_session(ctx), str(params.uri))
+        return EmptyResult()
+
+    async def set_level(self, ctx: Request, params: SetLevelRequestParams) -> EmptyResult:
+        """`logging/setLevel` of the handshake era."""
+        session = _session(ctx)
+        if session is None:
+            raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
+        await self.listeners.set_level(session, params.level)
+        return EmptyResult()
+
+    @asynccontextmanager
+    async def watching(self, ctx: Request, uris: Iterable[Any]) -> AsyncGenerator[None]:
+        """While a stream of 2026-07-28 listens for these resources."""
+        async with self.listeners.watching(ctx.lifespan_context, self._who(ctx), map(str, uris)):
+            yield
+
+    async def start(self, transport: TransportState) -> Callable[[], None]:
+        """Begin to pass on what servers tell, and connect servers that were never asked: their tools are in the first
+        list. Returns what ends it. Raises McpFailure where a required server cannot be reached."""
+        end = await self.listeners.listen(transport)
+        try:
+            if self._servers.waiting:
+                await self._servers.start()
+        except BaseException:
+            end()
+            raise
+        return end
+
+    # --- helpers
+
+    async def _reach(self, place: ContentPlace, ask: Callable[[Any], Any], who: Peer) -> Json:
+        """Ask a server something that is no call. Raises MCPError: its own, or that it cannot be reached."""
+        refused: list[MCPError] = []
+
+        async def work(client: Any) -> Json:
+            try:
+                return await ask(client)
+            except MCPError as error:
+                refused.append(self._calls.shown_error(error))
+                raise
+
+        try:
+            return await place.server.use(work, who)
+        except ToolError as error:
+            raise refused[0] if refused else MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
+
+
+def _session(ctx: Request) -> HandshakeSession | None:
+    transport: TransportState = ctx.lifespan_context
+    return transport.session_of(ctx)
+
+
+def _stateless(ctx: Request) -> bool:
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _in_our_words(delivered: Json, output: ToolOutput) -> Json:
+    """An answer in our words, where hooks may have changed the server's."""
+    if "messages" in delivered:
+        text = {"type": "text", "text": output.for_llm}
+        return {**delivered, "messages": [{"role": "user", "content": text}]}
+    uri = next((each.get("uri") for each in delivered["contents"]), "")
+    return {**delivered, "contents": [{"uri": uri, "text": output.for_llm}]}
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_size, cast("Mapping[str, Any]", value).values()))
+    return sum(map(_size, cast("list[Any]", value))) if isinstance(value, list) else 8

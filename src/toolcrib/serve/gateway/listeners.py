@@ -1,0 +1,208 @@
+"""Who hears what a server tells? Sessions and streams of clients: what they subscribed to, and its log from a level on.
+
+What is told is kept apart by session, comes in order, and waits in an `Outbox` of limited size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, LoggingMessageNotification
+
+from ...core.errors import ToolError
+from ...sources.mcp.relay import ContentChanged, Event, ResourceChanged, ServerLogged, ServerNotified
+from ..peer import LEVELS, wants
+from ..sanitize import sanitize_model
+from .outbox import Outbox
+
+if TYPE_CHECKING:
+    from ...sources.mcp import McpServers
+    from ..calls import CallHandler
+    from ..peer import Peer
+    from ..transport_state import HandshakeSession, TransportState
+    from .catalogue import Catalogue, ContentPlace
+
+log = logging.getLogger("toolcrib.serve")
+
+RESOURCE_NOT_FOUND = -32002
+"""What the handshake era answers for an unknown resource; later it is INVALID_PARAMS."""
+MAX_WATCHED = 1_000
+"""Resources that one session or stream may listen for."""
+
+
+@dataclass(slots=True, eq=False)
+class _Listener:
+    """A session of the handshake era: what it listens for, by the addresses it knows."""
+
+    session: HandshakeSession
+    outbox: Outbox
+    uris: dict[str, ContentPlace] = field(default_factory=dict[str, "ContentPlace"])
+
+
+class Listeners:
+    """The sessions and streams of one MCP server of ours."""
+
+    def __init__(self, servers: McpServers, catalogue: Catalogue, calls: CallHandler) -> None:
+        self._servers, self._catalogue, self._calls = servers, catalogue, calls
+        self._level = LEVELS[0]
+        self._sessions: dict[HandshakeSession, _Listener] = {}
+        self._streams: dict[TransportState, Outbox] = {}
+        self.watched: dict[tuple[str, str], Counter[str]] = {}
+        """By server and its own address: how often each shown address is listened for."""
+
+    # --- transports and sessions
+
+    async def listen(self, transport: TransportState) -> Callable[[], None]:
+        """Pass on to the sessions and streams of a transport what servers tell of their own accord. Returns what ends
+        that."""
+
+        def heard(event: Event) -> None:
+            transport.loop.call_soon_threadsafe(self._tell, transport, event)
+
+        self._streams[transport] = Outbox(transport.spawn)
+        end = await self._servers.pass_on(heard, self._catalogue.note)
+
+        def stop() -> None:
+            end()
+            self._streams.pop(transport, None)
+
+        return stop
+
+    def begin(self, transport: TransportState, session: HandshakeSession) -> None:
+        """There is another session of the handshake era."""
+        self._sessions[session] = _Listener(session, Outbox(transport.spawn))
+        if self._level != LEVELS[0]:
+            transport.spawn(self._tell_level())
+
+    def forget(self, transport: TransportState, session: HandshakeSession) -> None:
+        """A session of the handshake era is over."""
+        listener = self._sessions.pop(session, None)
+        if listener is not None and listener.uris:
+            transport.spawn(self._unwatch(listener.uris))
+
+    # --- subscriptions
+
+    async def subscribe(self, session: HandshakeSession | None, uri: str, who: Peer) -> None:
+        """`resources/subscribe`. Raises MCPError."""
+        listener = self._sessions.get(session) if session is not None else None
+        if listener is None:
+            raise MCPError(INVALID_REQUEST, "there is no session to tell of changes")
+        if uri not in listener.uris:
+            if len(listener.uris) >= MAX_WATCHED:
+                raise MCPError(INVALID_REQUEST, f"a session may listen for {MAX_WATCHED:,} resources")
+            place = await self._watch(uri, who)
+            if uri in listener.uris or self._sessions.get(listener.session) is not listener:
+                await self._unwatch({uri: place})  # another request was quicker, or the session is over
+            else:
+                listener.uris[uri] = place
+
+    async def unsubscribe(self, session: HandshakeSession | None, uri: str) -> None:
+        """`resources/unsubscribe`."""
+        listener = self._sessions.get(session) if session is not None else None
+        if listener is not None and uri in listener.uris:
+            await self._unwatch({uri: listener.uris.pop(uri)})
+
+    @asynccontextmanager
+    async def watching(self, transport: TransportState, who: Peer, uris: Iterable[str]) -> AsyncGenerator[None]:
+        """While a stream of 2026-07-28 listens for these resources. A resource that no server has never changes."""
+        watched: dict[str, ContentPlace] = {}
+        for uri in islice(dict.fromkeys(uris), MAX_WATCHED):
+            try:
+                watched[uri] = await self._watch(uri, who)
+            except MCPError as error:
+                log.debug("%s is not watched: %s", uri, error)
+        try:
+            yield
+        finally:
+            if watched:
+                transport.spawn(self._unwatch(watched))
+
+    async def _watch(self, uri: str, who: Peer) -> ContentPlace:
+        place = await self._catalogue.at(uri, who)
+        if place is None:
+            raise MCPError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
+        server = place.server
+        try:
+            await server.run(lambda: server.subscriptions.add(place.own, who))
+        except ToolError as error:
+            raise MCPError(INTERNAL_ERROR, self._calls.redact(str(error))) from error
+        except MCPError as error:
+            raise self._calls.shown_error(error) from error
+        self.watched.setdefault((server.name, place.own), Counter())[uri] += 1
+        return place
+
+    async def _unwatch(self, places: Mapping[str, ContentPlace]) -> None:
+        for uri, place in places.items():
+            key = (place.server.name, place.own)
+            shown = self.watched[key]
+            shown[uri] -= 1
+            if not shown[uri]:
+                del shown[uri]
+            if not shown:
+                del self.watched[key]
+            with contextlib.suppress(MCPError, ToolError):
+                await place.server.run(partial(place.server.subscriptions.remove, place.own))
+
+    # --- logs
+
+    async def set_level(self, session: HandshakeSession, level: str) -> None:
+        """`logging/setLevel` of the handshake era: servers tell what the most curious session wants."""
+        session.level = level
+        await self._tell_level()
+
+    async def _tell_level(self) -> None:
+        """Ask servers for what the most curious session wants. One that set no level wants everything."""
+        levels = [each.level or LEVELS[0] for each in self._sessions]
+        wanted = min(levels, key=LEVELS.index, default=LEVELS[0])
+        if wanted != self._level:
+            self._level = wanted
+            await self._servers.log_level(wanted)
+
+    # --- what servers tell
+
+    def _tell(self, transport: TransportState, event: Event) -> None:
+        """Tell it to whom it concerns, when they can hear it."""
+        streams = self._streams.get(transport)
+        if streams is None:
+            return
+        sessions = [found for each in transport.sessions.values() if (found := self._sessions.get(each)) is not None]
+        match event:
+            case ContentChanged(_, kind):
+                self._catalogue.stale()
+                resources = kind == "resources"
+                changed = ResourcesListChanged() if resources else PromptsListChanged()
+                streams.put(("list", kind), partial(transport.bus.publish, changed))
+                for each in sessions:
+                    to = each.session.session
+                    each.outbox.put(
+                        ("list", kind), to.send_resource_list_changed if resources else to.send_prompt_list_changed
+                    )
+            case ResourceChanged(server, own):
+                for uri in tuple(self.watched.get((server, own), ())):
+                    streams.put(uri, partial(transport.bus.publish, ResourceUpdated(uri)))
+                    for each in sessions:
+                        place = each.uris.get(uri)
+                        if place is not None and place.server.name == server:
+                            each.outbox.put(uri, partial(each.session.session.send_resource_updated, uri))
+            case ServerLogged(_, params):
+                wanting = [each for each in sessions if wants(each.session.level or LEVELS[0], params.level)]
+                if wanting:
+                    said = sanitize_model(params, self._calls.redact)
+                    _send(wanting, LoggingMessageNotification(params=said))
+            case ServerNotified(_, notification):
+                _send(sessions, notification)
+
+
+def _send(sessions: Iterable[_Listener], note: Any) -> None:
+    for each in sessions:
+        each.outbox.put(None, partial(each.session.session.send_notification, note))

@@ -1,0 +1,166 @@
+"""What a server has besides tools: resources, templates of their addresses, and prompts, in the form they travel in.
+
+It is asked for when a client wants it, kept on disk, and asked for again whenever the server is connected anyway: a
+client that looks at a list starts no server for it that was asked before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND
+
+from ...core.errors import ToolError
+from ...sources.mcp.fields import MAX_CHARS, size_of
+from ...sources.mcp.operations import list_prompts, list_resources, list_templates, plain
+from .single_flight import SingleFlight
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+
+    from ...sources.mcp.downstream import Downstream
+    from ...sources.mcp.upstream import Upstream
+
+log = logging.getLogger("toolcrib.serve")
+
+Json = dict[str, Any]
+MAX_LIST = 4 * 2**20
+"""Characters of one list of one server, as JSON; of one entry it is MAX_CHARS."""
+BRIEF_SECONDS = 0.5
+"""How long a list waits for a server that failed, or did not answer in time, when it was asked last."""
+_KEPT = "offers"
+"""The name of its file in the cache of lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContent:
+    """The lists of one server."""
+
+    resources: tuple[Json, ...] = ()
+    templates: tuple[Json, ...] = ()
+    prompts: tuple[Json, ...] = ()
+
+    def to_json(self) -> Json:
+        """As the cache keeps it."""
+        return {"resources": list(self.resources), "templates": list(self.templates), "prompts": list(self.prompts)}
+
+
+EMPTY_CONTENT = ServerContent()
+
+
+class ContentSource:
+    """The content of one server: as it was listed last, or as the server lists it now. `late` is called when the server
+    answers after its clients' lists were sent without it."""
+
+    def __init__(self, server: Upstream, late: Callable[[], None]) -> None:
+        self._server, self._when_late = server, late
+        self._known: ServerContent | None = None
+        self._asking: SingleFlight[ServerContent | None] = SingleFlight()
+        self._late = False
+
+    @property
+    def known(self) -> ServerContent | None:
+        """What it listed when it was asked last."""
+        if self._known is None:
+            kept = self._server.services.cache.kept(self._server.identity, _KEPT)
+            if kept is not None:
+                with contextlib.suppress(KeyError, TypeError, ValueError):
+                    self._known = content_from_json(kept)
+        return self._known
+
+    async def get(self, who: Downstream | None) -> ServerContent:
+        """What it has now; what is known of it where it does not answer."""
+        task = asyncio.get_running_loop().create_task(self._asking.get(lambda: self._ask(who)))
+        await asyncio.wait({task}, timeout=BRIEF_SECONDS if self._late else None)
+        if task.done() and not task.cancelled() and (found := task.result()) is not None:
+            return found
+        self._late = True
+        return self.known or EMPTY_CONTENT
+
+    async def _ask(self, who: Downstream | None) -> ServerContent | None:
+        """What it has; None where it failed."""
+        server, known = self._server, self.known
+        listing = server.tools.listing
+        if listing is not None and not listing.has_resources and not listing.has_prompts:
+            found = EMPTY_CONTENT
+        elif known is not None and server.state != "connected":
+            found = known
+        else:
+            faults: list[str] = []
+            try:
+                found = await server.use(lambda client: ask_content(client, faults), who)
+            except ToolError as error:
+                log.warning("%s", error)
+                return None
+            except Exception as error:  # a list that is not one
+                log.warning("MCP server %s: what it has could not be listed: %s", server.name, error)
+                return None
+            for fault in faults:
+                log.warning("MCP server %s: %s", server.name, fault)
+            if found != known:
+                self._known = found
+                server.services.cache.keep(server.identity, _KEPT, found.to_json())
+        if self._late:
+            self._late = False
+            if found != (known or EMPTY_CONTENT):
+                self._when_late()
+        return found
+
+
+def content_from_json(value: Mapping[str, Any]) -> ServerContent:
+    """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    return ServerContent(
+        _entries(value["resources"], "uri"), _entries(value["templates"], "uriTemplate"),
+        _entries(value["prompts"], "name"),
+    )  # fmt: skip
+
+
+def _entries(value: Any, key: str) -> tuple[Json, ...]:
+    found = tuple(cast("Sequence[Any]", value))
+    if not all(isinstance(each, dict) and isinstance(cast("Json", each).get(key), str) for each in found):
+        raise TypeError(f"not a list of entries with {key}")
+    return cast("tuple[Json, ...]", found)
+
+
+async def ask_content(client: Client, faults: list[str]) -> ServerContent:
+    """What the server at the other end has now. A list that it refuses is empty, with a sentence in `faults`."""
+
+    async def entries(what: str, wanted: bool, ask: Callable[..., Awaitable[Sequence[Any]]]) -> tuple[Json, ...]:
+        if not wanted:
+            return ()
+        try:
+            found = [plain(each) for each in await ask(client, faults)]
+            return await asyncio.to_thread(_bounded, found, what, faults)
+        except MCPError as error:
+            if error.code != METHOD_NOT_FOUND:  # many that have resources know no templates
+                faults.append(f"list_{what}: {error.message}")
+            return ()
+
+    offered = client.server_capabilities
+    return ServerContent(
+        *await asyncio.gather(
+            entries("resources", offered.resources is not None, list_resources),
+            entries("templates", offered.resources is not None, list_templates),
+            entries("prompts", offered.prompts is not None, list_prompts),
+        )
+    )
+
+
+def _bounded(entries: list[Json], what: str, faults: list[str]) -> tuple[Json, ...]:
+    """The entries that are no larger than a tool may be, as many as there is room for: all servers share one list."""
+    kept: list[Json] = []
+    room = MAX_LIST
+    for entry in entries:
+        size = size_of(entry)
+        if size <= min(MAX_CHARS, room):
+            room -= size
+            kept.append(entry)
+    if len(kept) < len(entries):
+        faults.append(f"{len(entries) - len(kept):,} of its {len(entries):,} {what} are left out: they are too large")
+    return tuple(kept)

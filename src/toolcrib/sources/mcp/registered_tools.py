@@ -1,0 +1,118 @@
+"""The tools of all servers in a toolbox's registry: under names that no two share, and in doubt where they changed."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ...core.errors import ToolConflictError, ToolcribError
+from ...core.name_patterns import matches
+from .config import ServerConfig
+from .extras import extra_tools
+from .listed import ListedTool, ServerListing
+from .names import free_name, shown_name, tool_name
+from .tool import McpTool
+
+if TYPE_CHECKING:
+    from ...core.registry import ToolRegistry
+    from .pins import Accepted, Pins
+    from .upstream import Upstream
+
+log = logging.getLogger("toolcrib.mcp")
+
+
+class RegisteredTools:
+    """`pins` knows what was accepted of servers; without them no tool is in doubt."""
+
+    def __init__(self, registry: ToolRegistry, pins: Pins | None) -> None:
+        self.registry, self._pins = registry, pins
+        self._tools: dict[str, dict[str, McpTool]] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    def of(self, server: str) -> list[McpTool]:
+        """The tools of a server that are in the registry."""
+        return list(self._tools.get(server, {}).values())
+
+    def get(self, server: str, listed: str) -> McpTool | None:
+        """One tool of a server, by the server's own name for it."""
+        return self._tools.get(server, {}).get(listed)
+
+    def set(self, server: Upstream, listing: ServerListing) -> None:
+        """A server's tools are these now: those that are new, changed or gone change the registry."""
+        tools = self._tools.setdefault(server.name, {})
+        wanted = {tool.name: tool for tool in _wanted(server.config, listing)}
+        for name in [name for name, tool in tools.items() if tool.listed != wanted.get(name)]:
+            self.registry.unregister(tools.pop(name).name)
+        if self._pins is not None:
+            try:
+                self._pins.trust_first(server.identity, listing.tools)
+            except OSError as error:
+                log.warning("MCP server %s: what it says cannot be kept, so its tools ask: %s", server.name, error)
+        new = [listed for name, listed in wanted.items() if name not in tools]
+        taken = {tool.name for tool in self.registry} if new else set[str]()
+        for listed in new:
+            self._register(server, listed, taken)
+
+    def remove(self, server: str) -> None:
+        """Take a server's tools out of the registry."""
+        for tool in self._tools.pop(server, {}).values():
+            self.registry.unregister(tool.name)
+
+    def in_doubt(self, server: str) -> list[McpTool]:
+        """The tools of a server that are new, or changed, since the server was accepted."""
+        return [tool for tool in self.of(server) if tool.needs_review is not None]
+
+    def accepted(self, server: Upstream, tool: McpTool) -> Accepted | None:
+        """What was accepted of a tool; None for one that was not there."""
+        return None if self._pins is None else self._pins.said(server.identity, tool.listed.name)
+
+    def accept(self, server: Upstream, listing: ServerListing) -> None:
+        """Accept what a server says now of its tools. Raises OSError where that cannot be kept."""
+        if self._pins is None:
+            return
+        self._pins.accept(server.identity, listing.tools)
+        for tool in self.in_doubt(server.name):
+            tool.needs_review = None
+        self.registry.policy_changed()
+
+    def _register(self, server: Upstream, listed: ListedTool, taken: set[str]) -> None:
+        """Register one tool under a name that no other has; it keeps that name for the life of the toolbox."""
+        config = server.config
+        key = (config.name, listed.name)
+        plain = tool_name(config.name, listed.name, config.prefix)
+        while True:
+            name = self._names.get(key)
+            if name is None or name in taken:
+                name = free_name(plain, taken.__contains__)
+            taken.add(name)
+            shown = shown_name(listed.name, config.prefix)
+            if shown is not None and self.registry.find(shown) is not None:
+                shown = None
+            tool = McpTool(name, listed, config, server.call, shown)
+            if self._pins is not None and listed.kind == "tool":
+                tool.needs_review = self._pins.doubt(server.identity, config.name, listed)
+            try:
+                self.registry.register(tool)
+            except ToolConflictError:  # another tool answers to this name, too
+                continue
+            except ToolcribError as error:
+                log.warning("MCP server %s: its tool %r is left out: %s", config.name, listed.name[:80], error)
+                return
+            break
+        if name != plain and self._names.get(key) != name:
+            text = "MCP server %s: its tool %r is %s here, because %s is taken"
+            log.warning(text, config.name, listed.name[:80], name, plain)
+        self._names[key] = name
+        self._tools[config.name][listed.name] = tool
+
+
+def _wanted(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
+    """The tools of a listing that the configuration wants."""
+
+    def chosen(name: str) -> bool:
+        spelled = (name, tool_name(config.name, name, config.prefix))
+        if config.tools is not None and not matches(spelled, config.tools):
+            return False
+        return not matches(spelled, config.disabled_tools) and not config.of_tool(name).disabled
+
+    return [tool for tool in (*listing.tools, *extra_tools(config, listing)) if chosen(tool.name)]

@@ -1,0 +1,114 @@
+"""Which tools does a server have? Read from the disk at first, and from the server once it is connected."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .connector import explain
+from .failure import McpFailure
+
+if TYPE_CHECKING:
+    from .cache import ListCache
+    from .callbacks import Callbacks
+    from .config import ServerConfig
+    from .connection import Connection
+    from .listed import ServerListing
+
+log = logging.getLogger("toolcrib.mcp")
+
+SETTLE_SECONDS = 0.05
+"""How long is waited for more changes before a server is asked again what it has."""
+
+
+class ToolList:
+    """The listing of one server, and the error of the last attempt to reach or list it. `live()` are the connections
+    to it; `listed` is called with each new listing."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        identity: str,
+        cache: ListCache,
+        live: Callable[[], list[Connection[Callbacks]]],
+        listed: Callable[[ServerListing], None],
+    ) -> None:
+        self._config, self._identity, self._cache, self._live, self._listed = config, identity, cache, live, listed
+        self.error = config.fault or cache.failure(identity)
+        self.listing = None if config.fault else cache.read(identity)
+        self.checked = False
+        """Whether the server itself was asked, or is about to be."""
+        self._refreshing: asyncio.Task[None] | None = None
+        self._changed_over: Connection[Callbacks] | None = None
+        self._again = False
+
+    @property
+    def protocol(self) -> str | None:
+        """The revision of the protocol that the server chose when it was asked last."""
+        return self.listing.protocol if self.listing is not None else None
+
+    async def read(self, connection: Connection[Callbacks]) -> ServerListing:
+        """Ask the server what it has. Raises McpFailure."""
+        from .listing import list_server
+
+        name = self._config.name
+        try:
+            listing = await list_server(connection.client)
+        except Exception as error:
+            self.error = f"its tools could not be listed: {explain(self._config, error, connection.transport)}"
+            raise McpFailure(f"MCP server {name}: {self.error}") from error
+        if (
+            connection.older
+        ):  # what it speaks when it is asked for the older era does not say whether it knows the later
+            listing = replace(listing, protocol=self.protocol)
+        self.checked, self.error = True, None
+        for fault in listing.faults:
+            log.warning("MCP server %s: %s", name, fault)
+        if listing != self.listing:
+            self.listing = listing
+            self._cache.write(self._identity, name, listing)
+        self._listed(listing)
+        return listing
+
+    def check_once(self) -> None:
+        """Check a list from the disk against the server, while the first call runs."""
+        if not self.checked:
+            self.checked = True
+            self.changed()
+
+    def changed(self, connection: Connection[Callbacks] | None = None) -> None:
+        """Ask again, once for many calls of this: over the connection that said that the list has changed, if any."""
+        self._again, self._changed_over = True, connection or self._changed_over
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh_soon())
+
+    async def _refresh_soon(self) -> None:
+        while self._again:
+            await asyncio.sleep(SETTLE_SECONDS)
+            self._again = False
+            live = self._live()
+            if not live:
+                return
+            try:
+                await self.read(self._changed_over if self._changed_over in live else live[0])
+            except Exception as error:
+                log.warning("%s", error)
+
+    def failed(self, error: str) -> None:
+        """The server could not be reached."""
+        self.error = error
+        if self.listing is None:
+            self._cache.failed(self._identity, error)
+
+    def abandon(self) -> None:
+        """The loop has ended, and what ran there."""
+        self._refreshing = None
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._refreshing is not None and not self._refreshing.done():
+            self._refreshing.cancel()
+            await asyncio.wait({self._refreshing}, timeout=5)

@@ -1,0 +1,152 @@
+"""Whose is what several servers offer: from what they listed last time, so that none is started here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.core.registry import ToolRegistry
+from toolcrib.serve.gateway.catalogue import Catalogue, fits
+from toolcrib.serve.gateway.server_content import ServerContent, content_from_json
+from toolcrib.sources.mcp import ClientServices, McpServers, server_config
+from toolcrib.sources.mcp.cache import ListCache
+from toolcrib.sources.mcp.listed import ServerListing
+
+Make = Callable[..., Catalogue]
+
+
+@pytest.fixture
+def services(tmp_path: Path) -> ClientServices:
+    """What servers are given here."""
+    return ClientServices(tmp_path, ListCache(tmp_path / "mcp" / "lists"), tmp_path / "mcp" / "tokens", {})
+
+
+def offers(uris: str = "", templates: str = "", prompts: str = "") -> ServerContent:
+    """Each a list of words."""
+    return ServerContent(
+        tuple({"uri": each, "name": each} for each in uris.split()),
+        tuple({"uriTemplate": each, "name": each} for each in templates.split()),
+        tuple({"name": each} for each in prompts.split()),
+    )
+
+
+@pytest.fixture
+def make(services: ClientServices) -> Make:
+    """`make(a=offers(…), b=offers(…))`: servers that were asked before; keyword `settings` are of all."""
+
+    def catalogue(
+        settings: dict[str, Any] | None = None,
+        hides: Callable[[Any], bool] = lambda tool: False,
+        **known: ServerContent,
+    ) -> Catalogue:
+        configs = [server_config(name, {"command": "not-started", **(settings or {})}) for name in known]
+        for config, offer in zip(configs, known.values(), strict=True):
+            identity = config.identity(str(services.workspace))
+            services.cache.write(identity, config.name, ServerListing(has_resources=True, has_prompts=True))
+            services.cache.keep(identity, "offers", offer.to_json())
+        return Catalogue(McpServers(configs, services, ToolRegistry()), hides)
+
+    return catalogue
+
+
+async def names(found: Catalogue) -> tuple[list[str], list[str], list[str]]:
+    return (
+        [each["uri"] for each in await found.resources()],
+        [each["uriTemplate"] for each in await found.templates()],
+        [each["name"] for each in await found.prompts()],
+    )
+
+
+async def place(catalogue: Catalogue, uri: str) -> tuple[str, str] | None:
+    found = await catalogue.at(uri)
+    return None if found is None else (found.server.name, found.own)
+
+
+async def test_what_was_offered_last_time_starts_nothing(make: Make) -> None:
+    catalogue = make(a=offers("note://1", "note://{name}", "greet"), b=offers("file:///x"))
+    assert await names(catalogue) == (["note://1", "file:///x"], ["note://{name}"], ["mcp_a_greet"])
+    assert {server.state for server in catalogue._servers.enabled} == {"idle"}  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_an_address_leads_to_its_server(make: Make) -> None:
+    catalogue = make(
+        a=offers("note://1", "note://{name} note://deep/{name}/x"), b=offers("file:///x", "note://special/{n}"),
+        c=offers("memo://only"),
+    )  # fmt: skip
+    assert await place(catalogue, "note://1") == ("a", "note://1")
+    assert await place(catalogue, "note://7") == ("a", "note://7")
+    assert await place(catalogue, "note://special/7") == ("b", "note://special/7"), "the closest template"
+    assert await place(catalogue, "memo://unlisted") == ("c", "memo://unlisted"), "the only one with such addresses"
+    assert await place(catalogue, "zzz://unknown") is None
+    assert catalogue.note("b", "zzz://unknown") == "zzz://unknown"
+    assert await place(catalogue, "zzz://unknown") == ("b", "zzz://unknown"), "a result of it named the address"
+
+
+async def test_what_two_offer_is_there_twice(make: Make) -> None:
+    catalogue = make(one=offers("note://1", "note://{n}", "greet"), Two=offers("note://1", "note://{n}", "greet"))
+    uris, templates, prompts = await names(catalogue)
+    assert uris == ["note://1", "mcp+two:note://1"]
+    assert templates == ["note://{n}", "mcp+two:note://{n}"]
+    assert prompts == ["mcp_one_greet", "mcp_Two_greet"]
+    assert await place(catalogue, "note://1") == ("one", "note://1")
+    assert await place(catalogue, "mcp+two:note://1") == ("Two", "note://1")
+    assert await place(catalogue, "mcp+one:note://9") == ("one", "note://9")
+    assert await place(catalogue, "mcp+nobody:note://9") is None
+    second = await catalogue.template("mcp+two:note://{n}")
+    assert second is not None
+    assert (second.server.name, second.own) == ("Two", "note://{n}")
+    assert catalogue.note("Two", "note://1") == "mcp+two:note://1"
+    assert catalogue.note("Two", "note://2") == "note://2"
+
+
+async def test_prompts_without_a_prefix_keep_their_names(make: Make) -> None:
+    catalogue = make({"prefix": ""}, a=offers(prompts="greet a.b/c"), b=offers(prompts="greet"))
+    assert (await names(catalogue))[2] == ["greet", "a.b/c", "greet_2"]
+    found = await catalogue.prompt("greet_2")
+    assert found is not None
+    assert (found.server.name, found.own) == ("b", "greet")
+    assert await catalogue.prompt("mcp_a_greet") is None
+
+
+async def test_what_is_switched_off_or_denied_is_not_offered(make: Make) -> None:
+    off = make({"resources": False, "disabled_tools": ["prompts"]}, a=offers("note://1", "note://{n}", "greet"))
+    assert await names(off) == ([], [], [])
+    assert await place(off, "note://1") is None
+    denied = make(None, lambda tool: "resources" in tool.name, a=offers("note://1", "", "greet"))
+    assert await names(denied) == ([], [], ["mcp_a_greet"])
+    assert await place(denied, "note://1") is None
+    assert await place(denied, "mcp+a:note://1") is None
+
+
+async def test_a_list_that_is_none_is_asked_for_again(services: ClientServices, make: Make) -> None:
+    catalogue = make(a=offers("note://1"))
+    identity = catalogue._servers.enabled[0].identity  # pyright: ignore[reportPrivateUsage]
+    services.cache.keep(identity, "offers", {"resources": [{"name": "no uri"}], "templates": [], "prompts": []})
+    assert await names(catalogue) == ([], [], []), "it cannot be started here, and nothing wrong is shown"
+
+
+def test_offers_survive_the_disk() -> None:
+    some = offers("a:1 b:2", "c:{x}", "p")
+    assert content_from_json(some.to_json()) == some
+    for wrong in ({}, {"resources": 1, "templates": [], "prompts": []}, {**some.to_json(), "prompts": [{"name": 5}]}):
+        with pytest.raises((KeyError, TypeError, ValueError)):
+            content_from_json(wrong)
+
+
+TEXT = st.text("ab/", max_size=4)
+
+
+@given(st.lists(TEXT, min_size=1, max_size=5), st.text("ab/", max_size=14))
+def test_fitting_a_template_is_what_a_pattern_would_say(literal: list[str], uri: str) -> None:
+    pattern = ".*".join(map(re.escape, literal))
+    assert fits(uri, literal) == (re.fullmatch(pattern, uri, re.DOTALL) is not None)
+
+
+def test_fitting_takes_no_time_even_for_hostile_templates() -> None:
+    assert not fits("a" * 100_000, ["a"] * 2_000 + ["b"])
