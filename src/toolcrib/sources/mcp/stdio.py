@@ -115,6 +115,9 @@ class StdioTransport:
             ends = await handed
         except asyncio.CancelledError:
             process.kill()
+            if handed.done() and not handed.cancelled() and (ends := handed.result()) is not None:
+                for fd in ends:
+                    os.close(fd)
             raise
         if ends is None:
             raise process.error or ToolError("it ended before it could be talked to")
@@ -125,8 +128,18 @@ class StdioTransport:
             raise
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, stdout: int, stdin: int) -> Any:
-        self._incoming, _ = await loop.connect_read_pipe(lambda: self._read, os.fdopen(stdout, "rb", buffering=0))
-        self._outgoing, _ = await loop.connect_write_pipe(lambda: self._written, os.fdopen(stdin, "wb", buffering=0))
+        reading, writing = os.fdopen(stdout, "rb", buffering=0), os.fdopen(stdin, "wb", buffering=0)
+        try:
+            self._incoming, _ = await loop.connect_read_pipe(lambda: self._read, reading)
+            try:
+                self._outgoing, _ = await loop.connect_write_pipe(lambda: self._written, writing)
+            except BaseException:
+                self._incoming.close()
+                raise
+        except BaseException:
+            reading.close()
+            writing.close()
+            raise
         assert self._process is not None
         # whoever inherited its stdout may keep that open; its end is the end all the same
         self._process.when_done(lambda: _in_loop(loop, lambda: loop.call_later(1.0, self._read.end)))
