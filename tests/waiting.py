@@ -5,14 +5,14 @@ import time
 from collections.abc import Callable
 
 
-async def until(condition: Callable[[], object], seconds: float = 30) -> None:
+async def until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Return as soon as `condition()` is true. Raises TimeoutError after `seconds`."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60) -> None:
     """The same without an event loop."""
     end = time.monotonic() + seconds
     while not condition():

@@ -153,7 +153,7 @@ async def test_a_yes_from_another_process_ends_the_wait_at_a_live_door(world):
     other = Approvals(w.store._connection.execute("PRAGMA database_list").fetchone()[2])
     assert other.resolve(seen[0].id, True, approver="elsewhere")
     other.close()
-    assert (await asyncio.wait_for(task, 5)).for_llm == "wiped a"
+    assert (await asyncio.wait_for(task, 60)).for_llm == "wiped a"
 
 
 async def test_two_who_use_one_yes_get_one_run(world):

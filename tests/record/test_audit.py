@@ -104,7 +104,7 @@ async def test_a_lock_held_by_another_process_is_waited_for_without_blocking_the
     assert not task.done()
     holder.execute("COMMIT")
     holder.close()
-    assert (await asyncio.wait_for(task, 5)).for_llm == "wiped"
+    assert (await asyncio.wait_for(task, 60)).for_llm == "wiped"
 
 
 async def test_errors_and_refusals_are_kept_with_their_kind(audit):

@@ -200,7 +200,7 @@ async def test_an_answer_from_another_process_ends_the_waiting(box: Toolbox, lau
         await asyncio.wait_for(asked.wait(), 20)
         (row,) = box.approvals.pending()
         box.approvals.resolve(row["id"], True, approver="terminal")
-        assert text_of(await asyncio.wait_for(call, 20)) == "launched rocket"
+        assert text_of(await asyncio.wait_for(call, 60)) == "launched rocket"
 
 
 # --- 2026-07-28, round by round

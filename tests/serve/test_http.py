@@ -28,6 +28,8 @@ from toolcrib.serve.guard import authorities, is_loopback
 from toolcrib.serve.http import choose_token
 from toolcrib.toolbox import Toolbox
 
+from ..waiting import until
+
 TOKEN = "a-token-of-enough-characters"
 
 
@@ -170,14 +172,12 @@ async def test_a_signal_ends_calls_and_closes_the_toolbox(tmp_path: Path, how: s
     )  # fmt: skip
     try:
         assert server.stdout is not None
-        url = (await asyncio.wait_for(server.stdout.readline(), 20)).decode().strip()
+        url = (await asyncio.wait_for(server.stdout.readline(), 60)).decode().strip()
         async with connected(url, era, None) as client:
             call = asyncio.create_task(client.call_tool("spawn"))
-            with anyio.fail_after(10):
-                while not (work / "pid").exists():
-                    await asyncio.sleep(0.02)
+            await until((work / "pid").exists)
             server.send_signal(how)
-            _, errors = await asyncio.wait_for(server.communicate(), 10)
+            _, errors = await asyncio.wait_for(server.communicate(), 60)
             assert server.returncode == 0
             assert b"Traceback" not in errors
             call.cancel()
@@ -250,7 +250,7 @@ async def raw(
     head = [f"{verb} /mcp HTTP/1.1", *(f"{key}: {value}" for key, value in headers)]
     head += [f"Content-Length: {len(data)}", "Connection: close", "", ""]
     writer.write("\r\n".join(head).encode("latin-1") + data)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         answer = (await reader.read()).decode("latin-1")
     writer.close()
     await writer.wait_closed()

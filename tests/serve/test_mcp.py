@@ -22,6 +22,8 @@ from toolcrib.serve.mcp import McpServer
 from toolcrib.serve.peer import peer_of
 from toolcrib.toolbox import Toolbox
 
+from ..waiting import until
+
 Connect = Callable[..., Client]
 
 
@@ -124,7 +126,7 @@ async def test_the_pipeline_timeout_applies(connect: Connect, era: str) -> None:
         return "late"
 
     async with connect(ToolRegistry([slow]), era) as client:
-        with anyio.fail_after(5):
+        with anyio.fail_after(25):
             result = await client.call_tool("slow")
     assert result.is_error
     assert "0.1 s" in text_of(result)
@@ -278,7 +280,7 @@ async def test_progress_arrives_in_order_and_only_increasing(connect: Connect, e
 
     async with connect(ToolRegistry([work]), era) as client:
         await client.call_tool("work", progress_callback=progressed)
-        await asyncio.sleep(0.05)
+        await until(lambda: len(got) >= 3)
         await client.call_tool("work")  # no token: nothing is sent
         await asyncio.sleep(0.05)
     assert got == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
@@ -306,10 +308,7 @@ async def test_cancelling_ends_the_call_and_lets_it_clean_up(connect: Connect, e
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        for _ in range(100):
-            if len(steps) == 3:
-                break
-            await asyncio.sleep(0.01)
+        await until(lambda: len(steps) == 3)
         assert steps == ["one", "two", "three"]
 
 
@@ -369,14 +368,13 @@ async def test_changes_from_another_thread_are_announced(registry: ToolRegistry,
     async with connect(registry, "legacy", message_handler=heard) as client:
         await client.list_tools()
         await asyncio.to_thread(registry.register, _later())
-        await asyncio.sleep(0.1)
-    assert "notifications/tools/list_changed" in messages
+        await until(lambda: "notifications/tools/list_changed" in messages)
 
 
 async def test_changes_reach_who_listens_in_2026(registry: ToolRegistry, connect: Connect) -> None:
     async with connect(registry, "2026-07-28") as client, client.listen(tools_list_changed=True) as events:
         registry.register(_later())
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             async for event in events:
                 assert type(event).__name__ == "ToolsListChanged"
                 break
@@ -387,8 +385,7 @@ async def test_a_closed_connection_is_forgotten(registry: ToolRegistry, connect:
     async with connect(server, "legacy") as client:
         await client.list_tools()
     registry.register(_later())  # nobody is there: nothing to send, nothing to break
-    await asyncio.sleep(0.05)
-    assert not registry._listeners  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: not registry._listeners)  # pyright: ignore[reportPrivateUsage]
 
 
 # --- questions from a tool
@@ -508,8 +505,7 @@ async def test_a_question_nobody_answers_ends_the_call(
     server.calls.question_seconds = 0.05
     async with connect(server, "2026-07-28", never) as client:
         first: Any = await client.session.call_tool("choose", {}, allow_input_required=True)
-        await asyncio.sleep(0.15)
-        assert not [task for task in asyncio.all_tasks() if "_run_call" in repr(task.get_coro())]
+        await until(lambda: not [task for task in asyncio.all_tasks() if "_run_call" in repr(task.get_coro())])
         key = next(iter(first.input_requests))
         with pytest.raises(MCPError, match="requestState"):
             await client.session.call_tool(
@@ -587,16 +583,12 @@ async def test_cancelling_a_command_ends_its_processes(
     async with Toolbox.open(workspace=work, config=config, yes=True) as box, connect(box, era) as client:
         command = "sleep 1003 & echo $! > child; echo $$ > shell; wait"
         call = asyncio.create_task(client.call_tool("exec", {"command": command}))
-        with anyio.fail_after(10):
-            while not (work / "shell").exists() or not (work / "shell").read_text().strip():
-                await asyncio.sleep(0.02)
+        await until(lambda: (work / "shell").exists() and (work / "shell").read_text().strip())
         pids = [int((work / name).read_text()) for name in ("child", "shell")]
         assert all(Path(f"/proc/{pid}").exists() for pid in pids)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
-        with anyio.fail_after(10):
-            while any(_alive(pid) for pid in pids):
-                await asyncio.sleep(0.02)
+        await until(lambda: not any(_alive(pid) for pid in pids))
 
 
 def _alive(pid: int) -> bool:
