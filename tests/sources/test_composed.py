@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from toolcrib import Toolbox
 from toolcrib.core.errors import ToolDefinitionError
-from toolcrib.sources.composed import composed
-from toolcrib.sources.composed_store import ComposedStore, StoreError
+from toolcrib.sources.composed.composed_store import ComposedStore, StoreError
+from toolcrib.sources.composed.composed_tool import composed
 
 from .conftest import Room
 

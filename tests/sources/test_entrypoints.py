@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib import tool
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.sources.entrypoints import load_entry_points
+from toolcrib.sources.plugins.entrypoints import load_entry_points
 
 from .conftest import Room
 

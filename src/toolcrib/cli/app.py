@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
 
+from ..core.wings import has_wing
 from . import completion, show
 from .exit_codes import SUMMARY
 from .options import Options
@@ -32,6 +33,9 @@ COMMANDS = {
     "clean": "Remove old outputs and undo history.",
     "doctor": "Check what works on this machine.",
 }
+
+# Commands that are part of a wing: they are there when it is.
+OF_WINGS = {"changes": "effects", "lint": "lint", "plugin": "plugins"}
 
 
 def load(name: str) -> Command | Group:
@@ -64,7 +68,7 @@ def alone(
 ROOT = Group(
     alone,
     "The tool layer for LLM agents: guarded tools for files, search and commands.",
-    COMMANDS,
+    {name: text for name, text in COMMANDS.items() if name not in OF_WINGS or has_wing(OF_WINGS[name])},
     load,
     epilog=f"Exit codes: {SUMMARY}.",
 )

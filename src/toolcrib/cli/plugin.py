@@ -171,7 +171,7 @@ def _folders(plugins: Plugins, enabled: bool) -> list[dict[str, Any]]:
 
 
 def _packages(box: Toolbox) -> list[dict[str, Any]]:
-    from ..sources.entrypoints import permitted
+    from ..sources.plugins.entrypoints import permitted
 
     given = box.settings.plugins
     problems = dict(box.missing)

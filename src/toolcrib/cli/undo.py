@@ -29,11 +29,11 @@ def undo(
     limit: Annotated[int, Option("--limit", "-n", minimum=1, help="How many changes --list shows.")] = 50,
 ) -> int:
     """Take back all changes of a call: contents, modes and new files. An undo can be undone."""
-    from ..effects import recover
     from ..record.journal import UndoConflict
+    from ..toolbox.effects import recover_effects
 
     with open_journal(options) as journal:
-        for line in recover(journal.folder):
+        for line in recover_effects(journal.folder):
             show.warn(line)
         if listed:
             return _list(journal, call_id, limit, options.json)
@@ -57,14 +57,14 @@ def undo(
 def open_journal(options: Options) -> Generator[Journal]:
     """The journal of the workspace that the options name."""
     from ..boundary.workspace import Workspace
-    from ..effects import command_changes
     from ..record.journal import Journal
     from ..record.state import StateFolder
+    from ..toolbox.effects import command_journal
 
     settings = options.settings(quiet=True)
     workspace = Workspace(settings.workspace, write_roots=settings.sandbox.write_roots)
     state = StateFolder.for_workspace(settings.workspace)
-    journal = Journal(state, workspace, commands=lambda: command_changes(state))
+    journal = Journal(state, workspace, commands=command_journal(state))
     try:
         yield journal
     finally:

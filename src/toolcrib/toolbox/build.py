@@ -24,7 +24,6 @@ from ..core.exposure import Exposure
 from ..core.registry import ToolRegistry
 from ..core.telemetry import trace_calls, traced
 from ..core.verdict import Judgement
-from ..effects import command_changes
 from ..policy.approval import Approver, rule_for
 from ..policy.flow import Flow
 from ..policy.loops import LoopGuard
@@ -40,7 +39,7 @@ from ..record.retention import Retention
 from ..record.spill import Spill
 from ..record.state import StateFolder
 from .approval_names import check_approval_names
-from .effects import make_effects
+from .effects import command_journal, make_effects
 from .lazy import Lazy
 from .parts import Ground, House, Parts
 from .sandbox import make_sandboxes
@@ -88,7 +87,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
         write_roots=settings.sandbox.write_roots,
     )  # fmt: skip
     closing.callback(workspace.close)
-    journal = Journal(state, workspace, commands=lambda: command_changes(state))
+    journal = Journal(state, workspace, commands=command_journal(state))
     closing.callback(journal.close)
     # all workspaces' state is hidden from commands, not this one's alone: a granted folder may contain it
     confinement = sandbox_settings(settings, state.path.parent, config_home(), trials=state.path.parent)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..builtin.default_tools import open_spill
-from ..effects import EffectServices, layered_commands, recover
+from ..core.errors import ConfigError
+from ..core.wings import absent, has_wing
 
 if TYPE_CHECKING:
     from ..builtin.command_effects import CommandEffects
     from ..core.context import ToolContext
     from ..core.output import ToolOutput
     from ..core.registry import ToolRegistry
+    from ..record.command_changes import CommandChanges
     from ..record.state import StateFolder
     from .parts import Ground
 
-log = logging.getLogger("toolcrib")
-
 
 def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | None:
-    """The effects of a toolbox's commands; None where commands write directly."""
+    """The effects of a toolbox's commands; None where commands write directly. Raises ConfigError without the wing."""
+    settings = ground.settings
+    if not has_wing("effects"):
+        if settings.sandbox.effects != "direct":
+            raise ConfigError(f'sandbox.effects = "{settings.sandbox.effects}": {absent("effects")}')
+        return None
+    from ..effects import EffectServices, layered_commands
 
     async def call(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         return await registry.execute(name, arguments, ctx)
@@ -30,7 +35,6 @@ def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | Non
         row = ground.approvals.get(approval_id)
         return None if row is None else str(row["state"])
 
-    settings = ground.settings
     services = EffectServices(
         call, answer_of, ground.redactor.redact, open_spill(ground.spill, ground.redactor),
         settings.approval.timeout, settings.mode == "autonomous",
@@ -38,7 +42,20 @@ def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | Non
     return layered_commands(settings.sandbox.effects, ground.journal, services)
 
 
-def recover_effects(state: StateFolder) -> None:
-    """Complete what a killed process had begun to apply or undo, and forget what was held for too long."""
-    for line in recover(state, prune=True):
-        log.warning("%s", line)
+def recover_effects(state: StateFolder, *, prune: bool = False) -> list[str]:
+    """Complete what a killed process had begun to apply or undo; a line for each. `prune` also forgets what was held
+    for too long."""
+    if not has_wing("effects"):
+        return []
+    from ..effects import recover
+
+    return recover(state, prune=prune)
+
+
+def command_journal(state: StateFolder) -> Callable[[], CommandChanges] | None:
+    """What a journal of this state folder needs to undo the changes of commands."""
+    if not has_wing("effects"):
+        return None
+    from ..effects import command_changes
+
+    return lambda: command_changes(state)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..record.spill import Spill
     from ..record.state import StateFolder
     from ..sources.mcp import McpServers
-    from ..sources.plugins.plugins import Plugins
+    from ..sources.plugins import Plugins
     from .lazy import Lazy
     from .sandbox import Sandboxes
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import ConfigError, ToolConflictError, ToolDefinitionError
+from ..core.wings import absent, has_wing
 from .lazy import Lazy
 from .mcp import open_servers
 
@@ -17,13 +18,9 @@ if TYPE_CHECKING:
     from ..core.tool import Tool
     from ..core.verdict import Judgement
     from ..sources.mcp import McpServers
-    from ..sources.plugins.plugins import Plugins
+    from ..sources.plugins import Plugins
     from ..sources.running import Around
     from .parts import House
-
-
-COMPOSED = "composed_tools.json"
-"""The file in the state folder that holds the tools that a model has composed."""
 
 
 def add_sources(
@@ -38,13 +35,16 @@ def add_sources(
     if settings.custom_tools:
         _command_tools(house, services_of(house))
     for name in settings.openapi:
-        _api_tools(house, name, missing)
+        if has_wing("openapi"):
+            _api_tools(house, name, missing)
+        else:
+            missing.append((f"openapi {name}", absent("openapi")))
     if settings.plugins.enabled:
         missing += plugins().problems
         missing += _python_plugins(house)
     if settings.mcp_servers:
         servers()  # registers what its servers listed last time
-    if builtin:
+    if builtin and has_wing("composed"):
         _composed_tools(house, missing)
     return servers, plugins
 
@@ -99,8 +99,10 @@ def _command_tools(house: House, services: Around) -> None:
 
 def _open_plugins(house: House) -> Plugins:
     """The plugin folders of the configuration, loaded."""
+    if not has_wing("plugins"):
+        raise ConfigError(f"plugins: {absent('plugins')}")
     from ..config.plugins import plugin_settings
-    from ..sources.plugins.plugins import Plugins
+    from ..sources.plugins import Plugins
 
     def judge_in_thread(tool: Tool) -> None:
         house.ground.sandboxes.judge_in_thread([tool] if tool.judge is not None else [])
@@ -115,17 +117,14 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
     from ..builtin.needs import missing as why_missing
     from ..config.web import user_agent
     from ..core.errors import AddressRefused
-    from ..sources.openapi.calling import Api
-    from ..sources.openapi.document import Document, OpenApiError
-    from ..sources.openapi.operations import server_url
-    from ..sources.openapi.tools import api_tools
+    from ..sources.openapi import Api, Document, OpenApiError, api_tools, server_url
     from ..sources.registering import register_all
 
     ground = house.ground
     given = ground.settings.openapi[name]
-    absent = why_missing("httpx2")
-    if absent is not None:
-        missing.append((f"openapi {name}", absent))
+    why = why_missing("httpx2")
+    if why is not None:
+        missing.append((f"openapi {name}", why))
         return
     try:
         document = Document.read(given.spec)
@@ -145,7 +144,7 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
 
 
 def _python_plugins(house: House) -> list[tuple[str, str]]:
-    from ..sources.entrypoints import load_entry_points
+    from ..sources.plugins import load_entry_points
 
     given = house.ground.settings.plugins
     found = load_entry_points(house.registry, given.allowed_plugins, given.blocked_plugins)
@@ -153,14 +152,9 @@ def _python_plugins(house: House) -> list[tuple[str, str]]:
 
 
 def _composed_tools(house: House, missing: list[tuple[str, str]]) -> None:
-    """The stored ones, which come last: they are the model's, and take no name from anybody."""
     if "create_tool" in house.ground.settings.tools.disabled:
         missing.append(("create_tool", "disabled by tools.disabled"))
         return
-    from ..sources.composed_store import ComposedStore
-    from ..sources.create_tool import ComposedTools
+    from ..sources.composed import add_composed_tools
 
-    store = ComposedStore(house.ground.state.path / COMPOSED)
-    tools = ComposedTools(store, house.registry, lambda: {name for name, _ in missing})
-    house.registry.register(tools.tool())
-    missing += tools.register()
+    add_composed_tools(house.registry, house.ground.state.path, missing)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..policy.policy import Check
     from ..policy.session import Session
     from ..sources.mcp import McpServers
-    from ..sources.plugins.plugins import Plugins
+    from ..sources.plugins import Plugins
     from .parts import Parts
 
     PathLike = str | os.PathLike[str]
@@ -137,7 +137,8 @@ class Toolbox:
         from .effects import recover_effects
 
         self.audit.open()
-        recover_effects(self.state)
+        for line in recover_effects(self.state, prune=True):
+            logging.getLogger("toolcrib").warning("%s", line)
 
     def __enter__(self) -> Self:
         return self

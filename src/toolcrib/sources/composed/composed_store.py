@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from ..boundary.own_files import replace_file
-from ..core.errors import ToolcribError, ToolDefinitionError
-from .composed import ComposedTool, composed
+from ...boundary.own_files import replace_file
+from ...core.errors import ToolcribError, ToolDefinitionError
+from .composed_tool import ComposedTool, composed
 
 MOST_TOOLS = 500
 MOST_BYTES = 32 << 20

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, cast
 
-from ..core.context import ToolContext
-from ..core.errors import ToolDefinitionError, ToolError
-from ..core.output import ToolOutput
-from ..core.registry import ToolRegistry
-from ..core.threads import shared_threads
-from ..core.tool import Tool, tool
-from ..core.verdict import Judgement
-from .composed import SOURCE, ComposedTool, RunAsAgent, composed
+from ...core.context import ToolContext
+from ...core.errors import ToolDefinitionError, ToolError
+from ...core.output import ToolOutput
+from ...core.registry import ToolRegistry
+from ...core.threads import shared_threads
+from ...core.tool import Tool, tool
+from ...core.verdict import Judgement
+from ..placeholders import PLACEHOLDER
 from .composed_store import ComposedStore, StoreError
-from .placeholders import PLACEHOLDER
+from .composed_tool import SOURCE, ComposedTool, RunAsAgent, composed
 
 CHANGES = ("create", "update", "delete")
 
@@ -195,7 +195,7 @@ class ComposedTools:
         return Judgement("ask", f"it {verb}s a tool, which later sessions of this workspace have, too", f"tools:{verb}")
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        from ..policy.preview import fit, visible
+        from ...policy.preview import fit, visible
 
         lines = [f"{args.get('action', 'list')} {args.get('name') or ''}".strip()]
         keys = ("description", "parameters", "action_template", "args")

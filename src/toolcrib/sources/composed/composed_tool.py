@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ..core.context import ToolContext
-from ..core.errors import ToolDefinitionError
-from ..core.output import ToolOutput
-from ..core.tool import Tool
-from .placeholders import PLACEHOLDER
+from ...core.context import ToolContext
+from ...core.errors import ToolDefinitionError
+from ...core.output import ToolOutput
+from ...core.tool import Tool
+from ..placeholders import PLACEHOLDER
 
 SOURCE = "composed"
 TYPES = ("string", "integer", "number", "boolean", "array", "object")

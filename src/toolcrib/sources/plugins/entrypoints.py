@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from ..core.errors import ToolcribError, ToolDefinitionError
-from ..core.registry import ToolRegistry
-from ..core.tool import Tool
-from .registering import register_all
+from ...core.errors import ToolcribError, ToolDefinitionError
+from ...core.registry import ToolRegistry
+from ...core.tool import Tool
+from ..registering import register_all
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -1,0 +1,25 @@
+"""Which wings does this installation have? A wing is a package that everything else can do without."""
+
+from __future__ import annotations
+
+WINGS = {
+    "browser": "builtin.browser",
+    "composed": "sources.composed",
+    "documents": "builtin.documents",
+    "effects": "effects",
+    "lint": "policy.lint",
+    "openapi": "sources.openapi",
+    "plugins": "sources.plugins",
+}
+"""The packages of the wings, below `toolcrib`. The rest imports a wing where `has_wing` says that it is there, and only
+the package itself; without its folder and its line here everything else works."""
+
+
+def has_wing(name: str) -> bool:
+    """Whether the wing is there."""
+    return name in WINGS
+
+
+def absent(name: str) -> str:
+    """Why something that needs the wing is not there."""
+    return f"this installation of toolcrib has no {name!r}"
