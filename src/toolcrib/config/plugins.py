@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..core.errors import ConfigError
 from ..record.state import state_home
-from ..sources.plugins.plugins import PluginSettings
 from .homes import config_home
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..sources.plugins import PluginSettings
 
 
 def plugin_home() -> Path:
@@ -20,7 +23,9 @@ def plugin_home() -> Path:
 
 
 def plugin_settings(settings: Settings) -> PluginSettings:
-    """Raises ConfigError for a folder that commands cannot see."""
+    """The section `plugins` as the plugins take it. Raises ConfigError for a folder that commands cannot see."""
+    from ..sources.plugins import PluginSettings
+
     given = settings.plugins
     folders = tuple(given.plugin_dirs) or (plugin_home(),)
     for folder in folders:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 WINGS = {
-    "browser": "builtin.browser",
     "composed": "sources.composed",
-    "documents": "builtin.documents",
     "effects": "effects",
     "lint": "policy.lint",
     "openapi": "sources.openapi",

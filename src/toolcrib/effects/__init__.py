@@ -67,7 +67,7 @@ def recover(folder: StateFolder, *, prune: bool = False) -> list[str]:
     return lines
 
 
-def layered_commands(mode: Mode, journal: Journal, services: EffectServices) -> LayeredCommands | None:
+def effects_of_commands(mode: Mode, journal: Journal, services: EffectServices) -> LayeredCommands | None:
     """The effects of commands in mode `journal` or `review`; None in mode `direct`, where commands write directly."""
     if mode == "direct":
         return None

@@ -26,7 +26,7 @@ def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | Non
         if settings.sandbox.effects != "direct":
             raise ConfigError(f'sandbox.effects = "{settings.sandbox.effects}": {absent("effects")}')
         return None
-    from ..effects import EffectServices, layered_commands
+    from ..effects import EffectServices, effects_of_commands
 
     async def call(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
         return await registry.execute(name, arguments, ctx)
@@ -39,7 +39,7 @@ def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | Non
         call, answer_of, ground.redactor.redact, open_spill(ground.spill, ground.redactor),
         settings.approval.timeout, settings.mode == "autonomous",
     )  # fmt: skip
-    return layered_commands(settings.sandbox.effects, ground.journal, services)
+    return effects_of_commands(settings.sandbox.effects, ground.journal, services)
 
 
 def recover_effects(state: StateFolder, *, prune: bool = False) -> list[str]:
