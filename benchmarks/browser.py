@@ -16,8 +16,8 @@ import threading
 import time
 from pathlib import Path
 
-from toolcrib.boundary.network.host_grants import HostGrants
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.browser_tools import browser_tools
 from toolcrib.core.context import ToolContext
@@ -56,7 +56,7 @@ async def main() -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port = server.server_address[1]
-    guard = AddressGuard(GuardSettings(HostGrants.parse([f"127.0.0.1:{port}"])))
+    guard = AddressGuard(GuardSettings((f"127.0.0.1:{port}",)))
     folder = Path(tempfile.mkdtemp())
     (folder / "work").mkdir()
     workspace = Workspace(folder / "work")

@@ -124,7 +124,7 @@ async def measure(folder: Path) -> None:
         plugins = {"enabled": True, "plugin_dirs": [str(folder / "plugins")]}
         config.write_text(json.dumps({"sandbox": {"backend": backend}, "plugins": plugins}))
         boxes[backend] = await Toolbox.open(workspace=workspace, config=config)
-    walled = select_sandbox(SandboxSettings(backend="bubblewrap", read=(folder,)), workspace)
+    walled = select_sandbox(SandboxSettings(backend="bubblewrap", read_roots=(folder,)), workspace)
     print(f"{'':32}{'min ms':>9}{'median ms':>11}{'min ratio':>11}{'median ratio':>14}{'CPU ratio':>11}")
     for tool, program in places.items():
         walls: dict[str, list[float]] = {"bare spawn": [], "none": [], "bare bubblewrap": [], "bubblewrap": []}

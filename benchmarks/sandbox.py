@@ -80,7 +80,7 @@ def main() -> None:
         for backend, domains in (("none", ()), ("bubblewrap", ()), ("bubblewrap", ("example.com",)), ("landlock", ())):
             for workspace in (fresh, repository):
                 try:
-                    sandbox = select_sandbox(SandboxSettings(backend=backend, domains=domains), workspace)
+                    sandbox = select_sandbox(SandboxSettings(backend=backend, allowed_domains=domains), workspace)
                     label = f"{backend}{' + proxy' if domains else ''}"
                     rows[f"{label}, {workspace.name}"] = through(sandbox, workspace)
                 except SandboxUnavailable as error:

@@ -18,8 +18,8 @@ import sys
 import time
 from ipaddress import ip_address
 
-from toolcrib.boundary.network.host_grants import HostGrants
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.builtin.web_tools import web_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
@@ -112,7 +112,7 @@ async def main() -> None:
         await asyncio.sleep(delay)
         return (ip_address("127.0.0.1"),)
 
-    guard = AddressGuard(GuardSettings(HostGrants.parse(["127.0.0.1"]), frozenset({port})), look_up)
+    guard = AddressGuard(GuardSettings(("127.0.0.1",), (port,)), look_up)
     closers: list = []
     registry = ToolRegistry(web_tools(lambda: guard, closers=closers))
 

@@ -94,7 +94,7 @@ async def test_what_is_no_domain_is_said_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_backends_that_cannot_limit_it_say_so(backend: str, said: str, tmp_path: Path) -> None:
-    settings = SandboxSettings(backend=backend, domains=("pypi.org",))
+    settings = SandboxSettings(backend=backend, allowed_domains=("pypi.org",))
     found = [each for each in probe(settings) if each.name == "allowed domains"]
     assert [each.ok for each in found] == [False]
     assert said in found[0].detail
@@ -104,6 +104,6 @@ def test_backends_that_cannot_limit_it_say_so(backend: str, said: str, tmp_path:
 
 
 def test_doctor_tries_it() -> None:
-    found = [each for each in probe(SandboxSettings(domains=("pypi.org",))) if each.name == "allowed domains"]
+    found = [each for each in probe(SandboxSettings(allowed_domains=("pypi.org",))) if each.name == "allowed domains"]
     assert [each.ok for each in found] == [True], found
     assert "pypi.org" in found[0].detail

@@ -12,7 +12,7 @@ from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.command_rules import MAX_MATCHED, CommandJudge, CommandRules, patterns, runs_a_shell
 from toolcrib.builtin.runner import CommandRunner
 from toolcrib.builtin.shell import ShellTools
-from toolcrib.config import command_rules, make_settings
+from toolcrib.config import make_settings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError, SandboxUnavailable
 
@@ -80,11 +80,10 @@ def test_a_pattern_that_is_none_is_a_configuration_error() -> None:
 
 
 def test_settings_become_rules(tmp_path: Path) -> None:
-    made = command_rules(
-        make_settings(
-            {"tools": {"exec": {"timeout": 5.5, "restrict_to_workspace": True}}, "sandbox": {"backend": "none"}}
-        )
+    settings = make_settings(
+        {"tools": {"exec": {"timeout": 5.5, "restrict_to_workspace": True}}, "sandbox": {"backend": "none"}}
     )
+    made = CommandRules.of(settings.sandbox, settings.tools.exec)
     assert (made.timeout, made.restrict_to_workspace, made.profile) == (6, True, "unrestricted")
 
 

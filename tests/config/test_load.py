@@ -246,12 +246,10 @@ def test_what_has_no_effect_yet_is_said(place: Place) -> None:
 
 
 def test_settings_for_the_sandbox(place: Place) -> None:
-    from toolcrib.config import sandbox_settings
-
     place.user('[sandbox]\nbackend = "none"\nenv = ["A"]\n[sandbox.limits]\nopen_files = 9\n')
-    made = sandbox_settings(place.load(), Path("/state"))
-    assert (made.backend, made.env, made.hidden, made.limits.open_files) == ("none", ("A",), (Path("/state"),), 9)
-    assert sandbox_settings(load_settings(place.workspace, environ={"HOME": "/nowhere"})).backend is None
+    made = place.load().sandbox
+    assert (made.backend, made.env, made.limits.open_files) == ("none", ("A",), 9)
+    assert load_settings(place.workspace, environ={"HOME": "/nowhere"}).sandbox.backend == "auto"
 
 
 @pytest.mark.parametrize(

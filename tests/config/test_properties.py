@@ -105,6 +105,7 @@ def test_junk_variables_are_errors_that_can_be_read(name: str, value: str, more:
 
 # Values that pass, so that tightening itself is exercised and not only refused as junk.
 _words = st.lists(st.sampled_from(["/a", "/b", "/c", "/r"]), max_size=3, unique=True)
+_hosts = st.lists(st.sampled_from(["a.example", "b.example", "*.c.example", "10.0.0.1"]), max_size=3, unique=True)
 _number = st.integers(1, 2**62)
 _port = st.integers(1, 65_535)
 _valid = st.fixed_dictionaries(
@@ -133,7 +134,7 @@ _valid = st.fixed_dictionaries(
                 "profile": st.sampled_from(["read-only", "workspace-write", "unrestricted"]),
                 "network": st.sampled_from(["off", "proxy"]),
                 "effects": st.sampled_from(["direct", "review", "journal"]),
-                "allowed_domains": _words,
+                "allowed_domains": _hosts,
                 "env": _words,
                 "allow_protected": _words,
                 "read_roots": _words,
@@ -161,7 +162,7 @@ _valid = st.fixed_dictionaries(
                 ),
             },
         ),
-        "web": st.fixed_dictionaries({}, optional={"allowed_domains": _words, "ports": st.lists(_port, max_size=2)}),
+        "web": st.fixed_dictionaries({}, optional={"allowed_domains": _hosts, "ports": st.lists(_port, max_size=2)}),
         "mcp_servers": st.dictionaries(st.sampled_from(["s", "t"]), st.just({"command": "x"}), max_size=2),
         "custom_tools": st.lists(
             st.just({"name": "t", "description": "Say something.", "command": "echo"}), max_size=1

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import jsonschema_rs
 import pytest
 
-from toolcrib.boundary.sandbox import CommandLimits
-from toolcrib.config import Settings, config_schema
+from toolcrib.config import config_schema
 from toolcrib.config.schema import schema_text
 
 PUBLISHED = Path(__file__).parents[2] / "docs/config.schema.json"
@@ -41,7 +39,3 @@ def test_every_setting_is_described_or_plain() -> None:
     schema = config_schema()
     for name, section in schema["$defs"].items():
         assert section.get("description"), name
-
-
-def test_the_limits_of_the_settings_are_those_of_the_sandbox() -> None:
-    assert dataclasses.asdict(Settings().sandbox.limits) == dataclasses.asdict(CommandLimits())

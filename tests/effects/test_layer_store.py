@@ -286,7 +286,7 @@ def test_attributes_travel(box: Commands) -> None:
 def test_granted_folders_are_held_back_too(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     (tmp_path / "granted").mkdir()
-    box = make(tmp_path / "work", tmp_path / "state", SandboxSettings(write=(tmp_path / "granted",)))
+    box = make(tmp_path / "work", tmp_path / "state", SandboxSettings(write_roots=(tmp_path / "granted",)))
     held, found = box.run(f"echo 1 > here; echo 2 > {tmp_path}/granted/there")
     assert {(change.root, change.path) for change in found.changes} == {(0, "here"), (1, "there")}
     assert not (tmp_path / "granted/there").exists()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .browser.settings import BrowserSettings
-from .browser.settings import missing as why_missing
+from .browser.installed import missing as why_missing
+from .settings import BrowserSettings
 
 if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
@@ -30,6 +30,7 @@ def browser_tools(
     guard: Callable[[], AddressGuard],
     settings: BrowserSettings | None = None,
     *,
+    user_agent: str | None = None,
     gate: Gate | None = None,
     secrets: Secrets | None = None,
     lacking: list[tuple[str, str]] | None = None,
@@ -37,7 +38,8 @@ def browser_tools(
 ) -> list[Tool]:
     """The browser tools, or none, with the reason in `lacking`. The browser is started by the first page.
 
-    `gate` is asked about addresses that pages go to; `closers` gets what ends the browser.
+    `user_agent` None is Chromium's own; `gate` is asked about addresses that pages go to;
+    `closers` gets what ends the browser.
     """
     settings = settings or BrowserSettings()
     why = why_missing(settings)
@@ -50,7 +52,7 @@ def browser_tools(
     from .browser.looking import LookingTools
     from .browser.saving import SavingTool
 
-    engine = Engine(settings, guard, journal.folder.path / "browser", gate)
+    engine = Engine(settings, guard, journal.folder.path / "browser", gate, user_agent)
     if closers is not None:
         closers.append(engine.close)
     resolve = None if secrets is None else secrets.resolve

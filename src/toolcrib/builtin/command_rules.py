@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
 
-from ..boundary.sandbox import Sandbox
+from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
 from ..core.errors import ConfigError, SandboxUnavailable
 from ..core.verdict import Judgement
 from ..policy.regexes import UserPattern, compile_pattern
+from .settings import ExecSettings
 
-Profile = Literal["read-only", "workspace-write", "unrestricted"]
+DEFAULT_SECONDS = math.ceil(ExecSettings().timeout)
+MAX_SECONDS = 600
 
 MAX_MATCHED = 4_000  # characters; a longer command is refused where patterns would have to judge it
 
@@ -32,7 +34,20 @@ class CommandRules:
     deny: tuple[UserPattern, ...] = ()
     allow: tuple[UserPattern, ...] = ()
     restrict_to_workspace: bool = False
-    timeout: int | None = None
+    timeout: int = DEFAULT_SECONDS
+
+    @classmethod
+    def of(cls, sandbox: SandboxSettings, settings: ExecSettings) -> CommandRules:
+        """From the sections `sandbox` and `tools.exec`. Raises ConfigError for a wrong pattern."""
+        return cls(
+            profile="unrestricted" if sandbox.backend == "none" else sandbox.profile,
+            readable=tuple(map(os.path.realpath, sandbox.read_roots)),
+            writable=tuple(map(os.path.realpath, sandbox.write_roots)),
+            deny=patterns("tools.exec.deny_patterns", settings.deny_patterns),
+            allow=patterns("tools.exec.allow_patterns", settings.allow_patterns),
+            restrict_to_workspace=settings.restrict_to_workspace,
+            timeout=min(MAX_SECONDS, math.ceil(settings.timeout)),
+        )
 
 
 def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:

@@ -15,9 +15,10 @@ from ..core.tool import Tool
 from ..record.journal import Journal
 from ..record.state import StateFolder
 from .browser_tools import browser_tools
-from .documents.reader import Documents, DocumentSettings
+from .documents.reader import Documents
 from .runner import CommandRunner
 from .search import SearchTools
+from .settings import ToolsSettings, WebSettings
 from .shell import ShellTools
 from .web_tools import web_tools
 from .workspace_tools import file_tools
@@ -29,12 +30,10 @@ if TYPE_CHECKING:
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
     from ..record.spill import Spill
-    from .browser.settings import BrowserSettings
     from .command_effects import CommandEffects
     from .command_rules import CommandRules
     from .listing import Hider
     from .outgoing import Gate
-    from .web_tools import WebSettings
 
 
 def default_tools(
@@ -46,16 +45,14 @@ def default_tools(
     env: Iterable[str] = (),
     secrets: Secrets | None = None,
     redactor: Redactor | None = None,
-    ripgrep: str | None = None,
     closers: list[Callable[[], object]] | None = None,
     rules: CommandRules | None = None,
     hider: Hider | None = None,
     network: Callable[[], AddressGuard] | None = None,
     web: WebSettings | None = None,
-    browser: BrowserSettings | None = None,
+    tools: ToolsSettings | None = None,
     gate: Gate | None = None,
     missing: list[tuple[str, str]] | None = None,
-    documents: DocumentSettings | None = None,
     effects: CommandEffects | None = None,
 ) -> list[Tool]:
     """The built-in tools over a workspace: files, search, shell, web and browser, for a registry of one's own.
@@ -65,6 +62,7 @@ def default_tools(
     `redactor` keeps secrets out of what commands print and their masks out of files. `closers` gets what ends
     background sessions and closes what was made. A `Toolbox` does all this and has a policy, too.
     """
+    web, settings = web or WebSettings(), tools or ToolsSettings()
     made: list[Callable[[], object]] = []
     if not isinstance(workspace, Workspace):
         workspace = Workspace(workspace)
@@ -75,36 +73,37 @@ def default_tools(
         journal = Journal(state, workspace)
         made.append(journal.close)
     if sandbox is None:
-        settings = SandboxSettings(hidden=(state.path,))
-        sandbox = LazySandbox(lambda: select_sandbox(settings, root))
+        confined = SandboxSettings(hidden=(state.path,))
+        sandbox = LazySandbox(lambda: select_sandbox(confined, root))
     runner = CommandRunner(
         workspace, sandbox, env=env, open_spill=open_spill(spill, redactor), move_to_trash=journal.move_to_trash,
         secrets=secrets, effects=effects,
     )  # fmt: skip
     shell = ShellTools(runner, rules=rules, redact=None if redactor is None else redactor.redact)
-    reader = Documents(documents)
+    reader = Documents(settings.documents)
     if closers is not None:
         closers += [*made, shell.close, reader.close]
     network = network or functools.cache(_public_only)
     web_made = web_tools(
-        network, web, gate=gate, secrets=secrets, redactor=redactor,
+        network, web, settings.http_request, gate=gate, secrets=secrets, redactor=redactor,
         keep=None if spill is None else spill.keep, missing=missing, closers=closers,
         documents=reader,
     )  # fmt: skip
     lost_by = None if redactor is None else functools.partial(_lost_by, redactor)
-    tools = [
+    found = [
         *file_tools(workspace, journal, hider=hider, lost_by=lost_by, documents=reader),
-        *SearchTools(workspace, ripgrep=ripgrep, hider=hider).tools(),
+        *SearchTools(workspace, ripgrep=settings.ripgrep, hider=hider).tools(),
         *shell.tools(),
         *([] if effects is None else effects.tools()),
     ]  # fmt: skip
     if any(may_hang(each.path) for each in workspace.roots()):
-        for tool in tools:  # their judges look at files
+        for tool in found:  # their judges look at files
             tool.judge_blocks = True
     browser_made = browser_tools(
-        workspace, journal, network, browser, gate=gate, secrets=secrets, lacking=missing, closers=closers
-    )
-    found = [*tools, *web_made, *browser_made]
+        workspace, journal, network, settings.browser, user_agent=web.user_agent, gate=gate, secrets=secrets,
+        lacking=missing, closers=closers,
+    )  # fmt: skip
+    found += [*web_made, *browser_made]
     for tool in found:
         tool.tested = True  # to build all their schemas takes 0.2 s
     return found

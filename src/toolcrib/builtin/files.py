@@ -69,7 +69,7 @@ class FileTools(JournaledTools):
                 aliases={**names, "start_line": "offset", "startLine": "offset", "endLine": "end_line"},
                 judge=self._judge_read,
                 paths={"path": "read"},
-                timeout=max(60.0, 2 * self._documents.settings.seconds),
+                timeout=max(60.0, 2 * self._documents.settings.timeout),
             ),
             tool(
                 self.write_file,

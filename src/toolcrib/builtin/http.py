@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..boundary.network.exchange import ExchangeLimits, WebRequest, WebResponse, exchange
@@ -19,6 +18,7 @@ from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
 from .bodies import describe
 from .charsets import decode
 from .outgoing import Outgoing
+from .settings import HttpSettings
 
 if TYPE_CHECKING:
     from ..boundary.network.host_names import Host
@@ -28,8 +28,6 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Resolve = Callable[..., str]
 """`resolve(text=…, asker=…)` puts granted secrets in for each `${secret:NAME}`. Raises ToolError."""
 
-SECONDS = 30.0
-MOST_BYTES = 512 * 1024
 MOST_HEADERS = 50
 RULE = "tools.http_request.allowed_domains"
 
@@ -50,15 +48,6 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
 
 
-@dataclass(frozen=True, slots=True)
-class HttpSettings:
-    """`domains` are patterns (`api.example.com`, `*.myco.com`, which is the domain itself, too)."""
-
-    domains: tuple[str, ...] = ()
-    seconds: float = SECONDS
-    most_bytes: int = MOST_BYTES
-
-
 class HttpRequest:
     """`http_request`. `resolve` puts secrets into headers; without it there are none."""
 
@@ -76,9 +65,9 @@ class HttpRequest:
             category="network_write",
             open_world=True,
             destructive=True,
-            judge=DomainJudge(self._outgoing, self._settings.domains),
-            timeout=self._settings.seconds + 10,
-            max_output=max(50_000, 2 * self._settings.most_bytes),
+            judge=DomainJudge(self._outgoing, self._settings.allowed_domains),
+            timeout=self._settings.timeout + 10,
+            max_output=max(50_000, 2 * self._settings.max_response_bytes),
         )
 
     async def http_request(
@@ -109,13 +98,13 @@ class HttpRequest:
         judge = self._outgoing.hop("http_request", arguments, ctx)
 
         def hop(target: Target) -> Any:
-            refuse_domain(self._outgoing, self._settings.domains, target.host)
+            refuse_domain(self._outgoing, self._settings.allowed_domains, target.host)
             return judge(target)
 
         answer = await exchange(
             self._outgoing.guard(),
             WebRequest(method, url, plain, private, data),
-            ExchangeLimits(self._settings.most_bytes, self._settings.seconds),
+            ExchangeLimits(self._settings.max_response_bytes, self._settings.timeout),
             hop,
         )
         return response(answer, method, left_out)

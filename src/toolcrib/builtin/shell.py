@@ -22,15 +22,13 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .command_effects import CommandOutcome
-from .command_rules import CommandJudge, CommandRules, runs_a_shell
+from .command_rules import DEFAULT_SECONDS, MAX_SECONDS, CommandJudge, CommandRules, runs_a_shell
 from .runner import CommandRunner, Prepared
 from .sessions import Session, Sessions
 from .transcript import MOST_CHARACTERS, NO_UNDO, ending, exit_code, streams
 
 log = logging.getLogger(__name__)
 
-DEFAULT_TIMEOUT = 60
-MOST_SECONDS = 600
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
 # Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
 MOST_COMMAND_BYTES = 128 * 1024 - 1
@@ -52,7 +50,7 @@ class ShellTools:
         self._runner, self._workspace = runner, runner.workspace
         self._redact = redact
         self._rules = rules or CommandRules()
-        self._timeout = self._rules.timeout or DEFAULT_TIMEOUT
+        self._timeout = self._rules.timeout
         self._judged = CommandJudge(str(runner.workspace.root), self._rules, self._runner.sandbox)
 
     def tools(self) -> list[Tool]:
@@ -65,7 +63,7 @@ class ShellTools:
                 open_world=False,
                 names=("shell",),
                 aliases={"cmd": "command", "workingDir": "working_dir", "cwd": "working_dir", "workdir": "working_dir"},
-                timeout=MOST_SECONDS + GRACE_SECONDS,
+                timeout=MAX_SECONDS + GRACE_SECONDS,
                 timeout_for=self._time_limit,
                 judge=self._judge,
                 preview=self._preview,
@@ -93,7 +91,7 @@ class ShellTools:
     async def exec(
         self,
         command: str,
-        timeout: Annotated[int, Field(ge=1, le=MOST_SECONDS)] = DEFAULT_TIMEOUT,
+        timeout: Annotated[int, Field(ge=1, le=MAX_SECONDS)] = DEFAULT_SECONDS,
         working_dir: str | None = None,
         background: bool = False,
         *,
@@ -326,7 +324,7 @@ def default_shell() -> str:
 
 def _with_timeout(method: Callable[..., Any], seconds: int) -> Callable[..., Any]:
     """The method with another default for `timeout`, so that the model reads the one that holds."""
-    if seconds == DEFAULT_TIMEOUT:
+    if seconds == DEFAULT_SECONDS:
         return method
     code = cast("FunctionType", cast("MethodType", method).__func__)
     defaults = (seconds, *(code.__defaults__ or ())[1:])
@@ -365,7 +363,7 @@ def _answer(
     elif result.ended_by == "timeout":
         text.append(
             f"Timed out after {timeout} s; the command was ended, and everything it had started. What it printed until "
-            f"then is above. Give it more time (timeout, up to {MOST_SECONDS}) or run it with background=true."
+            f"then is above. Give it more time (timeout, up to {MAX_SECONDS}) or run it with background=true."
         )
     else:
         text.append("The command was ended before it was done.")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..core.tool import Tool
 from . import needs
-from .http import HttpRequest, HttpSettings
+from .http import HttpRequest
 from .outgoing import USER_AGENT, Gate, Outgoing
-from .web import FetchSettings, Keep, WebFetch
-from .websearch import SearchSettings, WebSearch
+from .settings import HttpSettings, WebSettings
+from .web import Keep, WebFetch
+from .websearch import WebSearch
 
 if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
@@ -20,19 +20,10 @@ if TYPE_CHECKING:
     from .documents.reader import Documents
 
 
-@dataclass(frozen=True, slots=True)
-class WebSettings:
-    """Of all web tools."""
-
-    user_agent: str = USER_AGENT
-    fetch: FetchSettings = field(default_factory=FetchSettings)
-    http: HttpSettings = field(default_factory=HttpSettings)
-    search: SearchSettings = field(default_factory=SearchSettings)
-
-
 def web_tools(
     guard: Callable[[], AddressGuard],
     settings: WebSettings | None = None,
+    http_settings: HttpSettings | None = None,
     *,
     gate: Gate | None = None,
     secrets: Secrets | None = None,
@@ -48,12 +39,12 @@ def web_tools(
     `closers` gets what ends our processes.
     """
     settings = settings or WebSettings()
-    outgoing = Outgoing(guard, gate, settings.user_agent)
+    outgoing = Outgoing(guard, gate, settings.user_agent or USER_AGENT)
     resolve = None if secrets is None else secrets.resolve
     learn = None if redactor is None else redactor.grant
     found: list[Tool] = []
     fetch = WebFetch(outgoing, settings.fetch, keep, documents)
-    http = HttpRequest(outgoing, settings.http, resolve)
+    http = HttpRequest(outgoing, http_settings, resolve)
     search = WebSearch(outgoing, settings.search, resolve=resolve, learn=learn)
     for name, made in (("web_fetch", fetch), ("http_request", http), ("web_search", search)):
         why = needs.missing(*needs.WEB[name])

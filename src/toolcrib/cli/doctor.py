@@ -93,10 +93,9 @@ def _sandbox(settings: Settings) -> Iterator[DoctorFinding]:
     """The sandbox that the settings ask for, and the findings of its checks."""
     from ..boundary.sandbox import probe, select_sandbox
     from ..boundary.sandbox.spec import DoctorFinding
-    from ..config import sandbox_settings
     from ..core.errors import ToolcribError
 
-    asked = sandbox_settings(settings)
+    asked = settings.sandbox
     try:
         yield from probe(asked)
         sandbox = select_sandbox(asked, settings.workspace)
@@ -152,11 +151,10 @@ def _browser(settings: Settings) -> Iterator[DoctorFinding]:
     import subprocess
 
     from ..boundary.sandbox.spec import DoctorFinding
-    from ..builtin.browser.settings import find_browser, missing, needs_no_sandbox
-    from ..config.browser import browser_settings
+    from ..builtin.browser.installed import find_browser, missing, needs_no_sandbox
 
-    wanted = browser_settings(settings)
-    path = find_browser(wanted.executable)
+    wanted = settings.tools.browser
+    path = find_browser(wanted.executable_path)
     if path is None or missing(wanted) is not None:
         return
     try:

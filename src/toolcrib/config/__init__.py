@@ -6,35 +6,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .commands import command_rules
     from .hooks import hook_rules
     from .load import load_settings
     from .merge import make_settings
-    from .sandbox import sandbox_settings
     from .schema import config_schema
     from .settings import Settings
     from .trust import TrustStore
 
 _HOMES = {
-    "command_rules": "commands",
     "load_settings": "load",
     "make_settings": "merge",
     "config_schema": "schema",
     "hook_rules": "hooks",
     "Settings": "settings",
-    "sandbox_settings": "sandbox",
     "TrustStore": "trust",
 }
 
 __all__ = [
     "Settings",
     "TrustStore",
-    "command_rules",
     "config_schema",
     "hook_rules",
     "load_settings",
     "make_settings",
-    "sandbox_settings",
 ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from typing import Any
 
 from ..core.text import one_line
@@ -15,17 +14,14 @@ ID = "https://raw.githubusercontent.com/toolcrib/toolcrib/main/docs/config.schem
 def config_schema() -> dict[str, Any]:
     """The schema. camelCase and the designs' other shapes load, too, but an editor is shown one way."""
     from pydantic import TypeAdapter
-    from pydantic.json_schema import PydanticJsonSchemaWarning
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PydanticJsonSchemaWarning)  # of `origin`, which is not a setting
-        schema = TypeAdapter(Settings).json_schema()
+    schema = TypeAdapter(Settings).json_schema()
     for section in (schema, *schema["$defs"].values()):
         for setting in section["properties"].values():
             _complete(setting)
     properties = schema["properties"]
     # `workspace` in a file has no fixed default: unset is the current directory.
-    del properties["workspace"]["default"], properties["origin"]
+    del properties["workspace"]["default"]
     properties["mcpServers"] = properties["mcp_servers"]
     properties["$schema"] = {"type": "string"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": ID, **schema, "title": "Toolcrib"}

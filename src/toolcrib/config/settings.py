@@ -6,15 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
+from ..boundary.sandbox.settings import SandboxSettings
+from ..builtin.settings import ToolsSettings, WebSettings
 from ..core.settings import AnyPath, Json, NotASetting, Section
 from ..core.tightening import Only, OnlySome, Rank
 from .origin import MADE_IN_CODE, Origin
 from .sections.policy import Approval, CallLimit, Flow, HookSetting, Redaction, Rules, SecretSource, is_tightening
 from .sections.record import Record
-from .sections.sandbox import Sandbox
 from .sections.sources import CustomTool, McpServer, OpenApi, Plugins
-from .sections.tools import Tools
-from .sections.web import Web
 
 Mode = Literal["observer", "assistant", "autonomous"]
 
@@ -37,9 +36,9 @@ class Settings(Section):
     rules: Rules = Rules()
     labels: Flow = Flow()
     record: Record = Record()
-    sandbox: Sandbox = Sandbox()
-    web: Web = Web()
-    tools: Tools = Tools()
+    sandbox: SandboxSettings = SandboxSettings()
+    web: WebSettings = WebSettings()
+    tools: ToolsSettings = ToolsSettings()
     mcp_servers: dict[str, McpServer] = field(default_factory=dict[str, McpServer])
     custom_tools: tuple[CustomTool, ...] = ()
     plugins: Plugins = Plugins()

@@ -46,6 +46,11 @@ class NotASetting:
     def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> Any:
         return {"type": "any"}
 
+    def __get_pydantic_json_schema__(self, source: Any, handler: Handler) -> Any:
+        from pydantic_core import PydanticOmit
+
+        raise PydanticOmit
+
 
 @functools.cache
 def annotations_of(section: type[Section]) -> dict[str, Any]:

@@ -49,7 +49,11 @@ class UrlJudge:
             judgement = guard.judge_known(url, answers)
             if judgement is not None and judgement.verdict == "deny":
                 return judgement
-        if urls and guard.settings.domains and all(guard.allowed_domain(guard.target(url).host) for url in urls):
+        if (
+            urls
+            and guard.settings.allowed_domains
+            and all(guard.allowed_domain(guard.target(url).host) for url in urls)
+        ):
             return Judgement("allow", "its domain is one of web.allowed_domains", RULE_ALLOWED_DOMAIN)
         return None
 

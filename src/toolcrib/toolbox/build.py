@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.workspace import Workspace
+from ..builtin.command_rules import CommandRules
 from ..builtin.default_tools import default_tools
-from ..config import command_rules, sandbox_settings
-from ..config.browser import browser_settings
 from ..config.homes import config_home
 from ..config.own_folders import keep_out
 from ..config.rules import rules_of
 from ..config.secrets import secret_sources
-from ..config.web import document_settings, web_settings
 from ..core.context import ToolContext
 from ..core.exposure import Exposure
 from ..core.registry import ToolRegistry
@@ -77,8 +76,6 @@ def build(
 
 def _ground(settings: Settings, closing: ExitStack) -> Ground:
     network = Lazy(lambda: _network(settings))
-    if settings.web != type(settings.web)():  # a wrong entry is an error now, not at the first request
-        network()
     state = StateFolder.for_workspace(settings.workspace)
     keep_out(settings.sandbox.write_roots, state.path.parent)
     spill = Spill(state.spill)
@@ -90,7 +87,9 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     journal = Journal(state, workspace, commands=command_journal(state))
     closing.callback(journal.close)
     # all workspaces' state is hidden from commands, not this one's alone: a granted folder may contain it
-    confinement = sandbox_settings(settings, state.path.parent, config_home(), trials=state.path.parent)
+    hidden = (*settings.sandbox.hidden, state.path.parent, config_home())
+    guard = network() if settings.sandbox.domains else None
+    confinement = replace(settings.sandbox, hidden=hidden, guard=guard, trials=state.path.parent)
     redactor, secrets = _secrets(settings, closing)
     audit = Audit(state.record_db, Retention(settings.record.keep_days, settings.record.max_bytes))
     audit.redact = redactor.redact
@@ -106,9 +105,8 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
 
 def _network(settings: Settings) -> AddressGuard:
     from ..boundary.network.address_guard import AddressGuard
-    from ..config.network import guard_settings
 
-    return AddressGuard(guard_settings(settings))
+    return AddressGuard(settings.web)
 
 
 def _secrets(settings: Settings, closing: ExitStack) -> tuple[Redactor, Secrets]:
@@ -241,10 +239,10 @@ def _builtin(house: House, missing: list[tuple[str, str]]) -> list[Tool]:
     closers: list[Callable[[], object]] = []
     tools = default_tools(
         ground.workspace, journal=ground.journal, spill=ground.spill, sandbox=ground.sandboxes.own,
-        env=settings.sandbox.env, secrets=ground.secrets, redactor=ground.redactor, ripgrep=settings.tools.ripgrep,
-        closers=closers, rules=command_rules(settings), hider=_hider(house), network=ground.network,
-        web=web_settings(settings), browser=browser_settings(settings), gate=_gate(house), missing=missing,
-        documents=document_settings(settings), effects=house.effects,
+        env=settings.sandbox.env, secrets=ground.secrets, redactor=ground.redactor,
+        closers=closers, rules=CommandRules.of(settings.sandbox, settings.tools.exec), hider=_hider(house),
+        network=ground.network, web=settings.web, tools=settings.tools, gate=_gate(house), missing=missing,
+        effects=house.effects,
     )  # fmt: skip
     for close in closers:
         ground.closing.callback(close)

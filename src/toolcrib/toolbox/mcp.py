@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..boundary.sandbox import Sandbox
+    from ..boundary.sandbox import Profile, Sandbox
     from ..sources.mcp import McpServers
     from .parts import House
 
@@ -31,7 +31,7 @@ def open_servers(house: House) -> McpServers:
         if is_secret_name(name) and len(value) >= SHORTEST:
             ground.redactor.grant(name, value)
 
-    def sandbox(profile: str, read: tuple[Path, ...]) -> Sandbox:
+    def sandbox(profile: Profile, read: tuple[Path, ...]) -> Sandbox:
         return ground.sandboxes.variant(read, profile)()
 
     host = ClientServices(

@@ -14,7 +14,7 @@ from ..core.errors import ToolcribError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..boundary.sandbox import Sandbox, SandboxSettings
+    from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
     from ..core.context import ToolContext
     from ..core.tool import Tool
     from ..policy.shell.parts import Place
@@ -31,12 +31,12 @@ class Sandboxes:
     root: Path
     own: LazySandbox
 
-    def variant(self, read: tuple[Path, ...], profile: str | None = None) -> LazySandbox:
+    def variant(self, read: tuple[Path, ...], profile: Profile | None = None) -> LazySandbox:
         """The same sandbox in which a program may also read these paths, perhaps with another profile."""
         if not read and profile is None:
             return self.own
         own = self.settings
-        changed = replace(own, read=(*own.read, *read), profile=profile or own.profile)
+        changed = replace(own, read_roots=(*own.read_roots, *read), profile=profile or own.profile)
         return lazy_sandbox(changed, self.root)
 
     def judge_in_thread(self, tools: Iterable[Tool]) -> None:
@@ -77,8 +77,8 @@ class Sandboxes:
         from ..policy.shell.parts import Place
 
         own = self.settings
-        readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (own.read, own.write))
-        profile = "unrestricted" if own.backend == "none" else own.profile or "workspace-write"
+        readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (own.read_roots, own.write_roots))
+        profile = "unrestricted" if own.backend == "none" else own.profile
         return Place(str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable)
 
 

@@ -51,15 +51,14 @@ def add_sources(
 
 def services_of(house: House) -> Around:
     """What commands of tools from elsewhere are given: the same as those of `exec`."""
-    from ..builtin.command_rules import CommandJudge
+    from ..builtin.command_rules import CommandJudge, CommandRules
     from ..builtin.default_tools import open_spill
     from ..builtin.runner import CommandRunner
     from ..builtin.shell import default_shell
-    from ..config import command_rules
     from ..sources.running import Around
 
     ground = house.ground
-    rules = command_rules(ground.settings)
+    rules = CommandRules.of(ground.settings.sandbox, ground.settings.tools.exec)
 
     @functools.cache
     def runner(read: tuple[Path, ...]) -> CommandRunner:
@@ -115,7 +114,7 @@ def _open_plugins(house: House) -> Plugins:
 
 def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
     from ..builtin.needs import missing as why_missing
-    from ..config.web import user_agent
+    from ..builtin.outgoing import USER_AGENT
     from ..core.errors import AddressRefused
     from ..sources.openapi import Api, Document, OpenApiError, api_tools, server_url
     from ..sources.registering import register_all
@@ -130,7 +129,7 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
         document = Document.read(given.spec)
         api = Api(
             name, given.base_url or server_url(document), ground.network, given.headers, ground.secrets.resolve,
-            given.timeout or 30.0, user_agent(ground.settings),
+            given.timeout or 30.0, ground.settings.web.user_agent or USER_AGENT,
         )  # fmt: skip
         ground.network().target(api.base_url)
         tools = api_tools(

@@ -204,7 +204,7 @@ class Toolbox:
 
     @property
     def network(self) -> AddressGuard:
-        """The guard of every request of ours. Raises ConfigError for a wrong `web` setting."""
+        """The guard of every request of ours."""
         return self.parts.house.ground.network()
 
     @property

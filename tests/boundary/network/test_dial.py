@@ -15,9 +15,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
+from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.dial import GuardedBackend, guarded_client
-from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.core.errors import AddressRefused
 
@@ -114,8 +114,11 @@ def guard(public: Server, delay: float = 0.0, **settings: Any) -> AddressGuard:
         "rebind.example": [[PUBLIC], [INTERNAL]],
         "two.example": [["127.0.0.77", PUBLIC]],  # nobody listens at the first
     }
-    grants = HostGrants.parse([PUBLIC, "127.0.0.77"])
-    return AddressGuard(GuardSettings(grants, frozenset({public.port}), **settings), Names(names, delay))
+    grants = (
+        PUBLIC,
+        "127.0.0.77",
+    )
+    return AddressGuard(GuardSettings(grants, (public.port,), **settings), Names(names, delay))
 
 
 async def test_the_name_stays_and_the_judged_address_is_dialled(public: Server) -> None:
@@ -238,13 +241,13 @@ async def test_tls_checks_the_name_and_not_the_address(public: Server, tmp_path:
     stop = server.start()
     try:
         names = Names({"pub.example": [[PUBLIC]], "other.example": [[PUBLIC]]})
-        grants = HostGrants.parse([f"{PUBLIC}:{server.port}"])
-        who = AddressGuard(GuardSettings(grants, frozenset({server.port}), proxy_ca=cert), names)
+        grants = (f"{PUBLIC}:{server.port}",)
+        who = AddressGuard(GuardSettings(grants, (server.port,), proxy_ca=cert), names)
         async with guarded_client(who) as client:
             assert (await client.get(f"https://pub.example:{server.port}/")).status_code == 200
             with pytest.raises(httpx2.ConnectError, match="ertificate"):
                 await client.get(f"https://other.example:{server.port}/")
-        async with guarded_client(AddressGuard(GuardSettings(grants, frozenset({server.port})), names)) as client:
+        async with guarded_client(AddressGuard(GuardSettings(grants, (server.port,)), names)) as client:
             with pytest.raises(httpx2.ConnectError, match="ertificate"):
                 await client.get(f"https://pub.example:{server.port}/")
     finally:
@@ -259,7 +262,7 @@ async def test_sockets_of_this_machine_are_refused(public: Server) -> None:
 
 
 async def test_errors_are_the_clients_own(public: Server) -> None:
-    async with guarded_client(AddressGuard(GuardSettings(HostGrants.parse(["127.0.0.1:1"]), frozenset({1})))) as client:
+    async with guarded_client(AddressGuard(GuardSettings(("127.0.0.1:1",), (1,)))) as client:
         with pytest.raises(httpx2.ConnectError):
             await client.get("http://127.0.0.1:1/")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
+from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.core.errors import ConfigError
 
 
 def guard(*entries: str, ports: frozenset[int] = frozenset()) -> AddressGuard:
-    return AddressGuard(GuardSettings(HostGrants.parse(entries), ports))
+    return AddressGuard(GuardSettings(tuple(entries), ports))
 
 
 async def verdict(who: AddressGuard, url: str, **answers: list[str]) -> str:
@@ -60,7 +61,7 @@ async def test_names() -> None:
 
 async def test_ports() -> None:
     assert await verdict(guard(), "http://8.8.8.8:22/") == "deny"
-    assert await verdict(guard(ports=frozenset({22})), "http://8.8.8.8:22/") == "allow"
+    assert await verdict(guard(ports=(22,)), "http://8.8.8.8:22/") == "allow"
     for port in (80, 443, 8000, 9999):
         assert await verdict(guard(), f"http://8.8.8.8:{port}/") == "allow"
     for port in (79, 7999, 10_000, 65_535):

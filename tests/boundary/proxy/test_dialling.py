@@ -11,7 +11,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from toolcrib.boundary.network.address_guard import GuardSettings
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.proxy.dialling import dial_directly, dialling
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener

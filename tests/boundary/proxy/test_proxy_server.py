@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
-from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.proxy.domains import only
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, ProxyLimits, ProxyRefusal, loopback_listener
@@ -120,9 +120,7 @@ async def world(*patterns: str, answer: bytes = ANSWER, echo: bool = False, **op
         return tuple(ip_address(each) for each in (found if len(found) < 2 else [found.pop(0)]))
 
     granted = [f"{GOOD}/32"]
-    guard = AddressGuard(
-        GuardSettings(grants=HostGrants.parse(granted), ports=frozenset({good.port, internal.port})), lookup
-    )
+    guard = AddressGuard(GuardSettings(allow_private=tuple(granted), ports=(good.port, internal.port)), lookup)
     told: list[ProxyRefusal] = []
     proxy = FilteringProxy(only(patterns or ("*.good.test",), guard), on_refused=told.append, **options)
     listener = loopback_listener()

@@ -67,7 +67,7 @@ def make(backend: str, workspace: Path) -> Sandbox:
         return LandlockSandbox(SandboxSettings(), workspace, int(version) if version else None)
     program = backend.removeprefix("proxied:")
     domains = ("allowed.test",) if program != backend else ()
-    return BubblewrapSandbox(program, SandboxSettings(domains=domains), workspace)
+    return BubblewrapSandbox(program, SandboxSettings(allowed_domains=domains), workspace)
 
 
 def shared_memory() -> int:

@@ -162,7 +162,7 @@ async def test_granted_paths(tmp_path: Path) -> None:
     for folder in (workspace, readable, writable):
         folder.mkdir()
     (readable / "a").write_text("A")
-    settings = SandboxSettings(read=(readable,), write=(writable,))
+    settings = SandboxSettings(read_roots=(readable,), write_roots=(writable,))
     await out(workspace, f"cat {readable}/a > {writable}/b && chmod 755 {writable}/b", settings)
     assert (writable / "b").read_text() == "A"
     assert (await sh(workspace, f"echo x > {readable}/c", settings)).exit_code != 0
@@ -182,7 +182,7 @@ async def test_older_versions_keep_files_from_being_truncated(abi: int, tmp_path
         " try: fn(); print('done')\n except OSError: print('refused')\n"
         "open('b', 'w').write('x'); f = open('b', 'r+'); f.truncate(0)"
     )
-    sandbox = LandlockSandbox(SandboxSettings(read=(readable,)), workspace, abi)
+    sandbox = LandlockSandbox(SandboxSettings(read_roots=(readable,)), workspace, abi)
     spawn = sandbox.wrap(["/usr/bin/python3", "-c", code], cwd=workspace, env=command_environment(), timeout=9)
     result = await run(spawn, timeout=9)
     assert result.stdout.excerpt().text == "refused\nrefused\n", result.stderr.excerpt().text
@@ -365,7 +365,7 @@ async def test_nothing_is_said_of_a_command_that_changes_nothing(tmp_path: Path)
 
 async def test_granted_names_stay_changed(tmp_path: Path) -> None:
     need("git")
-    granted = SandboxSettings(allow_protected=frozenset({".git"}))
+    granted = SandboxSettings(allow_protected=(".git",))
     spawn = prepared(tmp_path, "git init -q && git remote add origin https://example.com/x.git", granted)
     assert (await run(spawn, timeout=20)).exit_code == 0
     assert spawn.appeared() == []

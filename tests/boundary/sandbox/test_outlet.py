@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.environment import command_environment
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
-from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.process import ProcessResult, run, start
 from toolcrib.boundary.sandbox import SandboxSettings, select_sandbox
@@ -53,14 +53,17 @@ class Server:
     def url(self) -> str:
         return f"{self.scheme}://{NAME}:{self.port}"
 
-    def settings(self, **more: Any) -> SandboxSettings:
+    def guard(self) -> AddressGuard:
         async def lookup(name: str, seconds: float) -> tuple[Address, ...]:
             if name not in (NAME, OTHER):
                 raise AddressRefused(f"{name} does not resolve", "address:unresolved")
             return (ip_address("127.0.0.1"),)
 
-        grants = HostGrants.parse([f"{NAME}:{self.port}", f"{OTHER}:{self.port}"])
-        return SandboxSettings(domains=(NAME,), guard=AddressGuard(GuardSettings(grants=grants), lookup), **more)
+        grants = (
+            f"{NAME}:{self.port}",
+            f"{OTHER}:{self.port}",
+        )
+        return AddressGuard(GuardSettings(grants), lookup)
 
 
 @pytest.fixture
@@ -119,7 +122,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def spawn_of(server: Server, workspace: Path, command: str, timeout: float | None = 60, **more: Any) -> Spawn:
-    sandbox = select_sandbox(server.settings(**more), workspace)
+    sandbox = select_sandbox(SandboxSettings(allowed_domains=(NAME,), guard=server.guard(), **more), workspace)
     assert sandbox.active
     assert sandbox.domains == (NAME,)
     return sandbox.wrap(["/bin/bash", "-c", command], cwd=workspace, env=command_environment(), timeout=timeout)
@@ -238,7 +241,7 @@ async def test_variables_of_the_host_do_not_pass(
     }
     for variable, value in hosts.items():
         monkeypatch.setenv(variable, value)
-    sandbox = select_sandbox(server.settings(), workspace)
+    sandbox = select_sandbox(SandboxSettings(allowed_domains=(NAME,), guard=server.guard()), workspace)
     env = command_environment(hosts)
     assert env.keys() >= hosts.keys()
     spawn = sandbox.wrap(["/usr/bin/env"], cwd=workspace, env=env, timeout=20)
@@ -266,7 +269,7 @@ async def test_git_clones(server: Server, workspace: Path, tmp_path: Path) -> No
     need("git")
     repository(server, tmp_path)
     command = f"git clone -q {server.url}/repository.git && cat repository/file; git clone -q http://{OTHER}/x.git y"
-    _, said, _ = await sh(server, workspace, command, allow_protected=frozenset({".git"}))
+    _, said, _ = await sh(server, workspace, command, allow_protected=(".git",))
     assert said.startswith("content")
     assert "403" in said
 
@@ -282,7 +285,7 @@ async def test_git_and_curl_over_tls(tls_server: Server, workspace: Path, tmp_pa
         f"curl -sS --cacert cert.pem {url}/repository.git/HEAD;"
         f"git -c http.sslCAInfo=$PWD/cert.pem clone -q {url}/repository.git && cat repository/file"
     )
-    _, said, notes = await sh(tls_server, workspace, command, allow_protected=frozenset({".git"}))
+    _, said, notes = await sh(tls_server, workspace, command, allow_protected=(".git",))
     assert said.startswith("ref: refs/heads/")
     assert said.endswith("content")
     assert notes == []
@@ -396,7 +399,7 @@ async def test_where_no_socket_can_be_opened_the_command_does_not_run(
 async def test_what_bubblewrap_says_counts_where_it_fails(
     server: Server, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox = select_sandbox(server.settings(), workspace)
+    sandbox = select_sandbox(SandboxSettings(allowed_domains=(NAME,), guard=server.guard()), workspace)
     monkeypatch.setattr(sandbox, "_hidden", lambda: ["--ro-bind", "/nonexistent", "/nonexistent"])
     for _ in range(5):
         spawn = sandbox.wrap(["/bin/true"], cwd=workspace, env=command_environment(), timeout=20)

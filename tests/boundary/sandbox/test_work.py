@@ -57,7 +57,7 @@ async def test_git_in_a_repository(tmp_path: Path) -> None:
 
 async def test_git_settings_with_a_grant(tmp_path: Path) -> None:
     need("git")
-    granted = SandboxSettings(allow_protected=frozenset({".git"}))
+    granted = SandboxSettings(allow_protected=(".git",))
     await out(tmp_path, "git init -q && git remote add origin https://example.com/x.git", granted)
     assert "example.com" in (tmp_path / ".git/config").read_text()
 
@@ -156,7 +156,7 @@ async def test_granted_paths(tmp_path: Path) -> None:
     for folder in (workspace, readable, writable):
         folder.mkdir()
     (readable / "a").write_text("A")
-    settings = SandboxSettings(read=(readable,), write=(writable,))
+    settings = SandboxSettings(read_roots=(readable,), write_roots=(writable,))
     await out(workspace, f"cat {readable}/a > {writable}/b", settings)
     assert (writable / "b").read_text() == "A"
     assert (await sh(workspace, f"echo x > {readable}/c", settings)).exit_code != 0

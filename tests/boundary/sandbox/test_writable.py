@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.sandbox import writable
-from toolcrib.boundary.sandbox.spec import SandboxSettings
+from toolcrib.boundary.sandbox.settings import SandboxSettings
 from toolcrib.boundary.sandbox.writable import Writable, workspace_of
 from toolcrib.core.errors import SandboxUnavailable
 
@@ -28,14 +28,14 @@ def test_granted_folders_are_guarded_too_and_outer_ones_first(tmp_path: Path) ->
     inner, outer = tmp_path / "a" / "work", tmp_path / "b"
     for folder in (inner, outer):
         (folder / ".git").mkdir(parents=True)
-    folders = Writable(inner, SandboxSettings(write=(outer, tmp_path / "gone")), "workspace-write")
+    folders = Writable(inner, SandboxSettings(write_roots=(outer, tmp_path / "gone")), "workspace-write")
     guards = folders.guards(inner)
     assert [(found.root, found.absolute) for found in guards] == [(str(outer), True), (str(inner), False)]
 
 
 @pytest.mark.parametrize("profile", ["read-only", "unrestricted"])
 def test_other_profiles_let_a_command_change_nothing(tmp_path: Path, profile: writable.Profile) -> None:
-    assert Writable(tmp_path, SandboxSettings(write=(tmp_path,)), profile).guards(tmp_path) == []
+    assert Writable(tmp_path, SandboxSettings(write_roots=(tmp_path,)), profile).guards(tmp_path) == []
 
 
 def test_folders_are_remembered_as_they_appear_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
-from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.workspace import Workspace
-from toolcrib.builtin.browser.settings import BrowserSettings, missing
+from toolcrib.builtin.browser.installed import missing
 from toolcrib.builtin.browser_tools import browser_tools
+from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import AddressRefused
 from toolcrib.core.output import ToolOutput
@@ -29,7 +30,7 @@ from toolcrib.record.state import StateFolder
 
 HERE = "127.0.0.1"
 LACKING = missing(BrowserSettings())
-SETTINGS = BrowserSettings(seconds=20)
+SETTINGS = BrowserSettings(timeout=20)
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class Room:
 
     def guard(self) -> AddressGuard:
         settings = GuardSettings(
-            HostGrants.parse([f"{HERE}:{port}" for port in self.ports]), frozenset(self.ports), self.domains, self.proxy
+            tuple(f"{HERE}:{port}" for port in self.ports), tuple(self.ports), self.domains, self.proxy
         )
         return AddressGuard(settings, self._look_up)
 

@@ -17,7 +17,7 @@ import pytest
 
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
 from toolcrib.builtin.browser.launch import sweep
-from toolcrib.builtin.browser.settings import BrowserSettings
+from toolcrib.builtin.settings import BrowserSettings
 
 from ...waiting import until
 from .conftest import HERE, LACKING, SETTINGS, Got, Reply, Room, ref_of
@@ -170,7 +170,7 @@ async def test_a_program_that_is_no_browser(room_with: Any, tmp_path: Path) -> N
     program = tmp_path / "chromium"
     program.write_text("#!/bin/sh\necho 'error: not a browser' >&2\nexit 3\n")
     program.chmod(0o755)
-    room: Room = room_with(BrowserSettings(executable=program))
+    room: Room = room_with(BrowserSettings(executable_path=program))
     said = await room.refused("browser_open", url="http://site.example:8080/")
     assert f"{program} could not be started" in said
     assert not list((room.state.path / "browser").iterdir())
@@ -218,7 +218,7 @@ async def test_killed_processes_take_the_browser_along(tmp_path: Path) -> None:
         import asyncio, sys, time
         from pathlib import Path
         from toolcrib.builtin.browser.launch import launch
-        from toolcrib.builtin.browser.settings import BrowserSettings
+        from toolcrib.builtin.settings import BrowserSettings
         async def main():
             chromium = await launch(BrowserSettings(), Path(sys.argv[1]) / "one")
             print(chromium.leader, flush=True)

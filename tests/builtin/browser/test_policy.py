@@ -13,7 +13,6 @@ from toolcrib import Toolbox, ToolContext
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.config import load_settings
-from toolcrib.config.network import guard_settings
 from toolcrib.core.errors import AddressRefused
 
 from .conftest import HERE, LACKING, Got, Reply, Site, ref_of
@@ -51,7 +50,7 @@ class Desk:
             settings=load_settings(workspace=work, config=file, flags={"mode": mode}), approve=self.approve
         ).__enter__()
         self.boxes.append(box)
-        box.network = AddressGuard(guard_settings(box.settings), look_up)
+        box.network = AddressGuard(box.settings.web, look_up)
         return box
 
     async def approve(self, request: Any) -> bool:

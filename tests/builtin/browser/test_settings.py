@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox
-from toolcrib.builtin.browser.settings import BrowserSettings, find_browser, missing
+from toolcrib.builtin.browser.installed import find_browser, missing
 from toolcrib.builtin.browser.visits import Visits
 from toolcrib.builtin.browser_tools import NAMES
+from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.config import load_settings
-from toolcrib.config.browser import browser_settings
 from toolcrib.core.errors import AddressRefused, ConfigError
 
 from .conftest import Room
@@ -40,11 +40,11 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     said = missing(BrowserSettings())
     assert said is not None and "apt-get install chromium" in said and "tools.browser.executable_path" in said
-    said = missing(BrowserSettings(executable=tmp_path / "none"))
+    said = missing(BrowserSettings(executable_path=tmp_path / "none"))
     assert said is not None and "executable_path" in said and "none" in said
     assert missing(BrowserSettings(enabled=False)) == "disabled by tools.browser.enabled"
     program(tmp_path / "chromium")
-    monkeypatch.setattr("toolcrib.builtin.browser.settings.find_spec", lambda name: None)
+    monkeypatch.setattr("toolcrib.builtin.browser.installed.find_spec", lambda name: None)
     said = missing(BrowserSettings())
     assert said is not None and "pip install 'toolcrib[browser]'" in said
 
@@ -62,7 +62,7 @@ def test_a_toolbox_without_a_browser_says_why(tmp_path: Path, monkeypatch: pytes
 def configured(folder: Path, text: str) -> BrowserSettings:
     file = folder / "config.toml"
     file.write_text(text)
-    return browser_settings(load_settings(workspace=folder, config=file, environ={"HOME": str(folder)}))
+    return load_settings(workspace=folder, config=file, environ={"HOME": str(folder)}).tools.browser
 
 
 def test_settings_come_from_the_configuration(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ max_download_bytes = 1000
 """,
     )
     assert found == BrowserSettings(
-        True, Path("/opt/chrome/chrome"), 5.0, 60.0, (800, 600), ("*.example.com",), True, 1000, 3000
+        True, Path("/opt/chrome/chrome"), ("*.example.com",), True, 5.0, 60.0, (800, 600), 3000, 1000
     )
 
 
@@ -103,8 +103,8 @@ timeout = 5
 max_download_bytes = 1000000000
 """
     )
-    found = browser_settings(load_settings(workspace=tmp_path))
-    assert found == BrowserSettings(seconds=5.0, only_domains=True)
+    found = load_settings(workspace=tmp_path).tools.browser
+    assert found == BrowserSettings(timeout=5.0, only_allowed_domains=True)
 
 
 class TestVisits:
@@ -144,7 +144,7 @@ class TestVisits:
             await visits.admit("site.example", 8080)
 
     async def test_domains_as_a_wall(self, room: Room) -> None:
-        visits = Visits(room.guard, BrowserSettings(domains=("site.example",), only_domains=True), None)
+        visits = Visits(room.guard, BrowserSettings(allowed_domains=("site.example",), only_allowed_domains=True), None)
         assert await visits.admit("site.example", 8080)
         for host in ("other.example", "site.example.evil.example", "127.0.0.1"):
             with pytest.raises(AddressRefused, match="none of the domains"):

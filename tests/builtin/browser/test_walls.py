@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
-from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
+from toolcrib.builtin.browser.installed import find_browser, needs_no_sandbox
 from toolcrib.builtin.browser.launch import SWITCHES
-from toolcrib.builtin.browser.settings import find_browser, needs_no_sandbox
 
 from .conftest import HERE, Got, Reply, Room, Site, Trap, ref_of
 
@@ -77,7 +77,7 @@ async def test_without_the_switches_datagrams_pass_by_the_proxy(
 
     trap = room.trap()
     site = attacker(room, trap)
-    guard = AddressGuard(GuardSettings(HostGrants.parse([f"{HERE}/32"]), frozenset(room.ports)))
+    guard = AddressGuard(GuardSettings((f"{HERE}/32",), tuple(room.ports)))
     proxy = FilteringProxy(guard.admit)
     listener = loopback_listener()
     server = f"http://{HERE}:{listener.getsockname()[1]}"

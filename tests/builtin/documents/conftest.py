@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.workspace import Workspace
-from toolcrib.builtin.documents.reader import Documents, DocumentSettings
+from toolcrib.builtin.documents.reader import Documents
+from toolcrib.builtin.settings import DocumentSettings
 from toolcrib.builtin.workspace_tools import file_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from toolcrib.builtin.documents import reader as reader_module
-from toolcrib.builtin.documents.reader import DocumentSettings
+from toolcrib.builtin.settings import DocumentSettings
 
 from .conftest import DATA, Reading, changed, docx, paragraph, pdf, png, text_page, xlsx, zipped
 
@@ -95,7 +95,7 @@ async def test_a_library_that_is_not_there_is_named(reading, monkeypatch, tmp_pa
 
 
 async def test_limits_can_be_set(tmp_path):
-    room = Reading(tmp_path, DocumentSettings(max_bytes=5000, seconds=0.01))
+    room = Reading(tmp_path, DocumentSettings(max_bytes=5000, timeout=0.01))
     try:
         assert "tools.documents.max_bytes" in await room.fails(pdf(*[text_page("x")] * 30), "a.pdf")
         assert "tools.documents.timeout" in await room.fails(pdf(text_page("x")), "a.pdf")

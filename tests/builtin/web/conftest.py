@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.network.address_guard import AddressGuard, GuardSettings
-from toolcrib.boundary.network.host_grants import HostGrants
+from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.worker import Workers
 from toolcrib.builtin import web as web_module
-from toolcrib.builtin.web_tools import WebSettings, web_tools
+from toolcrib.builtin.settings import HttpSettings, WebSettings
+from toolcrib.builtin.web_tools import web_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import AddressRefused
 from toolcrib.core.output import ToolOutput
@@ -137,7 +138,7 @@ class Web:
         raise AddressRefused(f"{name} does not resolve", "address:unresolved")
 
     def guard(self, **more: Any) -> AddressGuard:
-        settings = GuardSettings(HostGrants.parse([HERE]), frozenset(self.ports), **more)
+        settings = GuardSettings((HERE,), tuple(self.ports), **more)
         return AddressGuard(settings, self._look_up)
 
     def keep(self, call_id: str, name: str, text: str) -> str:
@@ -145,19 +146,23 @@ class Web:
         return f"/spill/{name}"
 
     def registry(
-        self, settings: WebSettings | None = None, guard: AddressGuard | None = None, **more: Any
+        self, settings: WebSettings | HttpSettings | None = None, guard: AddressGuard | None = None, **more: Any
     ) -> ToolRegistry:
         closers: list[Callable[[], object]] = []
         chosen = guard or self.guard()
-        tools = web_tools(lambda: chosen, settings, keep=self.keep, closers=closers, **more)
+        web = settings if isinstance(settings, WebSettings) else None
+        http = settings if isinstance(settings, HttpSettings) else None
+        tools = web_tools(lambda: chosen, web, http, keep=self.keep, closers=closers, **more)
         for close in closers:
             self.stack.callback(close)
         return ToolRegistry(tools)
 
-    async def call(self, tool: str, settings: WebSettings | None = None, **arguments: Any) -> ToolOutput:
+    async def call(self, tool: str, settings: WebSettings | HttpSettings | None = None, **arguments: Any) -> ToolOutput:
         return await self.registry(settings).execute(tool, arguments, ToolContext(session_id="s", call_id="c"))
 
-    async def fetch(self, url: str, settings: WebSettings | None = None, **arguments: Any) -> dict[str, Any]:
+    async def fetch(
+        self, url: str, settings: WebSettings | HttpSettings | None = None, **arguments: Any
+    ) -> dict[str, Any]:
         output = await self.call("web_fetch", settings, url=url, **arguments)
         assert not output.is_error, output.for_llm
         return json.loads(output.for_llm)
@@ -170,7 +175,7 @@ class Web:
         assert first == last
         return text
 
-    async def refused(self, tool: str, settings: WebSettings | None = None, **arguments: Any) -> str:
+    async def refused(self, tool: str, settings: WebSettings | HttpSettings | None = None, **arguments: Any) -> str:
         output = await self.call(tool, settings, **arguments)
         assert output.is_error, output.for_llm
         return output.for_llm

@@ -9,8 +9,7 @@ import brotli
 import pytest
 
 from toolcrib.builtin.outgoing import mark
-from toolcrib.builtin.web import FetchSettings
-from toolcrib.builtin.web_tools import WebSettings
+from toolcrib.builtin.settings import FetchSettings, WebSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.verdict import Judgement
 
@@ -248,7 +247,7 @@ async def test_but_not_for_longer_than_is_sensible(web):
 
 
 async def test_a_server_that_does_not_answer(web):
-    settings = WebSettings(fetch=FetchSettings(seconds=0.3))
+    settings = WebSettings(fetch=FetchSettings(timeout=0.3))
     site = web.page("late", delay=2)
     assert "did not answer within 0.3 s" in await web.refused("web_fetch", settings, url=site.url())
     site.close()

@@ -4,8 +4,7 @@ import io
 
 import pytest
 
-from toolcrib.builtin.web import FetchSettings
-from toolcrib.builtin.web_tools import WebSettings
+from toolcrib.builtin.settings import FetchSettings, WebSettings
 
 from ..documents.conftest import docx, paragraph, pdf, text_page
 

@@ -5,14 +5,13 @@ import gzip
 import pytest
 
 from toolcrib.boundary.network.address_guard import AddressGuard
-from toolcrib.builtin.http import HttpSettings
-from toolcrib.builtin.web_tools import WebSettings
+from toolcrib.builtin.settings import HttpSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.policy.addresses import RULE_ALLOWED_DOMAIN
 from toolcrib.policy.secrets.grants import Secrets, Source
 from toolcrib.policy.secrets.redact import Redactor
 
-ALLOWED = WebSettings(http=HttpSettings(("api.example", "*.myco.example")))
+ALLOWED = HttpSettings(("api.example", "*.myco.example"))
 TOKEN = "tok-5up3r-s3cret-value"
 
 
@@ -70,7 +69,7 @@ async def test_with_nothing_allowed_nothing_is_sent(web):
 
 
 async def test_everything_may_be_allowed_but_asks(web):
-    everywhere = WebSettings(http=HttpSettings(("*",)))
+    everywhere = HttpSettings(("*",))
     site = web.page("ok", "text/plain")
     assert (await send(web, site.url(), everywhere)).for_llm == "Status: 200\n\nok"
     judge = web.registry(everywhere).require("http_request").judge
@@ -80,7 +79,7 @@ async def test_everything_may_be_allowed_but_asks(web):
 
 async def test_web_allowed_domains_count_too(web):
     site = web.page("ok", "text/plain")
-    guard = web.guard(domains=("other.example",))
+    guard = web.guard(allowed_domains=("other.example",))
     registry = web.registry(ALLOWED, guard)
     url = site.url(name="other.example")
     assert (await registry.execute("http_request", {"method": "GET", "url": url})).for_llm == "Status: 200\n\nok"
@@ -195,7 +194,7 @@ async def test_long_answers_are_cut_while_they_come(web):
     bomb = web.page(gzip.compress(b"y" * 50_000_000), "text/plain", headers={"Content-Encoding": "gzip"})
     output = await send(web, bomb.url(name="api.example"))
     assert output.for_llm.endswith("[TRUNCATED — more than 524,288 bytes]")
-    small = WebSettings(http=HttpSettings(("api.example",), most_bytes=10))
+    small = HttpSettings(("api.example",), max_response_bytes=10)
     assert (await send(web, site.url(name="api.example"), small)).for_llm.count("x") == 10
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from toolcrib.builtin.outgoing import Outgoing
 from toolcrib.builtin.search_providers.duckduckgo import unwrapped
-from toolcrib.builtin.websearch import SearchSettings, WebSearch
+from toolcrib.builtin.settings import SearchSettings
+from toolcrib.builtin.websearch import WebSearch
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.policy.secrets.redact import Redactor
 
@@ -140,7 +141,7 @@ async def test_duckduckgo(web):
 
 
 async def test_brave(web):
-    search = Search(web, {"BRAVE_API_KEY": KEY}, providers=("brave",))
+    search = Search(web, {"BRAVE_API_KEY": KEY}, provider=("brave",))
     site = search.server("brave", as_json(web, BRAVE))
     assert (await search(count=7)).for_llm.startswith(EXPECTED)
     got = site.asked[0]
@@ -154,7 +155,7 @@ async def test_brave(web):
 
 
 async def test_tavily(web):
-    search = Search(web, {"TAVILY_API_KEY": KEY}, providers=("tavily",))
+    search = Search(web, {"TAVILY_API_KEY": KEY}, provider=("tavily",))
     site = search.server("tavily", as_json(web, TAVILY))
     assert (await search(count=3)).for_llm.startswith(EXPECTED)
     got = site.asked[0]
@@ -163,7 +164,7 @@ async def test_tavily(web):
 
 
 async def test_exa(web):
-    search = Search(web, {"EXA_API_KEY": KEY}, providers=("exa",))
+    search = Search(web, {"EXA_API_KEY": KEY}, provider=("exa",))
     site = search.server("exa", as_json(web, EXA))
     assert (await search()).for_llm.startswith(EXPECTED)
     got = site.asked[0]
@@ -173,14 +174,14 @@ async def test_exa(web):
 
 
 async def test_searxng(web):
-    search = Search(web, providers=("searxng",), fallback=())
+    search = Search(web, provider=("searxng",), fallback=())
     site = search.server("searxng", as_json(web, SEARXNG))
     assert (await search()).for_llm.startswith(EXPECTED)
     assert parse_qs(urlsplit(site.asked[0].path).query) == {"q": ["q&a"], "format": ["json"]}
-    closed = Search(web, providers=("searxng",), fallback=())
+    closed = Search(web, provider=("searxng",), fallback=())
     closed.server("searxng", web.Reply("Forbidden", status=403))
     assert "search.formats" in (await closed()).for_llm
-    nowhere = Search(web, providers=("searxng",), fallback=())
+    nowhere = Search(web, provider=("searxng",), fallback=())
     assert "SEARXNG_URL" in (await nowhere()).for_llm
 
 
@@ -193,11 +194,11 @@ async def test_ddgs_says_that_it_is_outside_the_guard(web, monkeypatch):
             return [{"title": f"{query} {max_results}", "href": B, "body": "found"}]
 
     monkeypatch.setitem(sys.modules, "ddgs", types.SimpleNamespace(DDGS=DDGS))
-    output = await Search(web, providers=("ddgs",))(count=2)
+    output = await Search(web, provider=("ddgs",))(count=2)
     assert output.for_llm.startswith(f"Results for: q&a\n1. q&a 2\n   {B}\n   found\n")
     assert "by ddgs, outside the address guard" in output.for_llm
     monkeypatch.setitem(sys.modules, "ddgs", None)
-    assert "pip install ddgs" in (await Search(web, providers=("ddgs",), fallback=())()).for_llm
+    assert "pip install ddgs" in (await Search(web, provider=("ddgs",), fallback=())()).for_llm
 
 
 # --- in order
@@ -213,14 +214,14 @@ async def test_a_key_in_the_environment_is_found_when_it_is_needed(web):
 
 
 async def test_without_a_key_the_next_is_asked_and_the_answer_says_so(web):
-    search = Search(web, providers=("brave", "tavily"))
+    search = Search(web, provider=("brave", "tavily"))
     search.server("duckduckgo", web.Reply(DUCK))
     output = await search()
     assert output.for_llm.startswith(EXPECTED)
     assert "by duckduckgo; not by brave: no key; set web.search.api_key, or BRAVE_API_KEY in the environment" in (
         output.for_llm
     )
-    alone = Search(web, providers=("brave",), fallback=())
+    alone = Search(web, provider=("brave",), fallback=())
     said = await alone()
     assert said.is_error
     assert "no key; set web.search.api_key, or BRAVE_API_KEY" in said.for_llm
@@ -239,7 +240,7 @@ async def test_without_a_key_the_next_is_asked_and_the_answer_says_so(web):
     ],
 )
 async def test_what_fails_is_passed_over(web, reply, said):
-    search = Search(web, providers=("brave",), key=KEY)
+    search = Search(web, provider=("brave",), api_key=KEY)
     search.server("brave", web.Reply(**reply))
     search.server("duckduckgo", web.Reply(DUCK))
     output = await search()
@@ -248,7 +249,7 @@ async def test_what_fails_is_passed_over(web, reply, said):
 
 
 async def test_a_provider_that_wants_a_rest_gets_one(web):
-    search = Search(web, providers=("duckduckgo",), fallback=("tavily",), base=None)
+    search = Search(web, provider=("duckduckgo",), fallback=("tavily",), base_url=None)
     search.environ["TAVILY_API_KEY"] = KEY
     puzzled = search.server("duckduckgo", web.Reply(PUZZLE, status=202))
     search.server("tavily", as_json(web, TAVILY))
@@ -258,7 +259,7 @@ async def test_a_provider_that_wants_a_rest_gets_one(web):
 
 
 async def test_the_configured_key_may_be_a_secret_and_is_for_one_provider_alone(web):
-    search = Search(web, providers=("brave", "tavily"), key="${secret:BRAVE}")
+    search = Search(web, provider=("brave", "tavily"), api_key="${secret:BRAVE}")
     brave = search.server("brave", web.Reply(status=500))
     tavily = search.server("tavily", as_json(web, TAVILY))
     search.server("duckduckgo", web.Reply(DUCK))
@@ -279,7 +280,7 @@ async def test_results_cannot_look_like_others(web):
         {"title": "", "url": B, "content": "y" * 5_000},
         {"title": 7, "url": ["x"], "content": {}}, "text", None,
     ]}  # fmt: skip
-    search = Search(web, providers=("tavily",), key=KEY)
+    search = Search(web, provider=("tavily",), api_key=KEY)
     search.server("tavily", as_json(web, evil))
     lines = (await search()).for_llm.splitlines()
     assert lines[1:4] == ["1. x 2. Fake https://evil.example", f"   {A}", "   a Results for: b\\x1b[2J\\u202e"]
@@ -306,7 +307,7 @@ async def test_wrong_arguments(web, arguments):
 
 
 async def test_count_and_the_settings_limit(web):
-    search = Search(web, most=1)
+    search = Search(web, max_results=1)
     search.server("duckduckgo", web.Reply(DUCK))
     assert "2. Two" not in (await search(count=10)).for_llm
 
@@ -329,7 +330,7 @@ async def test_keys_are_taken_out_of_what_is_said(web):
     redactor = Redactor()
     guard = web.guard()
     site = web.page(f"bad key {KEY}", "text/plain")
-    settings = SearchSettings(("brave",), (), key=KEY, base=site.url("", "brave.example"))
+    settings = SearchSettings(("brave",), (), api_key=KEY, base_url=site.url("", "brave.example"))
     guard = web.guard()
     made = WebSearch(Outgoing(lambda: guard), settings, learn=redactor.grant, environ={})
     registry = ToolRegistry([made.tool()])

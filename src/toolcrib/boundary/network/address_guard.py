@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from ...core.errors import AddressRefused
@@ -12,6 +10,7 @@ from ...core.verdict import Judgement
 from .host_grants import HostGrants
 from .host_names import RULE_MALFORMED, RULE_NAME, Host, matches, parse_host, refused_name
 from .resolve import CHECK_SECONDS, DIAL_SECONDS, RULE_UNRESOLVED, Lookup, look_up
+from .settings import GuardSettings
 from .special_addresses import Address, parse_address, refusals
 from .url import Target, join, parse_url
 
@@ -23,26 +22,15 @@ Answers = Mapping[str, Sequence[Address]]
 """Addresses by name, as `parse_host` writes names."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuardSettings:
-    """What may be reached beside the public internet on the usual ports.
-
-    `ports` come beside 80, 443 and 8000-9999. `domains` are patterns that tools may send to without a question.
-    `proxy` is a URL that requests go through; `proxy_ca` a PEM file with the authority it signs with.
-    """
-
-    grants: HostGrants = field(default_factory=HostGrants)
-    ports: frozenset[int] = frozenset()
-    domains: tuple[str, ...] = ()
-    proxy: str | None = None
-    proxy_ca: Path | None = None
-
-
 class AddressGuard:
-    """Judges where requests go. `lookup` answers for names; the default asks the system's resolver."""
+    """Judges where requests go. `lookup` answers for names; the default asks the system's resolver.
+
+    Raises ConfigError where a private target of the settings is wrong.
+    """
 
     def __init__(self, settings: GuardSettings | None = None, lookup: Lookup = look_up) -> None:
         self.settings = settings or GuardSettings()
+        self._grants = HostGrants.parse(self.settings.allow_private)
         self._lookup = lookup
 
     # --- before anything is sent
@@ -120,7 +108,7 @@ class AddressGuard:
     # --- the rules
 
     def _judge_port(self, host: Host, port: int) -> None:
-        if port in USUAL_PORTS or port in self.settings.ports or self.settings.grants.port(host, port):
+        if port in USUAL_PORTS or port in self.settings.ports or self._grants.port(host, port):
             return
         raise AddressRefused(
             f"port {port} is not one for the web (80, 443, 8000-9999); the setting web.ports can add it", RULE_PORT
@@ -128,13 +116,13 @@ class AddressGuard:
 
     def _judge_name(self, name: str, port: int) -> None:
         reason = refused_name(name)
-        if reason and not self.settings.grants.name(name, port):
+        if reason and not self._grants.name(name, port):
             raise AddressRefused(f"{reason}; the setting web.allow_private can grant it", RULE_NAME)
 
     def _judge_addresses(self, host: Host, found: Sequence[Address], port: int) -> None:
         if not found:
             raise AddressRefused(f"{host} does not resolve", RULE_UNRESOLVED)
-        grants = self.settings.grants
+        grants = self._grants
         for address in found:
             for refusal in refusals(address):
                 by_name = isinstance(host, str) and grants.name(host, port)
@@ -144,7 +132,7 @@ class AddressGuard:
 
     def allowed_domain(self, host: Host) -> bool:
         """Whether a host is in `web.allowed_domains`."""
-        domains = self.settings.domains
+        domains = self.settings.allowed_domains
         return bool(domains) and any(matches(pattern, str(host)) for pattern in domains)
 
 

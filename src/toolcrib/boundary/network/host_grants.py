@@ -40,9 +40,12 @@ class HostGrants:
     entries: tuple[HostGrant, ...] = ()
 
     @classmethod
-    def parse(cls, entries: Iterable[str], key: str = "web.allow_private") -> HostGrants:
-        """From `10.0.0.0/8`, `192.168.1.5`, `nas.lan`, `*.lan`, each with `:port` if need be; ConfigError if wrong."""
-        return cls(tuple(_entry(entry, key) for entry in entries))
+    def parse(cls, entries: Iterable[str]) -> HostGrants:
+        """From the entries of `web.allow_private`. Raises ConfigError for a wrong one."""
+        try:
+            return cls(tuple(map(parse_grant, entries)))
+        except ValueError as error:
+            raise ConfigError(f"web.allow_private: {error}") from None
 
     def port(self, host: Address | str, port: int) -> bool:
         """Whether a port beside the usual ones was granted for this host, by an entry that names it."""
@@ -61,7 +64,8 @@ class HostGrants:
         return by_name or any(at in network for network in networks)
 
 
-def _entry(text: str, key: str) -> HostGrant:
+def parse_grant(text: str) -> HostGrant:
+    """From `10.0.0.0/8`, `192.168.1.5`, `nas.lan` or `*.lan`, each with `:port` if need be; ValueError if wrong."""
     given = text.strip()
     try:
         return HostGrant(ip_network(given.strip("[]"), strict=False), "", None)
@@ -72,16 +76,16 @@ def _entry(text: str, key: str) -> HostGrant:
     if found:
         host, port = found["host"], int(found["port"])
         if not 1 <= port <= 65_535:
-            raise ConfigError(f"{key}: there is no port {port} ({text!r})")
+            raise ValueError(f"there is no port {port} ({text!r})")
         try:
             return HostGrant(ip_network(host.strip("[]"), strict=False), "", port)
         except ValueError:
             pass
-    return HostGrant(None, domain_pattern(host, key), port)
+    return HostGrant(None, domain_pattern(host), port)
 
 
-def domain_pattern(text: str, key: str) -> str:
-    """A name, or `*.` and a name, as hosts are compared; ConfigError for what is none."""
+def domain_pattern(text: str) -> str:
+    """A name, or `*.` and a name, as hosts are compared; ValueError for what is neither."""
     given = text.strip()
     star = "*." if given.startswith("*.") else ""
     if given == "*":
@@ -89,7 +93,7 @@ def domain_pattern(text: str, key: str) -> str:
     try:
         host = parse_host(given[len(star) :])
     except AddressRefused as error:
-        raise ConfigError(f"{key}: {text!r} should be a host name, an address or a range: {error}") from None
+        raise ValueError(f"{text!r} should be a host name, an address or a range: {error}") from None
     if not isinstance(host, str) and star:
-        raise ConfigError(f"{key}: {text!r}: a range of addresses is written as 10.0.0.0/8")
+        raise ValueError(f"{text!r}: a range of addresses is written as 10.0.0.0/8")
     return f"{star}{host}"

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ..network.address_guard import GuardSettings
+from ..network.settings import GuardSettings
 from ..network.special_addresses import Address
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

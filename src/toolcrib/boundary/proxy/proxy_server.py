@@ -58,7 +58,7 @@ class ProxyRefusal:
 class FilteringProxy:
     """A proxy over listening sockets that it is given, in the loop that calls `serve`.
 
-        guard = Guard(guard_settings(settings))              # as for every request of ours
+        guard = AddressGuard(settings.web)                  # as for every request of ours
         password = secrets.token_urlsafe(24)
         proxy = FilteringProxy(guard.admit, credential=("toolcrib", password), dial=dialling(guard.settings))
         listener = loopback_listener()                       # 127.0.0.1, a free port

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .backends import probe, select_sandbox
 from .none import NoSandbox
-from .spec import CommandLimits, DockerSettings, DoctorFinding, Profile, Sandbox, SandboxSettings
+from .settings import CommandLimits, DockerSettings, Profile, SandboxSettings
+from .spec import DoctorFinding, Sandbox
 
 __all__ = [
     "CommandLimits",

@@ -6,12 +6,11 @@ import importlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol, cast, get_args
 
 from ...core.errors import ConfigError, SandboxUnavailable
-from .spec import DoctorFinding, Sandbox, SandboxSettings
-
-_PROFILES = ("read-only", "workspace-write", "unrestricted")
+from .settings import Profile, SandboxSettings
+from .spec import DoctorFinding, Sandbox
 
 
 class BackendModule(Protocol):
@@ -95,15 +94,15 @@ def backend_of(settings: SandboxSettings) -> Backend:
     """The backend that settings ask for. Raises ConfigError for an unknown one, and for a profile it cannot have."""
     profile, name = settings.profile, settings.backend
     known = {backend.name: backend for backend in BACKENDS}
-    if profile not in (None, *_PROFILES):
-        raise ConfigError(f"sandbox.profile is {profile!r}; it can be {', '.join(_PROFILES)}")
-    if name is not None and name not in known:
+    if profile not in get_args(Profile):
+        raise ConfigError(f"sandbox.profile is {profile!r}; it can be {', '.join(get_args(Profile))}")
+    if name != "auto" and name not in known:
         raise ConfigError(f"sandbox.backend is {name!r}; it can be auto, {', '.join(known)}")
     if profile == "unrestricted":
-        if name not in (None, "none"):
+        if name not in ("auto", "none"):
             raise ConfigError(f'sandbox.profile "unrestricted" is backend "none"; it cannot be had with {name!r}')
         return known["none"]
-    backend = known[name] if name else BACKENDS[0]
+    backend = known.get(name, BACKENDS[0])
     if profile == "read-only" and not backend.confines:
         raise ConfigError(
             f'sandbox.backend "{name}" cannot keep a command from writing; profile "read-only" needs another'

@@ -28,7 +28,8 @@ from .readable_roots import (
 )
 from .remedies import explain
 from .resource_limits import resource_limits
-from .spec import CommandLimits, Profile, SandboxSettings, WriteLayer
+from .settings import CommandLimits, Profile, SandboxSettings
+from .spec import WriteLayer
 from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class BubblewrapSandbox:
         workspace: Path,
         overlay_program: Callable[[], str] | None = None,
     ) -> None:
-        self.profile: Profile = settings.profile or "workspace-write"
+        self.profile: Profile = settings.profile
         self.program = program
         self.workspace = workspace_of(workspace)
         machine = seccomp.this_machine()
@@ -163,9 +164,9 @@ class BubblewrapSandbox:
         ]  # fmt: skip
         arguments += ["--dir", home] if home == _OTHER_HOME else ["--size", size, "--tmpfs", home]
         arguments += roots
-        for path in self._settings.read:
+        for path in self._settings.read_roots:
             arguments += ["--ro-bind-try", str(path), str(path)]
-        for path in self._settings.write:
+        for path in self._settings.write_roots:
             arguments += ["--bind-try" if self.profile == "workspace-write" else "--ro-bind-try", str(path), str(path)]
         bind = "--bind" if self.profile == "workspace-write" else "--ro-bind"
         return [*arguments, bind, workspace, workspace]

@@ -15,7 +15,8 @@ from ...core.errors import SandboxUnavailable
 from .bubblewrap import BubblewrapSandbox
 from .remedies import INSTALL, WITHOUT, remedy
 from .remembered_trial import RememberedTrial
-from .spec import DoctorFinding, Sandbox, SandboxSettings
+from .settings import SandboxSettings
+from .spec import DoctorFinding, Sandbox
 from .trial import try_run
 
 MIN_VERSION = (0, 8)  # the first with --disable-userns
@@ -113,7 +114,7 @@ def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
     found, _ = working()
     if found is None:  # said already
         return []
-    asked = replace(settings, profile="workspace-write", read=(), write=(), hidden=(), env=())
+    asked = replace(settings, profile="workspace-write", read_roots=(), write_roots=(), hidden=(), env=())
     problem = try_run(lambda folder: BubblewrapSandbox(found.path, asked, folder))
     listed = ", ".join(settings.domains[:10]) + ("…" if len(settings.domains) > 10 else "")
     if problem:

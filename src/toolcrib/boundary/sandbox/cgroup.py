@@ -20,7 +20,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ..spawner import end_all
-from .spec import CommandLimits
+from .settings import CommandLimits
 
 _ROOT = "/sys/fs/cgroup"
 _PREFIX = "toolcrib-"

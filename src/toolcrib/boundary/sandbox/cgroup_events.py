@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from .cgroup import CommandGroup, new_group, shared_folders
-from .spec import CommandLimits
+from .settings import CommandLimits
 
 # controller: the file with its counts, and the word before the one that matters
 _V1 = {"memory": ("memory.oom_control", "oom_kill"), "pids": ("pids.events", "max")}

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..spawn import Spawn
-from .spec import DoctorFinding, Profile, Sandbox, SandboxSettings, without_domains
+from .settings import Profile, SandboxSettings
+from .spec import DoctorFinding, Sandbox, without_domains
 
 
 class ExternalSandbox:

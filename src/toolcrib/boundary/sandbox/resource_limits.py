@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 
-from .spec import CommandLimits
+from .settings import CommandLimits
 
 
 def resource_limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...core.errors import SandboxUnavailable
 from .protected_paths import ProtectedPaths, find_protected_paths
-from .spec import Profile, SandboxSettings
+from .settings import Profile, SandboxSettings
 
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
 _MAX_KNOWN = 1_000  # folders with protected names that are remembered, of each root
@@ -37,7 +37,7 @@ class Writable:
         """The folders as they are now, links followed, the workspace first."""
         if not self._allowed:
             return []
-        return [self._workspace, *(Path(os.path.realpath(path)) for path in self._settings.write)]
+        return [self._workspace, *(Path(os.path.realpath(path)) for path in self._settings.write_roots)]
 
     def guards(self, cwd: Path) -> list[ProtectedPaths]:
         """What is protected in each of them that is there, outer folders first, as their binds go."""
@@ -47,7 +47,7 @@ class Writable:
     def _guard(self, root: Path, cwd: Path) -> ProtectedPaths:
         with self._lock:
             known = tuple(self._known.get(root, ()))
-        found = find_protected_paths(root, cwd, self._settings.allow_protected, known)
+        found = find_protected_paths(root, cwd, frozenset(self._settings.allow_protected), known)
         found.absolute = root != self._workspace
         with self._lock:
             kept = self._known.setdefault(root, {})

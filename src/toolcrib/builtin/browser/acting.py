@@ -48,8 +48,8 @@ class ActingTools:
             "open_world": True,
             "destructive": True,
             "sequential": True,
-            "max_output": 5_000 + 2 * self._engine.settings.most_chars,
-            "timeout": self._engine.settings.seconds + 20,
+            "max_output": 5_000 + 2 * self._engine.settings.max_chars,
+            "timeout": self._engine.settings.timeout + 20,
             "judge": self._judge,
             "preview": self._preview,
         }

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, TypeVar
 from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolError
 from ...core.loop_thread import LoopThread
+from ..settings import BrowserSettings
 from .notes import quoted
-from .settings import BrowserSettings
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
@@ -44,9 +44,14 @@ class Engine:
     """Runs work on sessions of one browser. `folder` is where its profiles are; `gate` asks policy about addresses."""
 
     def __init__(
-        self, settings: BrowserSettings, guard: Callable[[], AddressGuard], folder: Path, gate: Gate | None = None
+        self,
+        settings: BrowserSettings,
+        guard: Callable[[], AddressGuard],
+        folder: Path,
+        gate: Gate | None = None,
+        user_agent: str | None = None,
     ) -> None:
-        self.settings = settings
+        self.settings, self._user_agent = settings, user_agent
         self.guard = guard
         self._folder, self._gate = folder, gate
         self._loop: LoopThread | None = None
@@ -135,7 +140,7 @@ class Engine:
             if found is not None:
                 return found
             if not create:
-                why = f"it was closed after {self.settings.idle:g} s without a call, or the browser ended; "
+                why = f"it was closed after {self.settings.idle_timeout:g} s without a call, or the browser ended; "
                 raise ToolError(f"no page is open; {why if key in self._begun else ''}browser_open opens one")
             return await self._new_session(key)
 
@@ -146,7 +151,9 @@ class Engine:
         await self._make_room()
         if self._chromium is None:
             self._chromium = await self._launch()
-        session = Session(self.settings, Visits(self.guard, self.settings, self._gate), self._chromium)
+        session = Session(
+            self.settings, Visits(self.guard, self.settings, self._gate), self._chromium, self._user_agent
+        )
         try:
             await session.start()
         except Exception:
@@ -201,13 +208,13 @@ class Engine:
     async def _reap(self) -> None:
         """Close what nobody uses: sessions, and after the last of them the browser itself."""
         while True:
-            await asyncio.sleep(min(REAP_SECONDS, self.settings.idle))
+            await asyncio.sleep(min(REAP_SECONDS, self.settings.idle_timeout))
             assert self._starting is not None
             async with self._starting:
                 await self._bury()
                 now = time.monotonic()
                 for key, session in list(self._sessions.items()):
-                    if now - session.used >= self.settings.idle and not session.lock.locked():
+                    if now - session.used >= self.settings.idle_timeout and not session.lock.locked():
                         del self._sessions[key]
                         await session.close()
                 if not self._sessions and self._chromium is not None:

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ToolError
-from .settings import INSTALL, BrowserSettings, find_browser, needs_no_sandbox
+from ..settings import BrowserSettings
+from .installed import INSTALL, find_browser, needs_no_sandbox
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright
@@ -87,7 +88,7 @@ class Chromium:
 
 async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
     """Start Chromium with a new profile below `folder`, which is made. Raises ToolError with what to do."""
-    path = find_browser(settings.executable)
+    path = find_browser(settings.executable_path)
     if path is None:
         raise ToolError(f"no Chromium was found: {INSTALL}")
     for each in (folder, folder / "downloads", folder / "home"):

@@ -50,8 +50,8 @@ class LookingTools:
 
     def tools(self) -> list[Tool]:
         """The tools, ready to register."""
-        most = 5_000 + 2 * self._engine.settings.most_chars
-        step = self._engine.settings.seconds
+        most = 5_000 + 2 * self._engine.settings.max_chars
+        step = self._engine.settings.timeout
         common: dict[str, Any] = {
             "category": "network_read",
             "open_world": True,

@@ -37,7 +37,7 @@ class SavingTool:
             sequential=True,
             judge=self._judge,
             paths={"path": "write"},
-            timeout=self._engine.settings.seconds + 20,
+            timeout=self._engine.settings.timeout + 20,
         )
 
     async def browser_save(self, item: str, path: str, *, ctx: ToolContext) -> ToolOutput:
@@ -50,7 +50,7 @@ class SavingTool:
 
         async def work(session: Session) -> bytes:
             kept = session.downloads.of(item)
-            return await session.downloads.read(kept, session.settings.seconds)
+            return await session.downloads.read(kept, session.settings.timeout)
 
         data = await self._engine.run(ctx, work)
         shown = await shared_threads.run(self._write, path, data, ctx)

@@ -22,8 +22,8 @@ from .visits import RULE_OWN, Visits
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, FileChooser, Frame, Locator, Page, Request, Response, Route
 
+    from ..settings import BrowserSettings
     from .launch import Chromium
-    from .settings import BrowserSettings
 
 MOST_TABS = 20
 QUIET_SECONDS = 0.25  # without a request a page counts as settled
@@ -64,12 +64,15 @@ class Ref:
 class Session:
     """The tabs of one session. Everything here runs on the browser's loop, one call at a time (`lock`)."""
 
-    def __init__(self, settings: BrowserSettings, visits: Visits, chromium: Chromium) -> None:
+    def __init__(
+        self, settings: BrowserSettings, visits: Visits, chromium: Chromium, user_agent: str | None = None
+    ) -> None:
         self.settings, self.visits, self.chromium = settings, visits, chromium
+        self._user_agent = user_agent
         self.lock = asyncio.Lock()
         self.used = time.monotonic()
         self.notes = Notes()
-        self.downloads = Downloads(chromium.downloads, settings.most_bytes, self.notes)
+        self.downloads = Downloads(chromium.downloads, settings.max_download_bytes, self.notes)
         self.tabs: dict[int, Tab] = {}
         self.current = 0
         self.accepting = False  # whether dialogs are answered with yes
@@ -94,7 +97,7 @@ class Session:
         await self._proxy.serve(listener)
         settings = self.settings
         width, height = settings.viewport
-        more: dict[str, Any] = {} if settings.user_agent is None else {"user_agent": settings.user_agent}
+        more: dict[str, Any] = {} if self._user_agent is None else {"user_agent": self._user_agent}
         context = await self.chromium.browser.new_context(
             accept_downloads=True,
             service_workers="block",
@@ -108,8 +111,8 @@ class Session:
             **more,
         )
         self._context = context
-        context.set_default_timeout(min(ACTION_SECONDS, settings.seconds) * 1000)
-        context.set_default_navigation_timeout(settings.seconds * 1000)
+        context.set_default_timeout(min(ACTION_SECONDS, settings.timeout) * 1000)
+        context.set_default_navigation_timeout(settings.timeout * 1000)
         await context.grant_permissions([])  # no location, no clipboard, no notifications, no camera
         await context.add_init_script(_NO_DATAGRAMS)
         await context.route("**/*", self._route)
@@ -283,7 +286,7 @@ class Session:
                     await asyncio.sleep(0.2)
                     continue
                 if "Download is starting" in said or "net::ERR_ABORTED" in said:
-                    await self.downloads.settle(self.settings.seconds)
+                    await self.downloads.settle(self.settings.timeout)
                     return None
                 await asyncio.sleep(0.1)
                 raise ToolError(f"{url} could not be opened: {self._why(said)}") from None
@@ -303,7 +306,7 @@ class Session:
         first = said.splitlines()[0].removeprefix("Page.goto: ")
         if "Timeout" in first:
             return (
-                f"it did not load within {self.settings.seconds:g} s (tools.browser.timeout); if the last page hangs, "
+                f"it did not load within {self.settings.timeout:g} s (tools.browser.timeout); if the last page hangs, "
                 "new_tab=true opens it beside"
             )
         return first.partition(" at ")[0]
@@ -345,8 +348,8 @@ class Session:
             lines = subtree(lines, within)
         new = changed(before, lines) if changes else None
         if new is not None:
-            return replace(paged(new, 1, self.settings.most_chars), partly=True)
-        return paged(lines, start, self.settings.most_chars)
+            return replace(paged(new, 1, self.settings.max_chars), partly=True)
+        return paged(lines, start, self.settings.max_chars)
 
     def find(self, ref: str) -> Ref | None:
         """What a ref means, if a tab's last snapshot had it. May be called from other threads."""

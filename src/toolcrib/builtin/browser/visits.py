@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from ...boundary.network.host_names import matches, parse_host
 from ...core.context import ToolContext
 from ...core.errors import AddressRefused
-from .settings import BrowserSettings
+from ..settings import BrowserSettings
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
@@ -99,10 +99,10 @@ class Visits:
         return self._guard().allowed_domain(host) or self._in_domains(str(host))
 
     def _in_domains(self, host: str) -> bool:
-        return any(matches(pattern, host) for pattern in self._settings.domains)
+        return any(matches(pattern, host) for pattern in self._settings.allowed_domains)
 
     def _judge_domain(self, host: str) -> None:
-        if self._settings.only_domains and not self._in_domains(host):
+        if self._settings.only_allowed_domains and not self._in_domains(host):
             raise AddressRefused(f"{host} is none of the domains in {SETTING}, and only those may be reached", SETTING)
 
     def _rule(self, url: str) -> Judgement | None:

@@ -11,26 +11,15 @@ from typing import Any
 from ...boundary.worker import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
 from ...core.errors import ToolError
 from ...core.output import ImageBlock
+from ..settings import DocumentSettings
 from .kinds import image_type
 
-MAX_BYTES = 50 << 20
-SECONDS = 30.0
-MEMORY = 1 << 30
 _WORKER = "toolcrib.builtin.documents.work"
 _FEATURES = "pip install 'toolcrib[docs]'"
 _SHOWN_WITHOUT = ("image/png", "image/jpeg", "image/gif", "image/webp")  # what models take as it is
 _SHOWN_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
 _LIBRARY = {"pdf": "pypdfium2", "image": "PIL", "ole": "python_calamine"}
 _PACKAGE = {"PIL": "Pillow", "pptx": "python-pptx", "python_calamine": "python-calamine", "lxml": "python-pptx"}
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentSettings:
-    """Limits of one parse: bytes of the file, seconds, bytes of memory (address space) of its process."""
-
-    max_bytes: int = MAX_BYTES
-    seconds: float = SECONDS
-    memory: int = MEMORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +65,7 @@ class Documents:
         if container == "image" and find_spec("PIL") is None:
             return _as_it_is(os.pread(file.fd, _SHOWN_BYTES, 0), file.size, name)
         with _explained(self.settings, name):
-            head, data = self._started().run_here(self._job(wanted), file, self.settings.seconds, cancelled)
+            head, data = self._started().run_here(self._job(wanted), file, self.settings.timeout, cancelled)
         return _found(head, data, name)
 
     async def read_bytes(self, data: bytes, container: str, name: str, wanted: Wanted) -> Found:
@@ -85,7 +74,7 @@ class Documents:
         if container == "image" and find_spec("PIL") is None:
             return _as_it_is(data, len(data), name)
         with _explained(self.settings, name):
-            head, answer = await self._started().run(self._job(wanted), data, self.settings.seconds)
+            head, answer = await self._started().run(self._job(wanted), data, self.settings.timeout)
         return _found(head, answer, name)
 
     def close(self) -> None:
@@ -101,7 +90,7 @@ class Documents:
     def _job(self, wanted: Wanted) -> dict[str, Any]:
         return {
             "pages": wanted.pages, "offset": wanted.offset, "limit": wanted.limit, "budget": wanted.budget,
-            "seconds": self.settings.seconds,
+            "seconds": self.settings.timeout,
         }  # fmt: skip
 
     def _judge(self, size: int, container: str, name: str) -> None:

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
+from ...builtin.settings import Expression
 from ...core.settings import AnyPath, Count, Either, Json, OneOrMore, Prepared, Seconds, Section
 from ...core.tightening import More, Only, Rank, Smaller
-from .base import Expression
 
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
 RuleText = Annotated[str | Json, Either("should be a rule: a text or a table")]

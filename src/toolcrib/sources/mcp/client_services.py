@@ -13,7 +13,7 @@ from .pins import Pins
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
-    from ...boundary.sandbox.spec import Sandbox
+    from ...boundary.sandbox import Profile, Sandbox
     from .config import ServerConfig
 
 Sampler = Callable[[Any], Awaitable[Any]]
@@ -38,7 +38,7 @@ class LoginDoor(Protocol):
         ...
 
 
-def _no_walls(profile: str, read: tuple[Path, ...]) -> Sandbox:
+def _no_walls(profile: Profile, read: tuple[Path, ...]) -> Sandbox:
     raise SandboxUnavailable("there is no sandbox here for a server to stand in")
 
 
@@ -54,7 +54,7 @@ class ClientServices:
     tokens: Path
     environ: Mapping[str, str]
     resolve: Callable[[str, str], str] = lambda text, asker: text
-    walls: Callable[[str, tuple[Path, ...]], Sandbox] = _no_walls
+    walls: Callable[[Profile, tuple[Path, ...]], Sandbox] = _no_walls
     guard: Callable[[], AddressGuard] | None = None
     learn: Callable[[str, str], None] = lambda name, value: None
     sampler: Sampler | None = None

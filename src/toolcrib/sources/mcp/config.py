@@ -82,7 +82,7 @@ class ServerConfig:
     roots: bool | None = None
     trust: Trust = "none"
     category: str | None = None
-    sandbox: str | None = None
+    sandbox: Literal["read-only", "workspace-write"] | None = None
     read: tuple[str, ...] = ()
     guarded: bool = False
     oauth: OAuthConfig | None = None

@@ -76,7 +76,7 @@ def _transport(given: Any, has_url: bool, where: str) -> Any:
     return found
 
 
-def _sandbox(given: Any, has_url: bool, where: str) -> str | None:
+def _sandbox(given: Any, has_url: bool, where: str) -> Any:
     if given in (None, "none", False):
         return None
     if has_url:

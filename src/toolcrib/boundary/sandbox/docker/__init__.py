@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from ....core.errors import SandboxUnavailable
-from ..spec import DoctorFinding, Sandbox, SandboxSettings, without_domains
+from ..settings import SandboxSettings
+from ..spec import DoctorFinding, Sandbox, without_domains
 
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:

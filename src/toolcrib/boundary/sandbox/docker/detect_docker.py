@@ -6,7 +6,8 @@ import functools
 
 from ....core.errors import SandboxUnavailable
 from ..remedies import engine_remedy
-from ..spec import DockerSettings, DoctorFinding, SandboxSettings
+from ..settings import DockerSettings, SandboxSettings
+from ..spec import DoctorFinding
 from ..trial import try_run
 from .container_engine import ContainerEngine, check_image, find_engine
 from .docker_sandbox import DockerSandbox

@@ -25,7 +25,7 @@ from ...spawner import spawner
 from ..cgroup import most_memory
 from ..protected_paths import ProtectedPaths
 from ..remedies import explain_engine
-from ..spec import CommandLimits, Profile, SandboxSettings
+from ..settings import CommandLimits, Profile, SandboxSettings
 from ..writable import Writable, workspace_of
 from .container_engine import LABEL, ContainerEngine, owner
 
@@ -57,7 +57,7 @@ class DockerSandbox:
     domains: tuple[str, ...] = ()
 
     def __init__(self, engine: ContainerEngine, settings: SandboxSettings, workspace: Path) -> None:
-        self.profile: Profile = settings.profile or "workspace-write"
+        self.profile: Profile = settings.profile
         self.engine = engine
         self.workspace = workspace_of(workspace)
         if not settings.docker.image:
@@ -100,10 +100,10 @@ class DockerSandbox:
         writable = self.profile == "workspace-write"
         fresh = f"rw,exec,nosuid,nodev,mode=1777,size={self._settings.limits.tmp}"
         arguments = ["--tmpfs", f"{TMP}:{fresh}", "--tmpfs", f"{HOME}:{fresh}"]
-        for path in self._settings.read:
+        for path in self._settings.read_roots:
             if path.exists():
                 arguments += _bind(os.path.realpath(path), str(path), writable=False)
-        for path in self._settings.write:
+        for path in self._settings.write_roots:
             if path.exists():
                 arguments += _bind(os.path.realpath(path), str(path), writable=writable)
         arguments += _bind(str(self.workspace), str(self.workspace), writable=writable)
@@ -119,7 +119,7 @@ class DockerSandbox:
         return arguments
 
     def _visible(self) -> list[Path]:
-        return [self.workspace, *self._settings.read, *self._settings.write]
+        return [self.workspace, *self._settings.read_roots, *self._settings.write_roots]
 
 
 class _Container:

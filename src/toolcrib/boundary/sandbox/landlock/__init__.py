@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..spec import DoctorFinding, Sandbox, SandboxSettings, without_domains
+from ..settings import SandboxSettings
+from ..spec import DoctorFinding, Sandbox, without_domains
 
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:

@@ -11,7 +11,8 @@ import sys
 from ....core.errors import SandboxUnavailable
 from ...read_only_run import landlock_abi
 from ..remedies import LANDLOCK_FORBIDDEN, LANDLOCK_OFF, LANDLOCK_PROC, NO_LANDLOCK
-from ..spec import DoctorFinding, SandboxSettings
+from ..settings import SandboxSettings
+from ..spec import DoctorFinding
 from ..trial import try_run
 from .landlock_sandbox import LandlockSandbox
 

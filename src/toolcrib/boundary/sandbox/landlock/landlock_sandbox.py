@@ -30,7 +30,7 @@ from ..known_roots import KnownRoots
 from ..protected_paths import ProtectedPaths
 from ..readable_roots import system_paths
 from ..resource_limits import resource_limits
-from ..spec import CommandLimits, Profile, SandboxSettings
+from ..settings import CommandLimits, Profile, SandboxSettings
 from ..writable import Writable, workspace_of
 from . import landlock_syscalls
 from .protected_backup import BackupStore, ProtectedBackup
@@ -69,7 +69,7 @@ class LandlockSandbox:
     domains: tuple[str, ...] = ()
 
     def __init__(self, settings: SandboxSettings, workspace: Path, abi: int | None = None) -> None:
-        self.profile: Profile = settings.profile or "workspace-write"
+        self.profile: Profile = settings.profile
         self.workspace = workspace_of(workspace)
         self.abi = landlock_abi() if abi is None else abi
         machine = seccomp.this_machine()
@@ -155,7 +155,7 @@ class LandlockSandbox:
         """What may be read, and the PATH that remains."""
         binds, kept = self._roots.look(cwd, path)
         found = [*system_paths(), *binds.values()]
-        found += [os.path.realpath(p) for p in (*self._settings.read, *self._settings.write)]
+        found += [os.path.realpath(p) for p in (*self._settings.read_roots, *self._settings.write_roots)]
         return [*found, str(self.workspace), "/proc"], kept
 
     def _refuse_hidden(self, granted: Sequence[str]) -> None:

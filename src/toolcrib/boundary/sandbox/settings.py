@@ -1,20 +1,24 @@
-"""Settings of the sandbox, and of the folders that tools may reach."""
+"""What can be set of the sandbox, and of the folders that tools may reach."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from ...core.settings import AnyPath, Count, Seconds, Section
+from ...core.settings import AnyPath, Count, NotASetting, Seconds, Section
 from ...core.tightening import Fewer, More, Only, Rank, Smaller
+from ..network.settings import Domain
 
 Backend = Literal["auto", "bubblewrap", "landlock", "docker", "external", "none"]
+Profile = Literal["read-only", "workspace-write", "unrestricted"]
+
 _GIB = 1 << 30
 
 
 def _most_memory() -> float:
-    from ...boundary.sandbox.cgroup import most_memory
+    from .cgroup import most_memory
 
     return most_memory()
 
@@ -24,12 +28,12 @@ def _processors() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxLimits(Section):
+class CommandLimits(Section):
     """What one command may use: bytes, and counts."""
 
-    # the numbers of `Limits` in boundary/sandbox/spec.py, held together by a test: loading it takes 10 ms
-
+    # V8 and the JVM reserve far more than they use: WebAssembly in node fails under 16 GiB, measured with node 20
     address_space: Annotated[Count, Smaller()] = 64 * _GIB
+    """Virtual memory of one process."""
     memory: Annotated[Count | None, Smaller(_most_memory)] = None
     """Of all processes of a command together. Unset: three quarters of this machine's."""
     file_size: Annotated[Count, Smaller()] = 4 * _GIB
@@ -41,7 +45,7 @@ class SandboxLimits(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Docker(Section):
+class DockerSettings(Section):
     """Backend `docker`."""
 
     engine: str = "docker"
@@ -53,31 +57,29 @@ class Docker(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Sandbox(Section):
-    """The walls around commands, and the directories that tools may reach."""
+class SandboxSettings(Section):
+    """The sandbox of commands, and the directories that tools may reach."""
 
     backend: Annotated[Backend, Rank(("none", "external", "landlock", "auto", "bubblewrap"))] = "auto"
-    """auto is bubblewrap, and nothing else where that does not work. landlock has weaker walls that need no namespaces;
+    """auto is bubblewrap, and nothing else where that does not work. landlock is weaker and needs no namespaces;
     docker runs commands in containers; external says that this machine is a sandbox itself; none runs commands without
-    walls. docs/sandbox.md compares them."""
-    docker: Docker = Docker()
+    a sandbox. docs/sandbox.md compares them."""
+    docker: DockerSettings = DockerSettings()
     outer_walls: Annotated[bool, Only(False)] = False
     """For external: the sandbox around us keeps commands to the workspace and off the network. Only then are commands
     allowed unasked because of it."""
-    profile: Annotated[
-        Literal["read-only", "workspace-write", "unrestricted"], Rank(("unrestricted", "workspace-write", "read-only"))
-    ] = "workspace-write"
+    profile: Annotated[Profile, Rank(("unrestricted", "workspace-write", "read-only"))] = "workspace-write"
     """unrestricted is backend none."""
     network: Annotated[Literal["off", "proxy"], Rank(("proxy", "off"))] = "proxy"
     """off: none, whatever allowed_domains says. proxy: what allowed_domains says, through our filtering proxy."""
-    allowed_domains: Annotated[tuple[str, ...], Fewer()] = ()
+    allowed_domains: Annotated[tuple[Domain, ...], Fewer()] = ()
     """Domains that commands may reach (`pypi.org`, `*.myco.com`); without any they have no network. With bubblewrap
     only; the section web has the rules for addresses and ports."""
     effects: Annotated[Literal["direct", "review", "journal"], Rank(("direct", "journal", "review"))] = "direct"
     """What becomes of what a command changes: direct writes it at once; journal applies it when the command has ended,
     so that undo covers it; review shows it and asks first. The last two need bubblewrap 0.11 (docs/effects.md)."""
     env: Annotated[tuple[str, ...], Fewer()] = ()
-    """Names of environment variables that commands get beside the harmless ones. This is how a secret is granted."""
+    """Names of environment variables that commands get besides the harmless ones. This is how a secret is granted."""
     allow_protected: Annotated[tuple[str, ...], Fewer()] = ()
     """Protected names (`.git/config`) that commands may change; `*` for all."""
     read_roots: Annotated[tuple[AnyPath, ...], Fewer()] = ()
@@ -88,4 +90,14 @@ class Sandbox(Section):
     """Paths that commands do not see, even inside the workspace."""
     loopback: Annotated[bool, Only(False)] = False
     """TCP and UDP between the processes of one command."""
-    limits: SandboxLimits = SandboxLimits()
+    limits: CommandLimits = CommandLimits()
+
+    guard: Annotated[Any, NotASetting()] = None
+    """The AddressGuard that judges the addresses of `domains`; None for one that passes public addresses alone."""
+    trials: Annotated[Path | None, NotASetting()] = None
+    """A private folder, hidden from commands, where a backend may remember that it works here."""
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """The domains that commands may reach; none where the network is off."""
+        return () if self.network == "off" else self.allowed_domains

@@ -1,0 +1,188 @@
+"""What can be set of our own tools: the sections `tools` and `web`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from ..boundary.network.settings import Domain, GuardSettings
+from ..core.exposure import LIST_LIMIT
+from ..core.settings import AnyPath, Bounds, Checked, Count, OneOrMore, Seconds, Section
+from ..core.tightening import Fewer, More, Only, Smaller
+
+
+def _expression(text: str) -> str:
+    from ..policy.regexes import compile_pattern
+
+    compile_pattern(text)
+    return text
+
+
+def _providers(names: tuple[str, ...]) -> tuple[str, ...]:
+    from .search_providers import PROVIDERS
+
+    for name in names:
+        if name not in PROVIDERS:
+            raise ValueError(f"unknown provider {name!r}; known: {', '.join(PROVIDERS)}")
+    return names
+
+
+def _http_address(url: str) -> str:
+    if url and not url.startswith(("https://", "http://")):
+        raise ValueError("should be a URL like https://search.example.com")
+    return url
+
+
+def _header_text(text: str) -> str:
+    if not text.isascii() or not text.isprintable():
+        raise ValueError("should be plain ASCII on one line")
+    return text
+
+
+Expression = Annotated[str, Checked(_expression)]
+"""A regular expression, as RE2 reads them."""
+Pixels = Annotated[int, Bounds(ge=100, le=5_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecSettings(Section):
+    """The tool `exec`."""
+
+    spellings = {
+        "timeout_secs": "timeout",
+        "default_timeout": "timeout",
+        "additional_denied_patterns": "deny_patterns",
+        "denied_patterns": "deny_patterns",
+    }
+
+    timeout: Annotated[Seconds, Smaller()] = 60.0
+    """Seconds a command gets that asks for none."""
+    deny_patterns: Annotated[tuple[Expression, ...], More()] = ()
+    """Regular expressions of commands to refuse."""
+    allow_patterns: tuple[Expression, ...] = ()
+    """Regular expressions of commands; where there are any, no other command runs."""
+    restrict_to_workspace: Annotated[bool, Only(True)] = False
+    """Refuse commands that name a path outside the workspace."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings(Section):
+    """The tool `http_request`, which is refused for every domain not named here."""
+
+    spellings = {"timeout_secs": "timeout"}
+
+    allowed_domains: Annotated[tuple[Domain, ...], Fewer()] = ()
+    """`api.example.com`, or `*.myco.com`, which is the domain itself, too. web.allowed_domains counts as well."""
+    timeout: Annotated[Seconds, Smaller()] = 30.0
+    """Seconds for one request with its redirects."""
+    max_response_bytes: Annotated[Count, Smaller()] = 512 << 10
+    """Bytes of an answer's body that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSettings(Section):
+    """The browser tools."""
+
+    spellings = {"timeout_secs": "timeout", "executable": "executable_path", "max_download_size": "max_download_bytes"}
+
+    enabled: Annotated[bool, Only(False)] = True
+    """false: they do not exist."""
+    executable_path: AnyPath | None = None
+    """The Chromium to start. Unset: the first of chromium, google-chrome and microsoft-edge on PATH."""
+    allowed_domains: Annotated[tuple[Domain, ...], Fewer()] = ()
+    """Domains (`*.myco.com`) where clicking and typing is not asked about and secrets may be typed; those of
+    web.allowed_domains count as well."""
+    only_allowed_domains: Annotated[bool, Only(True)] = False
+    """Pages reach the domains of allowed_domains and nothing else."""
+    timeout: Annotated[Seconds, Smaller()] = 30.0
+    """Seconds for a page to load. A click gets 10 at most."""
+    idle_timeout: Annotated[Seconds, Smaller()] = 600.0
+    """Seconds without a call after which a session's pages are closed."""
+    viewport: tuple[Pixels, Pixels] = (1280, 800)
+    """Width and height of the window, in pixels."""
+    max_chars: Annotated[Count, Smaller()] = 20_000
+    """Most characters of one snapshot."""
+    max_download_bytes: Annotated[Count, Smaller()] = 50 << 20
+    """Size of one download."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSettings(Section):
+    """Reading documents and images, by `read_file` and `web_fetch`: the limits of one of them."""
+
+    spellings = {"timeout_secs": "timeout"}
+
+    max_bytes: Annotated[Count, Smaller()] = 50 << 20
+    """Of the file."""
+    timeout: Annotated[Seconds, Smaller()] = 30.0
+    """Seconds until the process that reads it is killed."""
+    memory: Annotated[Count, Smaller()] = 1 << 30
+    """Bytes of memory (address space) of that process."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsSettings(Section):
+    """Our own tools."""
+
+    disabled: Annotated[tuple[str, ...], More()] = ()
+    """These tools do not exist."""
+    ripgrep: str | None = None
+    """The ripgrep that `grep` and `glob` use. Unset: the one on PATH, else the packaged one."""
+    list_limit: Annotated[int, Bounds(ge=0)] = LIST_LIMIT
+    """Of more tools than this, only our own are listed; `search_tools` stands for the rest. 0 lists all, always."""
+    exec: ExecSettings = ExecSettings()
+    http_request: HttpSettings = HttpSettings()
+    documents: DocumentSettings = DocumentSettings()
+    browser: BrowserSettings = BrowserSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings(Section):
+    """The tool `web_search`."""
+
+    spellings = {"count": "max_results", "providers": "provider"}
+
+    provider: Annotated[OneOrMore, Checked(_providers)] = ()
+    """duckduckgo, brave, tavily, exa, searxng or ddgs; several are asked in order. Unset: those with a key in the
+    environment (BRAVE_API_KEY, TAVILY_API_KEY, EXA_API_KEY, SEARXNG_URL); with api_key alone brave, with base_url
+    alone searxng."""
+    fallback: Annotated[tuple[str, ...], Fewer(), Checked(_providers)] = ("duckduckgo",)
+    """Who is asked where those fail. Empty: nobody."""
+    api_key: str | None = None
+    """The key of the first provider; `${secret:NAME}` is a granted secret. Unset: the one in the environment."""
+    base_url: Annotated[str, Checked(_http_address)] | None = None
+    """The address of the first provider's server: of a SearXNG, or of a proxy in front of another."""
+    max_results: Annotated[Count, Smaller()] = 10
+    """Most results of one search; never more than 10."""
+    timeout: Annotated[Seconds, Smaller()] = 20.0
+    """Seconds that one provider gets."""
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Who is asked first; empty for those whose key is in the environment."""
+        alone = ("brave",) if self.api_key else ("searxng",) if self.base_url else ()
+        return self.provider or alone
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings(Section):
+    """The tool `web_fetch`."""
+
+    max_chars: Annotated[Count, Smaller()] = 100_000
+    """Most characters of one answer, whatever a call asks for. A call that asks for nothing gets 50,000 at most."""
+    max_bytes: Annotated[Count, Smaller()] = 10 << 20
+    """Bytes of a body that are read, decompressed."""
+    timeout: Annotated[Seconds, Smaller()] = 30.0
+    """Seconds for a request with its redirects and pauses."""
+    robots: Annotated[bool, Only(True)] = False
+    """Obey robots.txt."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings(GuardSettings):
+    """What requests may leave this machine, and for where."""
+
+    user_agent: Annotated[str, Checked(_header_text)] | None = None
+    """What our requests say they come from. Unset: Toolcrib, with its address."""
+    search: SearchSettings = SearchSettings()
+    fetch: FetchSettings = FetchSettings()
