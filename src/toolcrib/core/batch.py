@@ -1,4 +1,4 @@
-"""Several calls of one model turn: in order where they have effects, together where they only read."""
+"""Several calls of one model turn: one after another if they have effects, together if they only read."""
 
 from __future__ import annotations
 
@@ -101,17 +101,17 @@ async def run_batch(registry: Registry, calls: Iterable[Any], ctx: ToolContext |
             run = read if first in readers else one
             fresh = [i for i in range(first, end) if i not in begun]
             begun.update(fresh)
-            if len(fresh) == 1 and len(batch) == 1:  # nobody to wait for: no task
+            if len(fresh) == 1 and len(batch) == 1:  # no other call to wait for: no task
                 await one(first, asks)
                 continue
             tasks = [group.create_task(run(i, asks)) for i in fresh]
             if not tasks:
                 continue
             asked = group.create_task(_wait(asks))
-            done = group.create_task(_all(tasks))  # not a gather: cancelled, it would complain that nobody asked
+            done = group.create_task(_all(tasks))  # not a gather: a cancelled one logs that its result was never read
             await asyncio.wait({done, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()
-            if not done.done():  # it waits for a person: what only reads need not
+            if not done.done():  # it waits for a person; calls that only read need not wait
                 later = [i for i in range(end, len(batch)) if i in readers and i not in begun]
                 begun.update(later)
                 for i in later:
@@ -131,7 +131,7 @@ async def _wait(event: asyncio.Event) -> None:
 
 
 def _groups(readers: set[int], count: int) -> Iterator[tuple[int, int]]:
-    """What runs together: stretches of calls that only read; any other call alone."""
+    """Ranges of calls that run together: neighbours that only read; any other call is alone."""
     first = 0
     while first < count:
         end = first + 1
@@ -144,7 +144,7 @@ def _groups(readers: set[int], count: int) -> Iterator[tuple[int, int]]:
 def _read_call(value: Any) -> ToolCall | ValueError:
     try:
         return to_call(value)
-    except Exception as error:  # an object whose attributes raise is no call either
+    except Exception as error:  # its attributes may raise
         return error if isinstance(error, ValueError) else ValueError(f"not a tool call: {type(value).__name__}")
 
 
@@ -153,7 +153,7 @@ def _resolved(registry: Registry, call: ToolCall | ValueError) -> ToolCall | Val
     if isinstance(call, ToolCall):
         try:
             _, name, arguments = registry.resolve_forward(call.name, call.arguments)
-        except Exception:  # it will be refused, and say why
+        except Exception:  # it is refused later, with the reason
             return call
         if name != call.name:
             return ToolCall(call.id, name, arguments)

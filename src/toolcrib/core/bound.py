@@ -1,4 +1,4 @@
-"""What a model may see of a result: safe text, cut in one place, the whole of it spilled and named."""
+"""Bounds an output for the model: safe text, cut in one place; the whole text is spilled to a file that is named."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Spill = Callable[[str, str, str | bytes], str | None]
 """`spill(call_id, name, data)` keeps data and returns how `read_file` can reach it, or None if it could not."""
 
 Redact = Callable[[str], str]
-"""Takes secrets out of a text."""
+"""Removes secrets from a text."""
 
 MAX_BLOCK_BYTES = 5 * 2**20
 """Largest image, audio or resource block (Anthropic's limit for one image)."""
@@ -23,12 +23,12 @@ MAX_BLOCKS_BYTES = 20 * 2**20
 MAX_BLOCKS = 100
 """Most blocks in one output (Anthropic takes 100 images a request)."""
 MIN_BLOCK_CHARS = 200
-"""With less room than this a text block is left out instead of cut."""
+"""With less room than this, a text block is omitted, not cut."""
 MIN_DATA_CHARS = 50_000
 """Structured data may always have this many characters of JSON, or `max_output` if that is more."""
 
 MAX_EXTRA_CHARS = 64 * 1024
-"""Most characters of JSON in what all blocks of an output, or its `_meta`, say beside their content."""
+"""Most characters of JSON in the metadata of all blocks of an output, or in its `_meta`."""
 
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -49,7 +49,7 @@ def safe(text: str) -> str:
 
 
 def cut(text: str, limit: int, where: str | None) -> str:
-    """At most `limit` characters: head, a line on what is missing and where it is, tail."""
+    """Cut a text to `limit` characters: its head, a line that says what is missing and where it is, its tail."""
     if len(text) <= limit:
         return text
     kept = f"full output: {where}" if where else "the rest was not kept"
@@ -64,7 +64,7 @@ def cut(text: str, limit: int, where: str | None) -> str:
 def bound(
     output: ToolOutput, limit: int, call_id: str, spill: Spill | None = None, redact: Redact | None = None
 ) -> ToolOutput:
-    """The output as the model may see it. Structured data and blocks that are too large are spilled, never cut."""
+    """Bound an output for the model. Structured data and blocks that are too large are spilled, never cut."""
     text = output.for_llm
     for_user = output.for_user
     if redact is not None:
@@ -127,7 +127,7 @@ def _bound_rest(
         text = cut(text, room, spill(call_id, "output.txt", text) if spill is not None else None)
     if said:
         text = f"{text}\n{said}" if text else said
-        if any(isinstance(block, TextBlock) for block in blocks):  # such an output is shown by its blocks
+        if any(isinstance(block, TextBlock) for block in blocks):  # models read the blocks of such an output
             blocks.append(TextBlock(said))
     return replace(output, for_llm=text, for_user=for_user, data=data, content=tuple(blocks))
 
@@ -140,7 +140,7 @@ def _bound_blocks(
     redact: Redact | None,
     notes: list[str],
 ) -> list[ContentBlock]:
-    """The blocks that fit; what is left out is spilled and noted. Text is bounded by characters, others by bytes."""
+    """The blocks that fit; the others are spilled and noted. Text is bounded by characters, other blocks by bytes."""
     blocks: list[ContentBlock] = []
     bytes_left, text_left, extra_left = MAX_BLOCKS_BYTES, limit, MAX_EXTRA_CHARS
     for number, block in enumerate(content):
@@ -175,7 +175,7 @@ def _bound_blocks(
 def _bound_extra(
     extra: Mapping[str, Any], room: int, redact: Redact | None, notes: list[str]
 ) -> tuple[Mapping[str, Any], int]:
-    """Without secrets, and safe as text is; nothing at all if it is too long."""
+    """Metadata without secrets and control characters; empty if it is too long."""
     known = dict(extra)
     if redact is not None:
         known = map_texts(known, redact)
@@ -202,7 +202,7 @@ def _measure(block: ImageBlock | AudioBlock | ResourceBlock, redact: Redact | No
 
 
 def _resource_without_secrets(block: ResourceBlock, redact: Redact) -> ResourceBlock:
-    """The name and what it holds, also between bytes that are no text: each of those comes back as it was."""
+    """Redact bytes that may be text. Bytes that are not UTF-8 come back unchanged."""
     data = block.data
     if data is not None:
         data = redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -224,7 +224,7 @@ def _encode(data: Any) -> str:
 
 
 def map_texts(data: Any, change: Callable[[str], str]) -> Any:
-    """JSON data with every string in it changed, keys too."""
+    """JSON data with `change` applied to every string, keys included."""
     if isinstance(data, str):
         return change(data)
     if isinstance(data, dict):
@@ -236,5 +236,5 @@ def map_texts(data: Any, change: Callable[[str], str]) -> Any:
 
 
 def without_surrogates(text: str) -> str:
-    """Text that can be encoded: file names that are no UTF-8 hold lone surrogates."""
+    """Text that can be encoded: file names that are not UTF-8 hold lone surrogates."""
     return text.encode("utf-8", "replace").decode() if _SURROGATE.search(text) else text

@@ -1,4 +1,4 @@
-"""When a running call's time is over: what `asyncio.timeout` does, for thousands of calls at once.
+"""Ends calls whose time is over: like `asyncio.timeout`, but cheap for thousands of calls at once.
 
 Calls of the same length end in the order in which they began, so one timer of the loop serves them all: a timer for
 each call costs as much again as the rest of a call that waits.
@@ -10,14 +10,14 @@ import asyncio
 from typing import Any, cast
 
 ASK_SECONDS = 600.0
-"""How long a question to a person may hold up the end of its call's time."""
+"""How long a question to a person may delay the timeout of its call."""
 
 GRACE = 2.0
 """Seconds a timed-out coroutine gets to clean up before it is closed."""
 
 
 class Clock:
-    """One call's time: cancels its task when it is over, and once more when the time to clean up is over, too."""
+    """The time of one call. Cancels its task at the timeout, and again when the time to clean up is over."""
 
     __slots__ = ("_before", "_handle", "_left", "_line", "_task", "cancels", "when")
 
@@ -26,25 +26,25 @@ class Clock:
         self._task = cast("asyncio.Task[Any]", asyncio.current_task(line.loop))
         self._before = self._task.cancelling()
         self.cancels = 0
-        self._handle: asyncio.TimerHandle | None = None  # a timer of its own, once it does not end with its line
+        self._handle: asyncio.TimerHandle | None = None  # its own timer, once it does not end in order
         self.when = line.loop.time() + seconds
         line.join(self)
 
     def over(self) -> None:
-        """Its time is over, or its grace."""
+        """The timeout, or the time to clean up, has passed."""
         self.cancels += 1
         if self.cancels == 1:
             self._set(GRACE)
         self._task.cancel()
 
     def pause(self) -> None:
-        """A person is asked: that time does not count, but neither is it without end."""
+        """A person is asked. That time does not count, up to a limit."""
         self._left = max(0.0, self.when - self._line.loop.time())
         if not self.cancels:
             self._set(self._left + ASK_SECONDS)
 
     def go_on(self) -> None:
-        """They answered: what was left of the time is left again."""
+        """The person answered: the remaining time runs again."""
         if not self.cancels:
             self._set(self._left)
 
@@ -54,20 +54,20 @@ class Clock:
         self._handle = self._line.loop.call_at(self.when, self.over)
 
     def stop(self) -> None:
-        """It has ended by itself."""
+        """The call ended in time."""
         self._line.waiting.pop(self, None)
         if self._handle is not None:
             self._handle.cancel()
 
     def settle(self) -> bool:
-        """Take back our own cancellations; whether somebody else cancelled the task as well."""
+        """Undo our own cancellations. Returns whether the task was cancelled from elsewhere too."""
         for _ in range(self.cancels):
             self._task.uncancel()
         return self._task.cancelling() > self._before
 
 
 class _Line:
-    """The calls of one loop that have the same time, in the order of their ends, and the timer of the first."""
+    """All calls of one loop with the same timeout, in the order of their ends, and one timer for the first."""
 
     __slots__ = ("_timer", "loop", "waiting")
 
@@ -78,11 +78,11 @@ class _Line:
 
     def join(self, clock: Clock) -> None:
         self.waiting[clock] = None
-        if self._timer is None:  # else it rings for somebody who is ahead, or was
+        if self._timer is None:  # otherwise it is set for a call that ends earlier
             self._timer = self.loop.call_at(clock.when, self._ring)
 
     def close(self) -> None:
-        """Nobody waits here, and nobody will."""
+        """No call waits here, and none will."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -98,7 +98,7 @@ class _Line:
 
 
 MAX_LENGTHS = 64
-"""With so many lengths those nobody waits in are forgotten: a tool may make up a new one for each call."""
+"""With more timeouts than this, unused ones are dropped: a tool may choose a new one for each call."""
 
 _lines: dict[asyncio.AbstractEventLoop, dict[float, _Line]] = {}
 

@@ -1,4 +1,4 @@
-"""What is done for arguments that do not fit, without changing what they mean.
+"""Converts arguments that do not fit, without changing their meaning.
 
 Runs only after a strict parse failed. In this order: broken JSON is repaired where that is lossless,
 double-encoded arguments are decoded, a wrapper like `{"arguments": …}` is removed, other spellings of
@@ -27,8 +27,8 @@ from .schema import WRAPPERS
 from .violations import Json, kind_of, properties_of, resolve
 
 MAX_VISITS = 200_000
-"""Most values looked at in one coercion; the rest stay as they are. 0.3 s. (For unions inside unions the work grows
-with the members to the power of the depth.)"""
+"""Most values that one coercion converts, about 0.3 s; the rest stay. (For unions inside unions the work is the number
+of members to the power of the depth.)"""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
 _KINDS: dict[Any, str] = {
@@ -72,7 +72,7 @@ def _load(text: str) -> Any:
         ) from None
     except RecursionError:
         raise _invalid("arguments are nested too deeply") from None
-    except ValueError:  # Python reads no integer of more than 4300 digits
+    except ValueError:  # Python refuses integers of more than 4300 digits
         raise _invalid("a number in the arguments has too many digits") from None
 
 
@@ -121,7 +121,7 @@ class Coercion:
 
 
 class _Pass:
-    """One coercion under way."""
+    """The state of one coercion."""
 
     def __init__(self, root: Json, members: dict[int, Any]) -> None:
         self._root, self._members = root, members
@@ -182,7 +182,7 @@ class _Pass:
     def _fits(self, value: Any, member: Json) -> bool:
         self._left -= 1 + (len(cast("list[Any]", value)) if isinstance(value, list | dict) else 0)
         if self._left < 0:
-            return True  # leave it as it is
+            return True  # keep it
         is_valid = self._members.get(id(member))
         if is_valid is None:
             is_valid = self._members[id(member)] = _member_validator(member, self._root)
@@ -205,7 +205,7 @@ def _member_validator(member: Json, root: Json) -> Any:
     try:
         registry = jsonschema_rs.Registry([("urn:toolcrib:root", whole)])
         return jsonschema_rs.validator_for(start, registry=registry).is_valid
-    except Exception:  # what cannot be judged alone is not converted
+    except Exception:  # a member that cannot be checked alone converts nothing
         return _never
 
 

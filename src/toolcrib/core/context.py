@@ -1,4 +1,4 @@
-"""Who calls, and from where: passed explicitly to tools that ask for it, and readable as `current_context()`."""
+"""The context of a call: who calls, and from where. Tools get it as a parameter, or by `current_context()`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 class ToolContext:
     """The surroundings of one call. Frozen, and never shared between concurrent calls.
 
-    `deps` is whatever the host hands to its own tools. `ask` is None where nobody can be asked.
+    `deps` is whatever the host hands to its own tools. `ask` is None where there is no person to ask.
     `cancelled()` is true once the call was cancelled or timed out: sync tools poll it.
     """
 
@@ -61,7 +61,7 @@ class ToolContext:
     def secret(self, name: str) -> str:
         """The value of the secret of this name, for tools that it was granted to. Raises ToolError for others.
 
-        It is read when first asked for, which may take the time of a command; what the tool answers is redacted.
+        It is read at first use, which may run a command. The tool's output is redacted.
         """
         if self.secret_of is None:
             raise ToolError(
@@ -70,12 +70,12 @@ class ToolContext:
         return self.secret_of(name)
 
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Report progress; silently nothing where nobody listens."""
+        """Report progress, if there is a listener."""
         if self.on_progress is not None:
             await self.on_progress(done, total, message)
 
 
-EMPTY_CONTEXT = object.__new__(ToolContext)  # its fields are the class's defaults: quicker to copy than a full one
+EMPTY_CONTEXT = object.__new__(ToolContext)  # its fields are the class's defaults: cheaper to copy
 
 _current: ContextVar[ToolContext] = ContextVar("toolcrib_context", default=EMPTY_CONTEXT)
 

@@ -45,7 +45,7 @@ def _hash(text: str) -> str:
 
 
 def legal_names(names: Iterable[str]) -> dict[str, str]:
-    """Each name with its legal form, no two alike."""
+    """Each name with its legal form; all legal forms differ."""
     taken: set[str] = set()
     result: dict[str, str] = {}
     ordered = list(names)
@@ -99,7 +99,7 @@ def definition(
 
 
 AS_SAID = "toolcrib/as-said"
-"""In `Tool.mcp_fields`: the annotations there are all that is to be said, not what we know of the tool."""
+"""In `Tool.mcp_fields`: send these annotations only, and add none of our own."""
 
 
 SHOWN = "toolcrib/name"
@@ -181,7 +181,7 @@ class _NotStrict(Exception):
 def _strict(node: Json) -> Json:
     if not set(node) <= _STRICT_KEYWORDS:
         raise _NotStrict
-    if "$ref" in node and "$defs" not in node:  # strict mode takes no keyword beside it
+    if "$ref" in node and "$defs" not in node:  # strict mode accepts no other keyword next to it
         return {"$ref": node["$ref"]}
     out = dict(node)
     out.pop("default", None)

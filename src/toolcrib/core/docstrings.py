@@ -1,4 +1,4 @@
-"""What a docstring says of a function and its parameters (Google, NumPy and Sphinx styles, through griffe)."""
+"""Reads docstrings: the description of a function and of its parameters (Google, NumPy and Sphinx styles)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def read_docstring(doc: str | None) -> Docstring:
         return Docstring((clean[: cut.start()] if cut else clean).strip())
     if style == "google" and (plain := _plain_google(clean)) is not None:
         return plain
-    import griffe  # 0.1 s: only where a docstring's parameter section is not plain
+    import griffe  # 0.1 s: only for parameter sections that are not plain
 
     sections: list[Any] = griffe.Docstring(clean, lineno=1).parse(
         griffe.Parser(style), **({"warnings": False} if style != "auto" else {})

@@ -1,4 +1,4 @@
-"""Runs a tool's coroutine in the caller's own task, and ends it when its time is over."""
+"""Runs a tool's coroutine in the caller's task, and ends it at its timeout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.pipeline")
 
 NOT_STARTED = object()
-"""In place of what a coroutine yielded first: it has not run yet."""
+"""Given instead of the first yielded value of a coroutine that has not run yet."""
 
 
 class TimedOut(Exception):
@@ -26,7 +26,7 @@ class TimedOut(Exception):
 class Asking:
     """Stops the clock of one call while its tool asks a person something (`ToolContext.ask`).
 
-    `clean` takes secrets out of what the person is shown.
+    `clean` removes secrets from the question.
     """
 
     __slots__ = ("_ask", "_clean", "_clock", "_questions")
@@ -50,7 +50,7 @@ class Asking:
                 self._clock.go_on()
 
     def started(self, clock: Clock | None) -> None:
-        """The clock runs from now on; a question may have been put before it did. None: it runs no longer."""
+        """Use this clock from now on; a question may be open already. None: there is no clock any more."""
         self._clock = clock
         if clock is not None and self._questions:
             clock.pause()

@@ -1,4 +1,4 @@
-"""One empty mapping to share as a default: immutable, and hashable so that a dataclass takes it as it is."""
+"""One empty mapping to share as a default: immutable, and hashable so that a dataclass accepts it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@
     │   ├── OutsideWorkspace        a path leaves the granted roots (also PermissionError)
     │   └── AddressRefused          an address may not be dialled
     ├── ToolExecutionDenied         a hook, rule or person said no
-    │   └── ApprovalExpired         nobody answered in time
+    │   └── ApprovalExpired         not answered in time
     └── SandboxUnavailable          the sandbox asked for is not there; says what to install
 
 Inside the pipeline an error becomes a `ToolOutput` with `is_error=True`; only cancellation propagates.
@@ -88,8 +88,8 @@ class ToolExecutionDenied(ToolcribError):
 
 
 class ApprovalExpired(ToolExecutionDenied):
-    """Nobody answered an approval request in time; the call was denied."""
+    """An approval request was not answered in time; the call was denied."""
 
 
 class SandboxUnavailable(ToolcribError):
-    """The sandbox that was asked for is not available. The text says what to install or set."""
+    """The sandbox that is set is not available. The text says what to install or set."""

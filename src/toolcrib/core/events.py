@@ -1,4 +1,4 @@
-"""What happened to a call, as frozen events on one stream. Built only when someone listens."""
+"""Events of calls, as frozen data on one stream. An event is built only if there is a listener for it."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class CallFinished:
 
     @property
     def labels(self) -> Labels | None:
-        """Where the output came from and whom it may reach, as far as somebody said."""
+        """Where the output came from and who may see it, if known."""
         return self.output.labels
 
 
 def finished(**fields: Any) -> CallFinished:
-    """`CallFinished(...)` with all its fields, at a quarter of the cost: a frozen dataclass sets them one by one."""
+    """`CallFinished(...)` with all its fields, at a quarter of the cost of a frozen dataclass's own `__init__`."""
     event = object.__new__(CallFinished)
     object.__setattr__(event, "__dict__", fields)
     return event
@@ -95,7 +95,7 @@ def finished(**fields: Any) -> CallFinished:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A hook of the configuration wants a person to know of a call."""
+    """A configured hook tells a person about a call."""
 
     call_id: str
     tool: str
@@ -110,12 +110,13 @@ Listener = Callable[[Any], None]
 
 
 class EventStream:
-    """Hands events to listeners, in order, on the thread that made them. A listener that raises is logged and kept."""
+    """Hands events to listeners, in order, on the thread that made them. A listener that raises is
+    logged, and stays."""
 
     def __init__(self) -> None:
         self.listeners: tuple[Listener, ...] = ()
         self.eager: tuple[Listener, ...] = ()
-        """Those of them that want more than CallFinished; other events are made only for these."""
+        """Listeners that want all events, not only CallFinished."""
 
     def subscribe(self, listener: Listener, *, finished_only: bool = False) -> Callable[[], None]:
         """Call `listener(event)` for every event from now on, or for CallFinished only; returns a function that ends
@@ -131,7 +132,7 @@ class EventStream:
         return unsubscribe
 
     def emit(self, event: Event) -> None:
-        """Tell every listener."""
+        """Call every listener that wants this event."""
         for listener in self.listeners if type(event) is CallFinished else self.eager:
             try:
                 listener(event)

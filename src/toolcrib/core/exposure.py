@@ -1,7 +1,7 @@
-"""Which tools a model is shown, where there are more than it can choose from.
+"""Limits how many tools a model is shown.
 
 Up to a number, all of them. Beyond it, the host's own and those that a session has found; the rest is behind
-`search_tools`. What is not shown can be called all the same: showing is no permission, and hiding no refusal.
+`search_tools`. A tool that is not shown can be called all the same: the list grants nothing and refuses nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ log = logging.getLogger("toolcrib.core")
 LIST_LIMIT = 40
 """Most tools that are shown without a search (spec 1.10)."""
 MAX_FOUND = 100
-"""Tools that a session is shown because it found them: the latest."""
+"""How many found tools a session is shown: the latest."""
 MAX_SESSIONS = 1_000
 _NOBODY = "\0"
 
 
 class Exposure:
-    """Decides what of a registry is listed. `doors` are the tools that stand for the rest: they are registered while
-    there is a rest. A `limit` of 0 lists everything, always."""
+    """Decides which tools of a registry are listed.
+
+    `doors` makes the tools that lead to the others: they are registered while
+    some are not listed. A `limit` of 0 lists everything, always."""
 
     def __init__(
         self, registry: ToolRegistry, doors: Callable[[Exposure], Iterable[Tool]], limit: int = LIST_LIMIT,
@@ -49,7 +51,7 @@ class Exposure:
         self._changed()
 
     def listed(self, session_id: str | None = None) -> list[Tool]:
-        """What a session is shown, in the registry's order."""
+        """The tools that a session is shown, in the registry's order."""
         tools = self.registry.listed()
         if not self.active:
             return tools
@@ -59,12 +61,12 @@ class Exposure:
         return [tool for tool in tools if tool.is_meta or tool.name in shown or tool.name in found]
 
     def hidden(self) -> list[Tool]:
-        """What no session is shown before it has searched."""
+        """The tools that no session is shown before it searches."""
         shown = {tool.name for tool in self.listed(_NOBODY)}
         return [tool for tool in self.registry.listed() if tool.name not in shown]
 
     def reveal(self, session_id: str | None, tools: Iterable[Tool]) -> None:
-        """Show a session what it has found from now on, and tell who listens if that changes its list."""
+        """Show a session these found tools from now on; call the listeners if its list changes."""
         shown = {tool.name for tool in self.listed(session_id)}
         found = self._found.setdefault(session_id, {})
         self._found.move_to_end(session_id)
@@ -82,7 +84,7 @@ class Exposure:
                 listener(session_id)
 
     def forget(self, session_id: str | None) -> None:
-        """A session is over."""
+        """Forget a session that has ended."""
         self._found.pop(session_id, None)
 
     def on_reveal(self, listener: Callable[[str | None], None]) -> Callable[[], None]:
@@ -91,7 +93,7 @@ class Exposure:
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     def _changed(self) -> None:
-        """Have the doors there exactly while there is something behind them."""
+        """Register the doors while some tools are not listed, else remove them."""
         if self._busy:
             return
         there = sum(door.name in self.registry for door in self._doors) if self.active else 0

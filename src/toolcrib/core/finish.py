@@ -27,7 +27,7 @@ log = logging.getLogger("toolcrib.pipeline")
 _VERDICTS = {"denied": "deny", "loop": "deny", "pending": "ask", "invalid": "none", "not_found": "none"}
 
 
-class Ran:
+class LastAttempt:
     """The attempt of a call that ran last: hooks, middleware and approvers may change its arguments."""
 
     __slots__ = ("call", "grant")
@@ -45,8 +45,8 @@ def finish(
     `made`: the output was just created from plain text, so it may be changed in place.
     """
     try:
-        flow, redact = stages.flow, stages.redact
-        labels = output.labels if flow is None else flow.label(tool, kwargs, output, own)
+        labeller, redact = stages.labeller, stages.redact
+        labels = output.labels if labeller is None else labeller.label(tool, kwargs, output, own)
         if made:
             text = output.for_llm if redact is None else redact(output.for_llm)
             if not text.isprintable():
@@ -108,7 +108,7 @@ def shown(arguments: Any) -> str:
     try:
         return encode(arguments)
     except Exception:
-        return f"({type(arguments).__name__} that is no JSON)"
+        return f"({type(arguments).__name__} that is not JSON)"
 
 
 def verdict_of(output: ToolOutput) -> str:
@@ -117,17 +117,17 @@ def verdict_of(output: ToolOutput) -> str:
 
 
 def emit_finished(
-    stages: Stages, call: Call, ran: Ran, arguments: Any, since: tuple[float, float],
+    stages: Stages, call: Call, last: LastAttempt, arguments: Any, since: tuple[float, float],
     output: ToolOutput,
 ) -> None:  # fmt: skip
-    """Emit how a call ended. `ran` is the call with the arguments that were used last; `arguments` is what came in.
+    """Emit how a call ended. `last` has the arguments that were used last; `arguments` is what came in.
 
     `since` is when the call began, as `time.time()` and as `time.perf_counter()`.
     """
-    text = ran.call.redacted_arguments
+    text = last.call.redacted_arguments
     if text is None:
-        text = without_secrets(stages, ran.call.text or shown(arguments))
-    tool, ctx, grant = call.tool, call.ctx, ran.grant
+        text = without_secrets(stages, last.call.text or shown(arguments))
+    tool, ctx, grant = call.tool, call.ctx, last.grant
     if grant is None:
         rule, approver = output.meta.get("rule"), None
     else:

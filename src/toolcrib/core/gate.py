@@ -1,4 +1,4 @@
-"""Lets an exclusive call run alone: nothing else of the registry runs beside it, on whatever loop."""
+"""Lets an exclusive call run alone: no other call of the registry runs meanwhile, on any event loop."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections import deque
 from contextvars import ContextVar, Token
 
 _inside: ContextVar[bool] = ContextVar("toolcrib_gate", default=False)
-"""Whether this code runs inside a call that holds a gate: calls that a tool makes itself do not wait for it."""
+"""Whether this code runs inside a call that holds a gate: calls made by a tool do not wait for its own."""
 
 
 class Gate:
-    """One exclusive call, or any number of others; first come, first served. `needed` once an exclusive tool exists."""
+    """One exclusive call, or any number of others; first come, first served. `needed` is true once an
+    exclusive tool exists."""
 
     def __init__(self) -> None:
         self.needed = False
@@ -26,7 +27,7 @@ class Gate:
         return _Hold(self, exclusive)
 
     def enter(self, hold: _Hold) -> asyncio.Future[None] | None:
-        """Let it in, or say what to wait for."""
+        """Take the gate now (None), or return a future to wait for."""
         with self._lock:
             if not self._queue and self._free(hold):
                 self._count(hold)
@@ -36,7 +37,7 @@ class Gate:
             return hold.waiter
 
     def leave(self, hold: _Hold) -> None:
-        """Let go, or give up waiting; lets in who is next."""
+        """Release the gate, or give up waiting, and let the next call in."""
         with self._lock:
             if not hold.inside:
                 if hold in self._queue:
@@ -77,7 +78,7 @@ class _Hold:
         try:
             waiter.get_loop().call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
             return True
-        except RuntimeError:  # its loop was closed: nobody waits there any more
+        except RuntimeError:  # its loop was closed
             return False
 
     async def __aenter__(self) -> None:

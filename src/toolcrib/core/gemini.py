@@ -25,23 +25,23 @@ _SAID = {
 
 _KINDS: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 MAX_INLINED = 500
-"""Most sub-schemas after references were inlined; deeper ones become open objects."""
+"""Most sub-schemas after inlining references; any more become open objects."""
 
 
 def gemini_schema(schema: Json) -> Json:
-    """The whole schema of a tool's parameters as Gemini takes it."""
+    """Convert the whole schema of a tool's parameters."""
     return _Conversion(schema).convert(schema)
 
 
 class _Conversion:
-    """One schema under way; counts how much references have made of it."""
+    """The state of one conversion; counts the sub-schemas that references add."""
 
     def __init__(self, root: Json) -> None:
         self._root = root
         self._left = MAX_INLINED
 
     def convert(self, node: Any, above: tuple[str, ...] = ()) -> Json:
-        """One schema. `above` are the references it stands in: one that repeats is a recursive type."""
+        """Convert one schema. `above` are the references around it: one that repeats is a recursive type."""
         if not isinstance(node, dict):  # true and false
             return {"type": "object", "description": "anything"}
         source = cast("Json", node)
@@ -135,7 +135,7 @@ def _one_type(schema: Json, out: Json) -> None:
 
 
 def _said(schema: Json) -> list[str]:
-    """What the subset cannot express, in words."""
+    """The keywords that the subset lacks, in words."""
     said = [text.format(_plain(schema[key])) for key, text in _SAID.items() if schema.get(key) is not None]
     extra: Any = schema.get("additionalProperties")
     if isinstance(extra, dict) and extra:

@@ -85,7 +85,7 @@ async def intercept(stages: Stages, call: Call, attempt: Callable[[Call], Awaita
     try:
         return with_hint(bound_again(stages, tool, call.call_id, wrap(output)))
     except Exception as error:
-        log.exception("what a middleware answered is no output")
+        log.exception("a middleware returned something that is not an output")
         return with_hint(withheld(tool, error))
 
 

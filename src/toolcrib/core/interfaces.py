@@ -89,7 +89,7 @@ class CallGuard(Protocol):
         ...
 
 
-class Flow(Protocol):
+class Labeller(Protocol):
     """Labels results by where they came from, and remembers what a session has read."""
 
     def label(self, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> Labels:

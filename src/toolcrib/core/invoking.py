@@ -1,4 +1,4 @@
-"""How a handler wants its arguments: as keywords, or as `(args)` or `(args, ctx)`, with or without the context."""
+"""Calls a handler as its signature says: with keywords, `(args)` or `(args, ctx)`, with or without the context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def by_keyword(handler: Callable[..., Any], context: str | None) -> Callable[[dict[str, Any], ToolContext], Any]:
-    """Keywords named as the parameters; `context` is the one that the context goes to."""
+    """Call the handler with keywords; `context` is the parameter that takes the context."""
     if context is None:
         return lambda kwargs, _ctx: handler(**kwargs)
 
@@ -28,7 +28,7 @@ def by_keyword(handler: Callable[..., Any], context: str | None) -> Callable[[di
 def by_signature(
     handler: Callable[..., Any], parameters: Parameters, schema: Mapping[str, Any], owner: str
 ) -> Callable[[dict[str, Any], ToolContext], Awaitable[Any]]:
-    """How a raw tool's handler wants its arguments: keywords, `(args)` or `(args, ctx)`."""
+    """Call a raw tool's handler as its signature says. Raises ToolDefinitionError if it fits none of the three ways."""
     properties = schema.get("properties", {})
     names = [p.name for p in parameters.visible]
     kinds = [p.kind for p in parameters.visible]

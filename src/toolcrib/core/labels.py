@@ -1,4 +1,4 @@
-"""Information-flow labels: whether a result may be believed, and whether it may be told.
+"""Information-flow labels: whether a result can be trusted, and whether it is private.
 
 The two axes and the wire form `_meta.ifc` are those of github-mcp-server and of FIDES (Costa et al., 2025).
 """
@@ -18,7 +18,7 @@ META_KEY = "ifc"
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What is known of where a text came from and whom it may reach."""
+    """Where a text came from, and who may see it."""
 
     integrity: Integrity = "trusted"
     confidentiality: Confidentiality = "public"
@@ -40,7 +40,7 @@ LABELS = {
     for untrusted in (False, True)
     for private in (False, True)
 }
-"""The four there are, by (untrusted, private)."""
+"""All four, by (untrusted, private)."""
 
 
 def from_wire(value: Any) -> Labels | None:

@@ -19,7 +19,10 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for its result; interrupting the wait cancels it."""
+        """Run a coroutine there and wait for its result; interrupting the wait cancels it.
+
+        Raises what it raises, and RuntimeError on that loop's own thread.
+        """
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("call_sync was called from the toolbox's own loop; await call() instead")
@@ -31,7 +34,7 @@ class LoopThread:
             raise
 
     async def within(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there while the loop that asks goes on; cancelling the wait cancels it."""
+        """Run a coroutine there without blocking the calling loop; cancelling the wait cancels it."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def close(self) -> None:

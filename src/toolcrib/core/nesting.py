@@ -12,7 +12,7 @@ from .errors import InvalidArguments, Violation
 from .violations import Json
 
 MAX_PATHS = 4096
-"""Most ways through nested unions that one validation may try: about 10 ms."""
+"""Most paths through nested unions that one validation may try: about 10 ms."""
 
 _OBJECTS = frozenset({"model", "typed-dict", "dataclass", "dict"})
 _ARRAYS = frozenset({"list", "tuple", "set", "frozenset"})
@@ -23,7 +23,7 @@ _EITHER = frozenset({
 
 
 def deepest(core: Json) -> int | None:
-    """How many levels arguments of a core schema may have, or None for as many as JSON may."""
+    """How many levels the arguments of a core schema may have; None for no own limit."""
     if core.get("type") != "definitions":
         return None  # nothing contains itself
     widest = max((_widest(definition) for definition in core["definitions"]), default=1)
@@ -52,7 +52,7 @@ def _widest(node: Any) -> int:
 
 
 def check_depth(text: str | bytes, limit: int) -> None:
-    """Raise InvalidArguments if JSON text nests deeper than a number of levels; text that is no JSON passes."""
+    """Raise InvalidArguments if JSON text nests deeper than a number of levels; text that is not JSON passes."""
     from pydantic_core import from_json
 
     try:

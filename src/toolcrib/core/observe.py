@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .authorize import ALLOWED, authorize, commit_and_run, describe
 from .events import CallStarted
-from .finish import Ran, clean, emit_finished, without_secrets
+from .finish import LastAttempt, clean, emit_finished, without_secrets
 from .intercept import intercept, refuse_repetition, with_warning
 from .output import ToolOutput
 from .refusals import not_bound
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def observe(stages: Stages, call: Call, arguments: Mapping[str, Any] | str | bytes | None) -> ToolOutput:
     """Bind a call, run it through the stages, and emit exactly one CallFinished. Raises only cancellation."""
     since = time.time(), time.perf_counter()
-    tool, events, ran = call.tool, stages.events, Ran(call)
+    tool, events, last = call.tool, stages.events, LastAttempt(call)
     try:
         try:
             call.set_arguments(*tool.bind(arguments))
@@ -38,39 +38,39 @@ async def observe(stages: Stages, call: Call, arguments: Mapping[str, Any] | str
             if refusal is not None:
                 output = refusal
             elif stages.hooks or stages.middleware:
-                output = await intercept(stages, call, functools.partial(_attempt, stages, ran))
+                output = await intercept(stages, call, functools.partial(_attempt, stages, last))
             else:
-                output = await _attempt(stages, ran, call)
+                output = await _attempt(stages, last, call)
             if guard is not None and refusal is None:
                 output = with_warning(guard, call, output)
     except BaseException as error:
         if events.listeners:
             cancelled = isinstance(error, asyncio.CancelledError)
             text = "the call was cancelled" if cancelled else without_secrets(stages, repr(error))
-            emit_finished(stages, call, ran, arguments, since, ToolOutput.error(text, "cancelled"))
+            emit_finished(stages, call, last, arguments, since, ToolOutput.error(text, "cancelled"))
         raise
     if output.is_error:
         output = clean(stages, output)
     if events.listeners:
-        emit_finished(stages, call, ran, arguments, since, output)
+        emit_finished(stages, call, last, arguments, since, output)
     return output
 
 
-async def _attempt(stages: Stages, ran: Ran, call: Call) -> ToolOutput:
+async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
     """Authorize a call with bound arguments, then run it, or describe it in a dry run."""
-    ran.call, ran.grant = call, None
+    last.call, last.grant = call, None
     answer: Grant | ToolOutput = ALLOWED
-    if stages.authorizer is not None and call.tool not in stages.cleared:
-        ran.call, answer = await authorize(stages, call)
+    if stages.must_authorize(call.tool):
+        last.call, answer = await authorize(stages, call)
         if isinstance(answer, ToolOutput):
             return answer
-    ran.grant = answer
+    last.grant = answer
     if stages.dry_run and not call.tool.is_read_only:
-        return await describe(stages, ran.call, answer)
+        return await describe(stages, last.call, answer)
     if not stages.gate.needed:
-        return await commit_and_run(stages, ran.call, answer)
+        return await commit_and_run(stages, last.call, answer)
     async with stages.gate.hold(call.tool.exclusive):
-        return await commit_and_run(stages, ran.call, answer)
+        return await commit_and_run(stages, last.call, answer)
 
 
 def _emit_started(stages: Stages, call: Call, started: float) -> None:

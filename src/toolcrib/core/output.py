@@ -1,4 +1,4 @@
-"""What came back from a call: text for the model, perhaps another for the person, content blocks, structured data."""
+"""The output of a call: text for the model, maybe another for the person, content blocks, structured data."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ ErrorKind = Literal[
 
 
 WIRE_META = "_meta"
-"""The key in `ToolOutput.meta` of what an MCP result says of itself, and that goes on to a client of ours."""
+"""The key in `ToolOutput.meta` of an MCP result's own `_meta`, which our clients get too."""
 OUR_META = "toolcrib/"
-"""How the keys begin that only we write into `_meta`."""
+"""The prefix of keys in `_meta` that only we write."""
 NO_OUTPUT = "(no output)"
-"""What a model reads of a result without any content; with `WIRE_EMPTY` in `ToolOutput.meta` a client gets none."""
+"""The text for a model when a result has no content; with `WIRE_EMPTY` in `ToolOutput.meta` a client gets none."""
 WIRE_EMPTY = "empty"
 
 
 def foreign_meta(value: Any) -> dict[str, Any]:
-    """What may go on of a `_meta` that another server wrote: no key of ours, and no labels, which are judged apart."""
+    """The part of another server's `_meta` that clients get: without our keys, and without labels."""
     if not isinstance(value, Mapping):
         return {}
     items = cast("Mapping[Any, Any]", value).items()
@@ -112,12 +112,12 @@ ContentBlock = TextBlock | ImageBlock | AudioBlock | ResourceBlock
 class ToolOutput:
     """The one outcome of a call.
 
-    `for_llm` is what the model reads; `for_user` what a person is shown instead, None for the same.
+    `for_llm` is the text for the model; `for_user` the text for a person, None for the same.
     `content` holds blocks that are not plain text (or all blocks, in order, where a tool mixes them).
     `data` is structured data that fits the tool's `output_schema`.
     `is_async`: the work goes on and will report later. `pause_for_input`: the caller should stop and wait
     for a person. `error_kind` says which stage ended the call; None on success. `labels` say whether the text may
-    be believed and told; a tool that knows better than its category sets them.
+    be trusted and who may see it; a tool that knows better than its category sets them.
     """
 
     for_llm: str = ""
@@ -161,7 +161,7 @@ class ToolOutput:
 
     @property
     def user_text(self) -> str:
-        """What a person should be shown: `for_user`, or the model's text where none was given."""
+        """The text for a person: `for_user`, or the model's text if there is none."""
         return self.for_llm if self.for_user is None else self.for_user
 
 

@@ -1,4 +1,4 @@
-"""What a model is told about a call that did not work: what was wrong, and the hint to try something else."""
+"""Outputs for calls that failed: what was wrong, and a hint to try something else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SILENT_KINDS = ("pending", "cancelled")
 
 
 def with_hint(output: ToolOutput) -> ToolOutput:
-    """The hint, once, on every error that the model should think about."""
+    """Add the hint, once, to every error that the model should react to."""
     text = output.for_llm
     if not output.is_error or output.error_kind in _SILENT_KINDS:
         return output
@@ -50,7 +50,7 @@ def invalid(tool: Tool, error: InvalidArguments) -> ToolOutput:
     limit = min(tool.max_output, MAX_INVALID)
     if len(text) > limit:
         text = cut(text, limit, None)
-    output = plain_output(text + HINT)  # and three more fields: a third of what the class takes to set all ten
+    output = plain_output(text + HINT)  # three more fields: the class would set all ten, at three times the cost
     output.__dict__.update(is_error=True, meta={"violations": told}, error_kind="invalid")
     return output
 

@@ -1,4 +1,4 @@
-"""Names to tools, and the way to call them."""
+"""Finds tools by name, lists them, and calls them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ToolRegistry:
         for item in tools:
             self.register(item)
 
-    # --- keeping
+    # --- registering
 
     def register(self, tool: Tool | Callable[..., Any], on_conflict: OnConflict = "error") -> Tool:
         """Add a tool; returns the one that is registered afterwards. A plain function becomes a tool.
@@ -81,7 +81,7 @@ class ToolRegistry:
                 return known
             if on_conflict == "error" or (actual.source != "own" and actual.source != known.source):
                 raise ToolConflictError(f"a tool named {name!r} is registered already ({known.source})")
-        actual.prepare()  # a tool that cannot say its schema would break every listing
+        actual.prepare()  # a tool without a valid schema would break every listing
         self._forget(name)
         self._tools[name] = actual
         self._index = None
@@ -125,10 +125,10 @@ class ToolRegistry:
     # --- finding
 
     def find(self, name: str) -> Tool | None:
-        """The tool of that name, other name, or name as some dialect had to spell it."""
+        """The tool with that name, other name, or spelling of its name in some dialect. None if there is none."""
         try:
             tool = self._tools.get(name)
-        except TypeError:  # no name at all, but something unhashable
+        except TypeError:  # not a name: unhashable
             return None
         if tool is not None or not isinstance(cast("Any", name), str):
             return tool
@@ -190,7 +190,7 @@ class ToolRegistry:
         return self.find(cast("str", name)) is not None
 
     def unknown(self, name: object) -> str:
-        """What to answer for an unknown name: the closest ones, in at most 500 characters."""
+        """The error text for an unknown name: the closest names, in at most 500 characters."""
         given = name if isinstance(name, str) else type(name).__name__
         text = f"Tool not found: {clip(given, 80)!r}."
         close = self.closest(given)
@@ -215,9 +215,9 @@ class ToolRegistry:
         return [match[0] for match in found]
 
     def search(self, query: str, limit: int = 5) -> list[Tool]:
-        """The tools that fit a question best, best first: by the words of their names, descriptions and parameters.
+        """The tools that match a question best, best first: by the words of their names, descriptions and parameters.
 
-        Tools that a rule hides are not found, nor those that only lead to others. The first search after a change
+        Tools that a rule hides are not found, nor those that only lead to other tools. The first search after a change
         reads all tools: 0.3 s for 10,000.
         """
         index = self._index
@@ -243,7 +243,7 @@ class ToolRegistry:
     def definitions(
         self, dialect: str = "openai", names: Sequence[str] | None = None, compact: bool = False
     ) -> list[dict[str, Any]]:
-        """All tools as a provider wants them, or those of `names` that exist. Cached until a change: do not edit."""
+        """The definitions of all tools, or those of `names` that exist. Cached until a change: do not edit."""
         if self._version != self.stages.policy_version:
             self._version = self.stages.policy_version
             self._cache.clear()
@@ -290,7 +290,10 @@ class ToolRegistry:
         rename: Mapping[str, str] | None = None,
         prefix: str = "",
     ) -> ToolRegistry:
-        """A registry with some of these tools, perhaps under other names, through the same pipeline."""
+        """A registry with some of these tools, perhaps under other names, through the same pipeline.
+
+        Raises TypeError where `select` is a string, ToolConflictError where two tools would have one name.
+        """
         if isinstance(select, str):
             raise TypeError("select takes a function or a list of names, not one string")
         wanted = select if callable(select) or select is None else frozenset(select)
@@ -323,7 +326,7 @@ class ToolRegistry:
         self.stages.hooks = (*self.stages.hooks, hook)
 
     def policy_changed(self) -> None:
-        """Tell the registry, and who listens to it, that its policy judges differently now (mode, rules)."""
+        """Call this after the policy has changed (mode, rules): caches are dropped, listeners called."""
         self._changed()
 
     def execute(

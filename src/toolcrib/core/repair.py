@@ -1,4 +1,4 @@
-"""Broken JSON that has one reading, and that reading.
+"""Repairs broken JSON, if it can be read in one way only.
 
 Models send Python dicts, trailing commas, raw newlines inside strings, `\\d` in regular expressions, code fences.
 All of these lose nothing when they are read. An object that is cut off has lost something, and a quote that nobody
@@ -30,7 +30,7 @@ _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
 def repair(text: str) -> Json | None:
-    """The object that a broken JSON text means, or None if that cannot be said for sure."""
+    """The object that a broken JSON text means, or None if that is not certain."""
     plain = _FENCE.sub("", text.strip())
     if not plain.startswith("{") or not plain.endswith("}"):
         return None
@@ -42,7 +42,7 @@ def repair(text: str) -> Json | None:
 
 
 def _json(text: str) -> Any:
-    """JSON but for raw control characters in strings and backslashes that escape nothing."""
+    """Read JSON with raw control characters in strings, or backslashes that escape nothing."""
     candidates = [text]
     if not _PYTHON_ESCAPE.search(text):  # `\\x1f` is one character to Python and four to a careless JSON writer
         candidates.append(_ESCAPE.sub(lambda m: m.group(1) or "\\\\", text))
@@ -59,7 +59,7 @@ def _refuse(name: str) -> Any:
 
 
 def _python(text: str) -> Any:
-    """A Python literal made of what JSON has, too."""
+    """Read a Python literal that has only what JSON has too."""
     if len(text) > MAX_LITERAL or _ODD_ESCAPE.search(text):
         return None
     try:
@@ -82,7 +82,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _guess(text: str) -> Any:
-    """What json-repair makes of it, if nothing was added, dropped or taken for something else."""
+    """The result of json-repair, if it added, dropped and reinterpreted nothing."""
     if len(text) > MAX_GUESSED or "\\" in text or "'" in text:
         return None
     bare = _STRING.sub(" ", text)
@@ -104,7 +104,7 @@ def _guess(text: str) -> Any:
     for string, is_key in _strings(value):
         if quoted and quoted[0] == string:
             del quoted[0]
-        elif not is_key:  # `{"a": NaN}` and `{"a": }` say no string
+        elif not is_key:  # `{"a": NaN}` and `{"a": }` hold no string
             return None
     return value if not quoted else None
 

@@ -1,4 +1,4 @@
-"""What a tool promises to return: the schema of a return annotation, and whether data keeps the promise."""
+"""The output schema of a tool: read from its return annotation, and checked against what it returned."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .violations import Json, raw_violations
 
 _NOT_DATA = (ToolOutput, TextBlock, ImageBlock, AudioBlock, ResourceBlock)
 
-MAX_TOLD = 5
-"""How many misfits of a result are told: they are the tool's fault, a model cannot mend them."""
+MAX_VIOLATIONS = 5
+"""How many violations of a result are reported: they are the tool's fault, a model cannot correct them."""
 
 
 def schema_of(annotation: Any) -> Json | None:
-    """The JSON Schema of a model, dataclass or TypedDict as it is written out; None for any other annotation."""
+    """The JSON Schema of a model, dataclass or TypedDict as it is serialized; None for any other annotation."""
     if not isinstance(annotation, type):
         return None
     parents: tuple[type[Any], ...] = annotation.__mro__
@@ -30,7 +30,7 @@ def schema_of(annotation: Any) -> Json | None:
 
     try:
         schema = generate(TypeAdapter(cast("Any", annotation)).core_schema, "serialization")
-    except Exception:  # no schema is no promise
+    except Exception:  # without a schema nothing is checked
         return None
     return schema if schema.get("type") == "object" else None
 
@@ -44,5 +44,5 @@ def misfit(data: Any, validator: Any) -> list[str]:
             return []
         found = raw_violations(validator.iter_errors(data), {})
     except (ValueError, TypeError, ToolcribError) as error:
-        return [f"it is no JSON data ({error})"[:200]]
-    return [v.text for v in found[:MAX_TOLD]]
+        return [f"it is not JSON data ({error})"[:200]]
+    return [v.text for v in found[:MAX_VIOLATIONS]]

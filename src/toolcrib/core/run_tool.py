@@ -42,7 +42,7 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
     if stages.secrets is not None or own.secret_of is not None:
         fields["secret_of"] = None if stages.secrets is None else functools.partial(stages.secrets, tool)
     asking = made = None
-    if own.ask is not None:  # a person's time is not the tool's
+    if own.ask is not None:  # while a person is asked, the tool's time does not run
         clean = None if stages.redact is None else functools.partial(without_secrets, stages)
         asking = fields["ask"] = Asking(own.ask, clean)
     token = _current.set(own)
@@ -66,7 +66,7 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
             result = await drive(_await(work), NOT_STARTED, timeout, asking) if _awaitable(work) else work
         if type(result) is str:
             if tool.output_schema is None:
-                if stages.redact is None and stages.flow is None and len(result) <= tool.max_output:
+                if stages.redact is None and stages.labeller is None and len(result) <= tool.max_output:
                     return plain_output(result if result.isprintable() else safe(result))
                 output = made = plain_output(result)
             else:
@@ -91,7 +91,7 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
 
 
 def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutput | None:
-    """The output for what a tool raised, or None where that is not the tool's and has to go on."""
+    """The output for an exception of a tool, or None if it is not the tool's own and has to be raised."""
     if isinstance(error, TimedOut):
         return timed_out(tool, timeout)
     if isinstance(error, asyncio.CancelledError):
@@ -107,7 +107,7 @@ def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutp
         return ToolOutput.error(f"{tool.name} was not run: {error}. Restart the host to free them.", "unavailable")
     if isinstance(error, KeyboardInterrupt | GeneratorExit):
         return None
-    # SystemExit, too: a tool does not end its host
+    # SystemExit too: a tool must not end its host
     log.debug("tool %s raised", tool.name, exc_info=True)
     return ToolOutput.error(f"Error executing {tool.name}: {describe_error(error)}", "exception")
 
@@ -132,7 +132,7 @@ async def _await(value: Awaitable[Any]) -> Any:
 
 
 def _reporter(stages: Stages, tool: Tool, own: ToolContext) -> Any:
-    """Progress as an event and for the door, without secrets."""
+    """Reports progress as an event and to the caller, without secrets."""
     door, events = own.on_progress, stages.events
 
     async def report(done: float, total: float | None, message: str | None) -> None:

@@ -1,8 +1,8 @@
-"""From annotations or raw JSON Schema to a schema to publish and a strict validator to run.
+"""Makes a JSON Schema and a strict validator, from annotations or from raw JSON Schema.
 
 Two kinds share one interface: `TypedArguments` (a function's annotations, through one pydantic-core
 `arguments` validator: JSON text in, keyword arguments out, nothing in between) and `RawArguments` (a JSON
-Schema given as it is, through jsonschema-rs). Both are strict: bool is no number, unknown keys are errors,
+Schema given as it is, through jsonschema-rs). Both are strict: a bool is not a number, unknown keys are errors,
 only finite numbers. Leniency lives in `coerce`, on the failure path only.
 """
 
@@ -37,18 +37,18 @@ COMPOSING = (
     "dependentSchemas",
     "patternProperties",
 )
-"""Keywords that let a schema compose its properties elsewhere; where one stands, unknown keys cannot be judged."""
+"""Keywords that add properties from elsewhere: with one of them, a key cannot be called unknown."""
 
 
 MANY_ERRORS = 1_000
-"""Beyond so many errors only the first of each array is told: pydantic cannot give the first few of 500,000."""
+"""With more errors than this only the first of each array is reported: pydantic collects all, even 500,000."""
 
 _MAYBE_INFINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
-"""What stands in every JSON text whose numbers are not all finite."""
+"""Found in every JSON text with a number that is not finite."""
 
 
 class Arguments(Protocol):
-    """What the pipeline needs to know of a tool's parameters."""
+    """The parameters of a tool, as the pipeline uses them."""
 
     schema: Json
     closed: bool  # whether unknown top-level keys are errors
@@ -62,7 +62,7 @@ class Arguments(Protocol):
         ...
 
     def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
-        """What was wrong, if no repair or coercion can help; else None. Only a shortcut: None is always right."""
+        """The violations, if no repair or coercion can help; else None. Only a shortcut: None is always correct."""
         ...
 
 
@@ -91,7 +91,7 @@ def _is_context(annotation: Any) -> bool:
 
 def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any] | None = None) -> Parameters:
     """Resolve a function's annotations and split off the context parameter. `names` are types that only the place
-    where it was defined knows."""
+    where it was defined knows. Raises ToolDefinitionError."""
     target = fn if inspect.isroutine(fn) or inspect.isclass(fn) else getattr(fn, "__call__", fn)  # noqa: B004
     try:
         signature = inspect.signature(fn)
@@ -141,7 +141,7 @@ class TypedArguments:
             adapter: Any = TypeAdapter(cast("Any", stub), config=ConfigDict(allow_inf_nan=False))
             core = _arguments_schema(adapter.core_schema)
             self.schema: Json = generate(core, "validation")
-            # `_use_prebuilt=False`: else a model's own validator, which ignores unknown keys, stands in for ours
+            # `_use_prebuilt=False`: else pydantic uses a model's own validator, which ignores unknown keys
             validator = SchemaValidator(core, core_schema.CoreConfig(allow_inf_nan=False), _use_prebuilt=False)
         except (PydanticUserError, PydanticSchemaGenerationError, SchemaError) as error:
             raise ToolDefinitionError(f"{owner}: no JSON Schema for its parameters: {error}") from error
@@ -206,7 +206,7 @@ WRAPPERS = ("arguments", "input", "parameters")
 
 
 def _beyond_coercion(value: Any, kind: str) -> bool:
-    """Whether the table in `coerce` leaves a value that did not fit as it is."""
+    """Whether the table in `coerce` has no conversion for a value that did not fit."""
     if isinstance(value, str):
         text = value.strip()
         return bool(text) and text[0] not in "[{-0123456789" and text.lower() not in ("true", "false")
@@ -256,7 +256,7 @@ def _arguments_schema(core: Json) -> Any:
 
 
 _OPAQUE = frozenset({"config", "metadata", "serialization", "cls", "default", "expected"})
-"""Keys of a core schema under which no further schema stands."""
+"""Keys of a core schema that hold no further schema."""
 
 
 def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
@@ -275,7 +275,7 @@ def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
             copy["extra_behavior"] = "forbid"
     elif copy.get("type") == "typed-dict" and "extras_schema" not in copy:
         stated: Mapping[str, Any] = getattr(copy.get("cls"), "__pydantic_config__", {})
-        copy["extra_behavior"] = stated.get("extra", "forbid")  # pydantic writes "ignore" if nobody asked for it, too
+        copy["extra_behavior"] = stated.get("extra", "forbid")  # pydantic writes "ignore" by default too
     return copy
 
 
@@ -316,7 +316,7 @@ def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
     from pydantic.json_schema import GenerateJsonSchema
 
     class Untitled(GenerateJsonSchema):
-        """Titles cost a model tokens and say nothing."""
+        """Omit titles: they cost tokens and add nothing."""
 
         def field_title_should_be_set(self, schema: Any) -> bool:
             return False
@@ -358,7 +358,7 @@ def _said_closed(said: Json, core: Json) -> Json:
 
 
 def full_schema(parameters: Mapping[str, Any]) -> Json:
-    """A complete object schema from either a complete one or a bare map of properties (spec 1.2)."""
+    """A complete object schema, from one or from a map of properties (spec 1.2). Raises ToolDefinitionError."""
     if parameters.get("type") == "object":
         return dict(parameters)
     if isinstance(parameters.get("$ref"), str) or any(
@@ -385,7 +385,7 @@ def _refuse_remote(uri: str) -> Any:
 
 
 def compile_schema(schema: Json, owner: str) -> Any:
-    """A jsonschema-rs validator that never fetches anything."""
+    """A jsonschema-rs validator that never fetches anything. Raises ToolDefinitionError."""
     import jsonschema_rs
 
     try:
@@ -395,8 +395,8 @@ def compile_schema(schema: Json, owner: str) -> Any:
 
 
 MANY_NODES = 5_000
-"""In values of more parts than this only the first error is told: jsonschema-rs collects them all before it gives
-one, at up to 50 µs each (24 s for 1 MB of wrong items)."""
+"""For values of more parts than this only the first error is reported: jsonschema-rs collects all of them first, at up
+to 50 µs each (24 s for 1 MB of wrong items)."""
 
 
 class _Misfit(ValueError):

@@ -12,7 +12,7 @@ from .threads import ToolThreads, shared_threads
 
 if TYPE_CHECKING:
     from .bound import Redact, Spill
-    from .interfaces import Authorizer, CallGuard, Flow, Hook, Intent, Middleware
+    from .interfaces import Authorizer, CallGuard, Hook, Intent, Labeller, Middleware
     from .tool import Tool
 
 
@@ -23,7 +23,7 @@ class Stages:
     authorizer: Authorizer | None = None
     intent: Intent | None = None
     guard: CallGuard | None = None
-    flow: Flow | None = None
+    labeller: Labeller | None = None
     redact: Redact | None = None
     secrets: Callable[[Tool, str], str] | None = None
     """`secrets(tool, name)` returns the value of a secret that was granted to the tool, or raises ToolError."""
@@ -50,9 +50,9 @@ class Stages:
         """Whether the policy denies every call of this tool."""
         return self.authorizer is not None and self.authorizer.hides(tool)
 
-    def allows_all(self, tool: Tool) -> bool:
-        """Whether every call of this tool is known to be allowed."""
-        return self.authorizer is None or tool in self.cleared
+    def must_authorize(self, tool: Tool) -> bool:
+        """Whether the authorizer has to be asked about a call of this tool."""
+        return self.authorizer is not None and tool not in self.cleared
 
     def runs_freely(self, tool: Tool) -> bool:
         """Whether a call needs nothing but to be bound, run and bounded: then no `Call` is made for it."""

@@ -2,7 +2,7 @@
 
     stop = trace_calls(registry.events)        # needs the package opentelemetry-api
 
-A listener on the event stream, so nothing is loaded and nothing costs until somebody asks for it. Arguments and
+A listener on the event stream, so nothing is loaded and nothing costs until it is used. Arguments and
 results are not recorded: they may hold what a trace store should not.
 """
 
@@ -21,7 +21,7 @@ INSTRUMENTATION = "toolcrib"
 
 
 def traced() -> bool:
-    """Whether this process makes spans: somebody set a provider, or the environment names one. Loads nothing itself."""
+    """Whether this process makes spans: a provider is set, or the environment names one. Imports nothing itself."""
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
         return False
@@ -32,7 +32,7 @@ def trace_calls(events: EventStream, provider: TracerProvider | None = None) -> 
     """Make a span of every call from now on; returns a function that ends it.
 
     A span hangs under whatever span is current where the call is made; it is made when the call has ended, so spans
-    that the tool itself makes stand beside it, not under it. Raises ImportError, with what to install,
+    that the tool itself makes are its siblings, not its children. Raises ImportError, with what to install,
     where the API package is absent.
     """
     try:

@@ -1,4 +1,4 @@
-"""Daemon threads for sync tools: a stuck one is counted and replaced, and never holds up exit.
+"""Daemon threads for sync tools: a stuck one is counted and replaced, and never delays exit.
 
 Not `concurrent.futures`: its threads are joined at interpreter exit, so one stuck tool would hang the host.
 """
@@ -112,7 +112,7 @@ class _Job:
                 error = RuntimeError(f"the tool raised {type(error).__name__}")
         try:
             self.loop.call_soon_threadsafe(self._deliver, result, error)
-        except RuntimeError:  # the loop was closed meanwhile: nobody is waiting
+        except RuntimeError:  # the loop was closed meanwhile
             pass
 
     def _deliver(self, result: Any, error: BaseException | None) -> None:

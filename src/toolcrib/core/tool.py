@@ -1,4 +1,4 @@
-"""What a tool is: a spec (`tool_spec`) and a handler. A typed function, a class or a raw JSON Schema makes one here."""
+"""A tool is a spec (`tool_spec`) and a handler. It is made from a typed function, a class or a raw JSON Schema."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ class Tool(ToolFields):
         """Do the work. Subclasses define this."""
         raise NotImplementedError
 
-    # --- how the pipeline reaches it
+    # --- for the pipeline
 
     @functools.cached_property
     def arguments(self) -> Any:
-        """The validator and schema of its parameters (an `Arguments`), built at first use."""
+        """The validator and schema of its parameters (an `Arguments`), built once. Raises ToolDefinitionError."""
         from .schema import RawArguments, TypedArguments, full_schema
 
         declared = self.parameters
@@ -127,7 +127,7 @@ class Tool(ToolFields):
 
     @functools.cached_property
     def output_validator(self) -> Any:
-        """What structured data is held against, compiled at first use. Raises ToolDefinitionError."""
+        """The validator of structured data, compiled at first use. Raises ToolDefinitionError."""
         from .schema import compile_schema
 
         return compile_schema(dict(self.output_schema or {}), f"{self.name}: output_schema")
@@ -140,7 +140,7 @@ class Tool(ToolFields):
             handler = cast("Any", handler).func
         return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
 
-    # --- what it says of itself
+    # --- descriptions
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class Tool(ToolFields):
         return self.arguments.schema
 
     def to_schema(self, dialect: str = "openai", compact: bool = False) -> dict[str, Any]:
-        """This tool's definition as one provider wants it: openai, openai-responses, anthropic, gemini, mcp, flat."""
+        """This tool's definition for openai, openai-responses, anthropic, gemini, mcp or flat. Raises ValueError."""
         from .dialects import definition
 
         return definition(self, self.schema, dialect, compact=compact)
@@ -165,7 +165,7 @@ class Tool(ToolFields):
         """Validated keyword arguments, and the JSON text they were made from. Raises InvalidArguments."""
         text = arguments if isinstance(arguments, (str, bytes)) else encode(arguments)
         expected = self.arguments
-        if expected.closed or not self.aliases:  # an open schema would take another spelling for a new key
+        if expected.closed or not self.aliases:  # an open schema would accept another spelling as a new key
             try:
                 return expected.parse(text), text
             except ValueError as error:
@@ -200,7 +200,9 @@ class Tool(ToolFields):
         handler: Callable[..., Any],
         **options: Any,
     ) -> Tool:
-        """A tool from a raw JSON Schema. `handler` gets `(args, ctx)`, `(args)` or keywords, as its signature says."""
+        """A tool from a raw JSON Schema. `handler` gets `(args, ctx)`, `(args)` or keywords, as its signature says.
+
+        Raises ToolDefinitionError."""
         return FunctionTool(handler, name=name, description=description, parameters=schema, **options)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -227,7 +229,7 @@ class Tool(ToolFields):
 
 
 class _Computed:
-    """A property of a subclass for an attribute of a tool. A value of the instance's own wins: a copy has its name."""
+    """A subclass's property for an attribute of a tool. The instance's own value wins, as in a renamed copy."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute = compute
@@ -305,7 +307,7 @@ class FunctionTool(Tool):
         return schema_of(self._signature.returns)
 
     @property
-    def _given_output_schema(self) -> Mapping[str, Any] | None:  # the annotation's is right by construction
+    def _given_output_schema(self) -> Mapping[str, Any] | None:  # that of an annotation is valid
         return self._output_schema if isinstance(self._output_schema, Mapping) else None
 
     @functools.cached_property
@@ -352,7 +354,7 @@ def tool(
 
 
 def _local_names(fn: Callable[..., Any]) -> Mapping[str, Any]:
-    """The types that annotations in text form (`from __future__ import annotations`) take from the function around.
+    """Local types of the surrounding function that annotations in text form (`from __future__ import annotations`) use.
 
     Nothing keeps them once that function has returned, so they are looked up where the tool is made.
     """

@@ -1,6 +1,6 @@
-"""Finding tools by what they do: an index of the words in their names, descriptions and parameters.
+"""Finds tools by what they do: an index of the words in their names, descriptions and parameters.
 
-A word counts by how rare it is (BM25's idf) and by where it stands: in the name most, less the longer the name or text
+A word counts by how rare it is (BM25's idf) and by where it is: in the name most, less the longer the name or text
 is. A tool's score is the sum over the words of the question. Words are stripped of their endings, and one that everyday
 language uses for another finds that, too, at a discount. Rare words choose the candidates, common ones only order them.
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from .tool import Tool
 
 MAX_CANDIDATES = 2_000
-"""Tools that are ranked at most: those of the rarest words of the question."""
+"""Most tools that are ranked: those with the rarest words of the question."""
 MAX_WORDS = 16
-"""Words of a question that count, the rarest ones."""
+"""Most words of a question that are used: the rarest."""
 MAX_TEXT = 300
-"""Characters of a description that are indexed; what a tool does stands at its start."""
+"""Characters of a description that are indexed: its start says what a tool does."""
 KIN = 0.5
-"""What a word counts that stands for another one."""
+"""The weight of a synonym."""
 NAME, SUMMARY, TEXT, PARAMETERS = 2.0, 2.5, 0.6, 0.2
-"""What a word counts in each field; the summary is the first sentence of the description."""
+"""The weight of a word in each field; the summary is the first sentence of the description."""
 
 _SENTENCE = re.compile(r"[.!?:;](?=\s)|\n")
 
 
 class _Field:
-    """Where each word stands: the numbers of the tools, in order."""
+    """The tools that have each word, by number, in order."""
 
     def __init__(self, worth: float) -> None:
         self.worth = worth
@@ -51,7 +51,7 @@ class _Stems(dict[str, str]):
 
 
 class ToolIndex:
-    """The words of a fixed set of tools. Made in one go; searching does not change it, so any thread may."""
+    """The words of a fixed set of tools. A search changes nothing, so any thread may search."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = list(tools)
@@ -68,7 +68,7 @@ class ToolIndex:
         return len(self._tools)
 
     def search(self, query: str, limit: int, hides: Callable[[Tool], bool] | None = None) -> list[tuple[Tool, float]]:
-        """The tools that fit best and their scores, best first; none that `hides` says yes to."""
+        """The tools that match best and their scores, best first, without those for which `hides` is true."""
         scores: dict[int, float] = {}
         covered: dict[int, float] = {}
         groups = [group for word in asked(query) if (group := self._known(word))]
@@ -79,7 +79,7 @@ class ToolIndex:
             for n, score in self._scored(count, forms, scores).items():
                 scores[n] = scores.get(n, 0.0) + score
                 covered[n] = covered.get(n, 0.0) + rarity
-        for n, share in covered.items():  # who knows all the words beats who is full of one of them
+        for n, share in covered.items():  # a tool with all the words beats one with many of the same
             scores[n] *= share / total
         named = query.strip().casefold()
         found: list[tuple[Tool, float]] = []
@@ -94,14 +94,14 @@ class ToolIndex:
         return log(1 + len(self._tools) * len(self._fields) / count)
 
     def _known(self, word: str) -> tuple[int, list[tuple[str, float]]] | None:
-        """In how many places a word and its kin are known, and what each of them counts."""
+        """In how many places a word and its synonyms occur, and the weight of each."""
         forms = [(word, 1.0), *((other, KIN) for other in kin(word))]
         counts = [sum(len(field.places.get(form, ())) for field in self._fields) for form, _ in forms]
         known = [form for form, count in zip(forms, counts, strict=True) if count]
         return (sum(counts), known) if known else None
 
     def _scored(self, count: int, forms: list[tuple[str, float]], scores: dict[int, float]) -> dict[int, float]:
-        """What one word of the question says of the tools; where there are candidates enough, only of those."""
+        """Add the scores of one word; once there are enough candidates, only for those."""
         closed = bool(scores) and len(scores) + count > MAX_CANDIDATES
         best: dict[int, float] = {}
         for form, weight in forms:

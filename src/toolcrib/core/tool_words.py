@@ -1,4 +1,4 @@
-"""English as far as finding tools needs it: words that say nothing, words that mean much the same, endings."""
+"""English words for the search of tools: stop words, synonyms, endings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHORT = {
     "organisation": "organization", "temp": "temporary", "doc": "document", "docs": "document", "calc": "calculate",
     "diff": "difference", "num": "number", "app": "application", "apps": "application", "admin": "administrator",
 }  # fmt: skip
-"""Words that are one: for both, the second is indexed."""
+"""Words with the same meaning: for both, the second is indexed."""
 
 _WORD = re.compile(r"[^\W_]+")
 _APART = bytes(code if chr(code).isalnum() else 32 for code in range(256))
@@ -51,7 +51,7 @@ def _kinship() -> dict[str, frozenset[str]]:
 
 
 def kin(word: str) -> frozenset[str]:
-    """Stems of the words that stand for a word in everyday language."""
+    """Stems of the synonyms of a word."""
     return _kinship().get(word, frozenset())
 
 
@@ -79,12 +79,12 @@ def split(text: str) -> list[str]:
 
 
 def spoken(name: str) -> str:
-    """Names as words: `createIssue` is "create Issue"; what is no letter or digit separates words anyway."""
+    """Names as words: `createIssue` is "create Issue"; other characters separate words anyway."""
     return name if name.islower() else _CAMEL.sub(" ", name)
 
 
 def asked(query: str) -> list[str]:
-    """The words of a question that say something, each once; all of them where none does."""
+    """The words of a question without stop words, each once; all words if only stop words are left."""
     given = split(spoken(query[:2_000]))
     telling = [word for word in given if word not in _STOP]
     return list(dict.fromkeys(stem(word) for word in telling or given))

@@ -1,4 +1,4 @@
-"""What may be said of a call before it runs: allow, ask or deny, and why."""
+"""The judgement of a call before it runs: allow, ask or deny, and why."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Verdict = Literal["allow", "ask", "deny"]
 class Judgement:
     """A tool's own judgement of one call's arguments.
 
-    `unknown` marks an `ask` whose every reason is one that the sandbox's walls answer: the effect cannot be known
-    beforehand, or it stays where those walls keep it. In an active workspace sandbox without network, policy turns
+    `unknown` marks an `ask` with only such reasons as the sandbox answers: the effect cannot be known beforehand, or
+    the sandbox confines it. In an active workspace sandbox without network, policy turns
     that into allow (spec 6.0 step 4).
     """
 
@@ -28,7 +28,7 @@ class Judgement:
 
 
 Judge = Callable[[Mapping[str, Any], "ToolContext"], Judgement | None]
-"""Judges validated JSON arguments; None means no opinion. Must not have effects. One that raises is a refusal."""
+"""Judges validated JSON arguments; None means no opinion. Must not have effects. If it raises, the call is refused."""
 
 Preview = Callable[[Mapping[str, Any], "ToolContext"], str]
 """A readable preview of what a call would do (a diff, a command). Must not have effects."""

@@ -1,4 +1,4 @@
-"""What is wrong with arguments, said so that a model can mend it: a path, what was expected, what came."""
+"""What is wrong with arguments, so that a model can correct them: a path, what was expected, what came."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 MAX_VIOLATIONS = 50
-"""Most violations that are told apart; more are counted."""
+"""Most violations that are listed; the rest are counted."""
 MAX_PATH = 200
 """Longest path or key that is shown in full."""
 
 
-# --- words -----------------------------------------------------------------------------------------------
+# --- texts -----------------------------------------------------------------------------------------------
 
 
 def path_text(location: Sequence[str | int]) -> str:
@@ -67,7 +67,7 @@ _JSON_NAMES: dict[Any, str] = {
 
 
 def kind_of(value: Any) -> str:
-    """What JSON calls a value, with its article."""
+    """JSON's word for a value, with its article."""
     return _JSON_NAMES.get(type(value), type(value).__name__)
 
 
@@ -78,11 +78,11 @@ def _article(kind: str) -> str:
     return _ARTICLES.get(kind, f"a {kind}")
 
 
-# --- what a schema knows ---------------------------------------------------------------------------------
+# --- schemas ---------------------------------------------------------------------------------
 
 
 def resolve(schema: Any, root: Json) -> Json:
-    """A sub-schema with its local `$ref`s followed; {} where there is nothing to follow."""
+    """A sub-schema with its local `$ref`s followed; {} if one leads nowhere."""
     seen = 0
     while isinstance(schema, dict) and isinstance(cast("Json", schema).get("$ref"), str) and seen < 16:
         ref = cast("Json", schema)["$ref"]
@@ -132,7 +132,7 @@ def _alternatives(nodes: list[Json], root: Json, depth: int = 4) -> list[Json]:
 
 
 def unknown_key(location: Sequence[str | int], schema: Json) -> Violation:
-    """What to say of a key that the schema does not know, with the closest known one."""
+    """The text for an unknown key, with the closest known one."""
     from rapidfuzz import process
 
     path, key = path_text(location), str(location[-1])[:100]
@@ -144,7 +144,7 @@ def unknown_key(location: Sequence[str | int], schema: Json) -> Violation:
     return Violation(path, f"unknown parameter {path}; " + (f"known: {listed}" if keys else "none are taken here"))
 
 
-# --- of typed arguments ----------------------------------------------------------------------------------
+# --- typed arguments ----------------------------------------------------------------------------------
 
 MISSING_KINDS = frozenset({
     "missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument",
@@ -161,7 +161,7 @@ TYPE_KINDS = {
 }  # fmt: skip
 """pydantic's errors of type, and what JSON calls the type that was expected."""
 _EXPECTED = {kind: _article(expected) for kind, expected in TYPE_KINDS.items()}
-_new = cast("Any", tuple).__new__  # without the call in between that a NamedTuple's own takes
+_new = cast("Any", tuple).__new__  # a NamedTuple's own `__new__` costs one more call
 
 BOUND_KINDS = {
     "greater_than_equal": (">=", "ge"), "greater_than": (">", "gt"),
@@ -261,7 +261,7 @@ def _typed(error: ErrorDetails, location: Sequence[str | int], schema: Json) -> 
     return Violation(path, f"{name}: {message}")
 
 
-# --- of raw arguments ------------------------------------------------------------------------------------
+# --- raw arguments ------------------------------------------------------------------------------------
 
 _RAW_BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 

@@ -27,7 +27,7 @@ BLOCKED_SECONDS = 1.0
 
 
 class Watchdog:
-    """A daemon thread that asks the loop for a sign of life and, if none comes, logs who holds it; once a blockage.
+    """A daemon thread that asks the loop for a sign of life and, if none comes, logs who holds it: once a blockage.
 
     Start it on the loop's own thread. Its rounds cost the loop one callback each.
     """
@@ -41,7 +41,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to watch; nothing if it watches already."""
+        """Begin to watch. Does nothing if it watches already."""
         if self._thread is not None:
             return
         self._loop_thread = threading.get_ident()
@@ -85,7 +85,7 @@ class Watchdog:
         log.warning(
             "the event loop has been blocked for %.1f s %s; calls under way: %s\n%s",
             seconds,
-            f"by the tool {blocking}" if blocking else "by something that is no tool",
+            f"by the tool {blocking}" if blocking else "by something other than a tool",
             ", ".join(tool.name for tool in running[:20]) or "none",
             "".join(traceback.StackSummary.extract(iter(frames)).format()),
         )

@@ -1,4 +1,4 @@
-"""From whatever a tool returned to a `ToolOutput`."""
+"""Turns the return value of a tool into a `ToolOutput`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAGIC = (
 
 
 def wrap(result: Any) -> ToolOutput:
-    """str, None, model, dataclass, dict, number, bytes, image, content block, or a list of these as an output."""
+    """An output of a str, None, model, dataclass, dict, number, bytes, image, content block, or a list of these."""
     if isinstance(result, ToolOutput):
         return result
     if isinstance(result, str):

@@ -141,7 +141,7 @@ def _fill_stages(ground: Ground, registry: ToolRegistry, policy: Policy, flow: F
     """Put policy and record into the stages that every call goes through."""
     stages = registry.stages
     stages.authorizer = policy
-    stages.flow = flow
+    stages.labeller = flow
     stages.intent = ground.audit.intent
     stages.spill = ground.spill.keep
     stages.redact = ground.redactor.redact
