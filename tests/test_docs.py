@@ -1,4 +1,4 @@
-"""Every relative link in README and docs leads to a file that is there, and every #anchor to one of its headings."""
+"""Links in README and docs lead to files and headings that exist; the glossary and the list of commands are right."""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+
+from toolcrib.cli.app import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks" / "README.md"]
@@ -68,3 +70,15 @@ def test_the_check_sees_broken_links(tmp_path: Path) -> None:
     assert broken(page, "[a](none.md)") == ["none.md: there is no such file"]
     assert broken(page, "[a](other.md#no-heading)") == ["other.md#no-heading: there is no such heading"]
     assert broken(page, "[a]: other.md#twice-2\n") == ["other.md#twice-2: there is no such heading"]
+
+
+def test_the_glossary_names_classes_that_exist() -> None:
+    named = set(re.findall(r"`([A-Z][A-Za-z]+)`", (ROOT / "docs" / "glossary.md").read_text()))
+    code = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    assert named
+    assert {name for name in named if not re.search(rf"^class {name}\b", code, re.MULTILINE)} == set()
+
+
+def test_every_command_is_on_the_page_of_the_command_line() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert [name for name in COMMANDS if not re.search(rf"^\| `{name}\b", page, re.MULTILINE)] == []
