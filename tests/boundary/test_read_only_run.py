@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.read_only_run import ReadOnlyRun, Running, landlock_abi, run_read_only
+from toolcrib.boundary.landlock_calls import landlock_abi
+from toolcrib.boundary.read_only_run import ReadOnlyRun, Running, run_read_only
 from toolcrib.boundary.ripgrep import find_ripgrep
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="works on directory descriptors")

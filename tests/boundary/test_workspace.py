@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.boundary.openat2 import has_openat2
+from toolcrib.boundary.path_judgement import judge_path, why_sensitive
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.boundary.workspace_paths import ChangedMeanwhile, LinkRefused, NotRegularFile, ReadOnlyRoot
 from toolcrib.core.errors import ConfigError, OutsideWorkspace, ToolError
@@ -108,7 +109,7 @@ def test_links_out_are_refused(ws):
     for path in ("abs", "rel", "dir/secret.txt", "chain/secret.txt", "magic"):
         with pytest.raises(OutsideWorkspace, match="link"):
             ws.open_read(path)
-        assert ws.judge_path(path).verdict == "deny"
+        assert judge_path(ws, path).verdict == "deny"
         assert not ws.exists(path)
 
 
@@ -206,7 +207,7 @@ def test_commit_notices_other_hands(ws):
 def test_a_hard_link_is_parted_not_written_through(ws):
     outside = ws.root.parent / "outside" / "secret.txt"
     os.link(outside, ws.root / "hard")
-    assert ws.judge_path("hard", write=True).verdict == "ask"
+    assert judge_path(ws, "hard", write=True).verdict == "ask"
     ws.write_atomic("hard", b"new")
     assert outside.read_text() == "secret" and (ws.root / "hard").read_bytes() == b"new"
 
@@ -218,7 +219,7 @@ def test_read_only_and_extra_roots(ws):
         ws.write_atomic(extra / "x.txt", b"y")
     with pytest.raises(ReadOnlyRoot):
         ws.chmod(extra / "x.txt", 0o600)
-    assert ws.judge_path(extra / "x.txt", write=True).verdict == "deny"
+    assert judge_path(ws, extra / "x.txt", write=True).verdict == "deny"
     ws.write_atomic(more / "y.txt", b"y")
     assert ws.relative(more / "y.txt") == str(more / "y.txt")
     assert [r.writable for r in ws.roots()] == [True, True, False]
@@ -280,16 +281,16 @@ def test_judging_secrets_and_protected_names(ws):
     (ws.root / "link").symlink_to(".env")
     (ws.root / ".env.example").write_text("KEY=")
     for path in (".env", "link", "sub/server.pem", "home/.ssh/config", "id_ed25519", "id_rsa.old"):
-        verdict = ws.judge_path(path)
+        verdict = judge_path(ws, path)
         assert verdict is not None and verdict.verdict == "ask", path
-        assert ws.sensitive(path)
+        assert why_sensitive(ws, path) is not None
     for path in (".env.example", "id_ed25519.pub", "id_mapping.py", "a.txt", "environment.py"):
-        assert ws.judge_path(path) is None, path
+        assert judge_path(ws, path) is None, path
     for path in (".git/hooks/pre-commit", ".git/config", ".git", "lib/.git/hooks/x", ".GIT/hooks/x", "toolcrib.toml"):
-        verdict = ws.judge_path(path, read=False, write=True)
+        verdict = judge_path(ws, path, read=False, write=True)
         assert verdict is not None and verdict.verdict == "ask", path
     for path in (".gitignore", "hooks/x", "a.txt"):
-        assert ws.judge_path(path, read=False, write=True) is None, path
+        assert judge_path(ws, path, read=False, write=True) is None, path
 
 
 PIECES = st.sampled_from(["..", ".", "", "sub", "deep", "a.txt", "out", "in", "abs", "loop", "\u202e", "x" * 300, "~"])
@@ -327,9 +328,9 @@ def test_settings_of_a_repository_of_another_name_are_protected(ws, tmp_path):
     (tmp_path / "ws/real/objects").mkdir(parents=True)
     (tmp_path / "ws/real/HEAD").write_text("ref: refs/heads/main")
     for path in ("real/config", "real/hooks/pre-commit", "real/commondir", "real/modules/x/config"):
-        assert ws.judge_path(path, write=True).verdict == "ask"
+        assert judge_path(ws, path, write=True).verdict == "ask"
     for path in ("real/description", "config", "sub/config", "real/src/config.py"):
-        assert ws.judge_path(path, write=True) is None
+        assert judge_path(ws, path, write=True) is None
 
 
 def test_a_root_that_is_replaced_by_a_link_is_gone(ws, tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.boundary.read_only_run import landlock_abi
+from toolcrib.boundary.landlock_calls import landlock_abi
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.search import SearchTools
 from toolcrib.core.context import ToolContext

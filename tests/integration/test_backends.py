@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox
-from toolcrib.boundary.read_only_run import landlock_abi
+from toolcrib.boundary.landlock_calls import landlock_abi
 
 Open = Callable[[dict[str, Any]], Awaitable[Toolbox]]
 

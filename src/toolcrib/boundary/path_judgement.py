@@ -1,21 +1,16 @@
-"""What is to be said of a path before it is read or changed: outside, secret, protected, or with other names."""
+"""May a path be read or changed? It may lie outside, hold secrets, be protected, or have other names."""
 
 from __future__ import annotations
 
-import os
 import stat
-from typing import TYPE_CHECKING
 
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.verdict import Judgement
 from .protected_names import REPOSITORY, REPOSITORY_NAMES, ProtectedName, protected_below, protected_by
 from .sensitive_names import SensitiveName, sensitive_by
+from .workspace import Workspace
 from .workspace_paths import WorkspacePath
-
-if TYPE_CHECKING:
-    from .workspace import Workspace
-
-    PathLike = str | os.PathLike[str]
+from .workspace_roots import PathLike
 
 # What `Judgement.rule` says of a path; `check --bare` and the policy tell the cases apart by these.
 RULE_OUTSIDE = "path:outside"
@@ -57,7 +52,7 @@ def _in_repository(ws: Workspace, place: WorkspacePath) -> bool:
 
 
 def judge_path(ws: Workspace, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
-    """What is to be said of reading or changing a path; None if nothing. Never changes or opens content."""
+    """A reason to ask about reading or changing a path, or to deny it; None if there is none. Opens no content."""
     try:
         place = ws.locate(path)
         if write:

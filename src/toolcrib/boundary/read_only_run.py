@@ -8,8 +8,6 @@ says so.
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import os
 import subprocess
 import sys
@@ -21,20 +19,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from . import landlock_calls
+from .landlock_calls import EXECUTE, READ_DIR, READ_FILE, landlock_abi
+
 if sys.platform == "linux":  # not in the function that needs it: there, nothing can be imported any more
     import resource
 
-# linux/landlock.h; the syscall numbers are the same on every architecture.
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_RULE_PATH_BENEATH = 1
-_EXECUTE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 2, 1 << 3
-# All of ABI 1: read, write, run, make and remove. Truncation and device ioctl of later ones are left out: the
-# kernel looks for them at every open, up to the root of the file system where no rule grants them, which doubled
-# the cost (a grep over 50,728 files: 63 ms more than unconfined, without them 44).
-_FS_RIGHTS = (1 << 13) - 1
-_NET_RIGHTS = 0b11  # bind and connect over TCP, from ABI 4 on
-_SCOPES = 0b11  # abstract sockets and signals, from ABI 6 on
-_PR_SET_NO_NEW_PRIVS = 38
+# The first rights alone. Truncation and device ioctl of later versions are left out: the kernel looks for them at every
+# open, up to the root of the file system where no rule grants them, which doubled the cost (a grep over 50,728 files:
+# 63 ms more than unconfined, without them 44).
+_RIGHTS = landlock_calls.FIRST_RIGHTS
 
 # Where a dynamically linked program finds its loader and libraries.
 _LIBRARIES = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/etc/ld.so.cache")
@@ -46,44 +40,6 @@ _TICK = 0.05  # seconds between two looks at the clock and at cancellation
 Stop = Literal["time", "cancelled", "enough"]
 
 
-class _Ruleset(ctypes.Structure):
-    _fields_ = [("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64)]
-
-
-class _PathBeneath(ctypes.Structure):
-    _pack_ = 1
-    _layout_ = "ms"
-    _fields_ = [("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32)]
-
-
-@functools.cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _syscall(number: int, *arguments: object) -> int:
-    return cast(int, _libc().syscall(ctypes.c_long(number), *arguments))
-
-
-@functools.cache
-def landlock_abi() -> int:
-    """The kernel's Landlock version; 0 where there is none."""
-    if sys.platform != "linux":
-        return 0
-    return max(0, _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
-
-
-def _fail(what: str) -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, f"Landlock: {what}: {os.strerror(number)}")
-
-
-def _allow(ruleset: int, target: int, rights: int) -> None:
-    rule = _PathBeneath(rights, target)
-    if _syscall(_ADD_RULE, ruleset, _RULE_PATH_BENEATH, ctypes.byref(rule), ctypes.c_uint32(0)) != 0:
-        raise _fail("a rule was refused")
-
-
 def _allow_path(ruleset: int, path: str, rights: int) -> None:
     try:
         target = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -91,31 +47,23 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
         return  # what is not there needs no rule
     try:
         is_dir = os.path.isdir(f"/proc/self/fd/{target}")
-        _allow(ruleset, target, rights if is_dir else rights & ~_READ_DIR)
+        landlock_calls.allow(ruleset, target, rights if is_dir else rights & ~READ_DIR)
     finally:
         os.close(target)
 
 
 def _confine_thread(program: str, directories: Sequence[int], files: Sequence[str]) -> None:
     """Restrict the calling thread, for good, to reading these directories and running this program."""
-    abi = landlock_abi()
-    rules = _Ruleset(_FS_RIGHTS, _NET_RIGHTS if abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
-    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
-    ruleset = _syscall(_CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), ctypes.c_uint32(0))
-    if ruleset < 0:
-        raise _fail("no ruleset")
+    ruleset = landlock_calls.create_ruleset(landlock_calls.handled(landlock_abi(), _RIGHTS))
     try:
         for target in directories:
-            _allow(ruleset, target, _READ_FILE | _READ_DIR)
+            landlock_calls.allow(ruleset, target, READ_FILE | READ_DIR)
         for path in files:
-            _allow_path(ruleset, path, _READ_FILE)
-        _allow_path(ruleset, program, _READ_FILE | _EXECUTE)
+            _allow_path(ruleset, path, READ_FILE)
+        _allow_path(ruleset, program, READ_FILE | EXECUTE)
         for path in _LIBRARIES:
-            _allow_path(ruleset, path, _READ_FILE | _READ_DIR | _EXECUTE)
-        if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
-            raise _fail("no_new_privs was refused")
-        if _syscall(_RESTRICT_SELF, ruleset, ctypes.c_uint32(0)) != 0:
-            raise _fail("the thread was not restricted")
+            _allow_path(ruleset, path, READ_FILE | READ_DIR | EXECUTE)
+        landlock_calls.restrict_thread(ruleset)
     finally:
         os.close(ruleset)
 

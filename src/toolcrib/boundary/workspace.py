@@ -14,11 +14,7 @@ import secrets
 import stat
 
 from ..core.errors import ToolError
-from ..core.verdict import Judgement
-from . import path_judgement
 from .openat2 import kernel_filesystem, rename_new
-from .protected_names import ProtectedName
-from .sensitive_names import SensitiveName
 from .staged_file import Staged, entry, write_new
 from .walk import LinkMet
 from .workspace_paths import ChangedMeanwhile, Identity, NotRegularFile, ReadOnlyRoot, WorkspacePath, identity, kind_of
@@ -29,7 +25,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Workspace(WorkspaceRoots):
-    """The files below the granted roots: reading, changing, and what is to be said of either beforehand."""
+    """The files below the granted roots: reading and changing them."""
 
     def open_read(self, path: PathLike, *, follow: bool = True) -> int:
         """A descriptor of a regular file, for reading. Anything else is refused without waiting or reading.
@@ -262,21 +258,3 @@ class Workspace(WorkspaceRoots):
                 os.close(dst_parent)
         finally:
             os.close(src_parent)
-
-    # Judging
-
-    def sensitive(self, path: PathLike) -> bool:
-        """Whether the path, or the file it leads to, probably holds secrets."""
-        return path_judgement.why_sensitive(self, path) is not None
-
-    def why_sensitive(self, path: PathLike) -> SensitiveName | None:
-        """The table's entry for the path or for the file it leads to."""
-        return path_judgement.why_sensitive(self, path)
-
-    def why_protected(self, path: PathLike) -> ProtectedName | None:
-        """The entry of the protected names that a change of this path would touch."""
-        return path_judgement.why_protected(self, path)
-
-    def judge_path(self, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
-        """What is to be said of reading or changing a path; None if nothing. Never changes or opens content."""
-        return path_judgement.judge_path(self, path, read=read, write=write)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..boundary.path_judgement import judge_path
 from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import Identity, identity
 from ..core.context import ToolContext
@@ -167,7 +168,7 @@ class EditTools(JournaledTools):
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         # Reading too: the answer to a miss shows what is in the file.
-        return self.ws.judge_path(str(args["path"]), read=True, write=True)
+        return judge_path(self.ws, str(args["path"]), read=True, write=True)
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         path, shown = str(args["path"]), self.ws.relative(str(args["path"]))

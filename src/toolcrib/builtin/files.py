@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..boundary.path_judgement import judge_path
 from ..boundary.sensitive_names import sensitive_by
 from ..boundary.worker import FileBytes
 from ..boundary.workspace import Workspace, identity
@@ -311,7 +312,7 @@ class FileTools(JournaledTools):
 
     def _judge_read(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         path = str(args.get("path", "."))
-        verdict = self.ws.judge_path(path)
+        verdict = judge_path(self.ws, path)
         try:
             shown = self.ws.relative(path)
         except ToolError:
@@ -331,7 +332,7 @@ class FileTools(JournaledTools):
                 raise ToolError(f"{shown} leads to another file than a moment ago; try again")
 
     def _judge_write(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        return self.ws.judge_path(str(args["path"]), read=False, write=True)
+        return judge_path(self.ws, str(args["path"]), read=False, write=True)
 
     def _preview_write(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         path, content = str(args["path"]), str(args["content"])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..boundary.path_judgement import judge_path
 from ..boundary.workspace_paths import Identity, identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
@@ -226,7 +227,7 @@ class PatchTools(JournaledTools):
             for path in (patch.path, patch.new_path, patch.other):
                 if path is not None:
                     # A hunk that does not fit is answered with what is in the file: that is reading.
-                    verdict = self.ws.judge_path(path, read=patch.action == "update" or bool(patch.hunks), write=True)
+                    verdict = judge_path(self.ws, path, read=patch.action == "update" or bool(patch.hunks), write=True)
                     if verdict is not None and (path != patch.other or verdict.verdict != "deny"):
                         found.append(verdict)
         return min(found, key=lambda j: _STRICTEST[j.verdict], default=None)

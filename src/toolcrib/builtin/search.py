@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ..boundary.file_search import Haystack, SearchResults, search
 from ..boundary.filename_globs import BadPattern, expand_braces, normalize, split_prefix
+from ..boundary.path_judgement import judge_path
 from ..boundary.read_only_run import Stop
 from ..boundary.ripgrep import Mode, Query, Ripgrep, find_ripgrep, is_meant
 from ..boundary.sensitive_names import sensitive_by
@@ -222,10 +223,10 @@ class SearchTools:
     def _judge_glob(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         pattern = args.get("pattern", "")
         path = split_prefix(pattern)[0] if pattern.startswith("/") else args.get("path", ".")
-        return self.workspace.judge_path(path or "/", read=False)
+        return judge_path(self.workspace, path or "/", read=False)
 
     def _judge_grep(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        return self.workspace.judge_path(args.get("path", "."))  # a secret file that is named is asked about
+        return judge_path(self.workspace, args.get("path", "."))  # a secret file that is named is asked about
 
     # Where to search
 

@@ -13,7 +13,7 @@ from typing import cast
 
 import pytest
 
-from toolcrib.boundary.read_only_run import landlock_abi
+from toolcrib.boundary.landlock_calls import landlock_abi
 from toolcrib.boundary.sandbox.bubblewrap_backend import candidates
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib.boundary.environment import command_environment
+from toolcrib.boundary.landlock_calls import landlock_abi
 from toolcrib.boundary.process import Process, ProcessResult, run, start
-from toolcrib.boundary.read_only_run import landlock_abi
 from toolcrib.boundary.sandbox import CommandLimits, SandboxSettings, select_sandbox
 from toolcrib.boundary.sandbox.landlock import landlock_sandbox as module
 from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.boundary.read_only_run import landlock_abi
+from toolcrib.boundary.landlock_calls import landlock_abi
 from toolcrib.boundary.sandbox import CommandLimits, cgroup, cgroup_events
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap and Landlock are for Linux")

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import ssl
 from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from pathlib import Path
 from typing import Any, cast
 
 import httpcore2
 import httpx2
 
 from .address_guard import MAX_REDIRECTS, AddressGuard
+from .connect import connect_first, tls_context
 from .resolve import DIAL_SECONDS
+from .special_addresses import Address
 
 MAX_CONNECTIONS = 20
 KEEP_SECONDS = 5.0
@@ -45,16 +44,17 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + timeout
         addresses = await self._guard.admit(host, port, DIAL_SECONDS if timeout is None else timeout)
-        failure: Exception | None = None
-        for address in addresses:
+
+        async def connect(address: Address) -> httpcore2.AsyncNetworkStream:
             left = None if end is None else end - loop.time()
             if left is not None and left <= 0:
-                raise httpcore2.ConnectTimeout(f"{host}: none of its addresses answered in time") from failure
-            try:
-                return await self._inner.connect_tcp(str(address), port, left, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
-                failure = error
-        raise failure or httpcore2.ConnectError(f"{host} has no address")
+                raise httpcore2.ConnectTimeout(f"{host}: none of its addresses answered in time")
+            return await self._inner.connect_tcp(str(address), port, left, local_address, socket_options)
+
+        try:
+            return await connect_first(addresses, connect, (httpcore2.ConnectError, httpcore2.ConnectTimeout))
+        except OSError as error:
+            raise httpcore2.ConnectError(f"{host}: {error}") from None
 
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
@@ -104,15 +104,6 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         """Close all connections."""
         await self._pool.aclose()
-
-
-@functools.cache
-def tls_context(proxy_ca: Path | None) -> ssl.SSLContext:
-    """What TLS trusts: the system's authorities, and a proxy's own. Reading them takes 10 to 50 ms, so it is kept."""
-    context = ssl.create_default_context()
-    if proxy_ca is not None:
-        context.load_verify_locations(str(proxy_ca))
-    return context
 
 
 def _pool(guard: AddressGuard) -> httpcore2.AsyncConnectionPool:

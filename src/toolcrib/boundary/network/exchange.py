@@ -93,9 +93,9 @@ async def _client(guard: AddressGuard) -> httpx2.AsyncClient:
 
 
 def _load(guard: AddressGuard) -> None:
-    from .dial import tls_context
+    from . import dial  # it loads the HTTP client
 
-    tls_context(guard.settings.proxy_ca)
+    dial.tls_context(guard.settings.proxy_ca)
 
 
 async def _tries(

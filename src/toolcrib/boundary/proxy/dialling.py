@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from ..network.connect import connect_first, tls_context
 from ..network.settings import GuardSettings
 from ..network.special_addresses import Address
 
@@ -21,14 +21,8 @@ _HEAD_BYTES = 64 * 1024
 
 
 async def dial_directly(host: str, addresses: Sequence[Address], port: int) -> Streams:
-    """Connect to the first address that answers."""
-    failure: OSError | None = None
-    for address in addresses:
-        try:
-            return await asyncio.open_connection(str(address), port)
-        except OSError as error:
-            failure = error
-    raise failure or OSError("it has no address")
+    """Connect to the first address that answers. Raises OSError."""
+    return await connect_first(addresses, lambda address: asyncio.open_connection(str(address), port), (OSError,))
 
 
 def dialling(settings: GuardSettings) -> Dial:
@@ -50,7 +44,7 @@ def dialling(settings: GuardSettings) -> Dial:
 async def _through(url: str, proxy_ca: Path | None, host: str, port: int) -> Streams:
     parts = urlsplit(url)
     assert parts.hostname is not None, "the settings have seen to it"
-    tls = _tls(proxy_ca) if parts.scheme == "https" else None
+    tls = tls_context(proxy_ca) if parts.scheme == "https" else None
     reader, writer = await asyncio.open_connection(
         parts.hostname, parts.port or (443 if tls else 80), ssl=tls, limit=_HEAD_BYTES
     )
@@ -72,13 +66,6 @@ async def _through(url: str, proxy_ca: Path | None, host: str, port: int) -> Str
         await _close(writer)
         raise
     return reader, writer
-
-
-def _tls(proxy_ca: Path | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if proxy_ca is not None:
-        context.load_verify_locations(str(proxy_ca))
-    return context
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:

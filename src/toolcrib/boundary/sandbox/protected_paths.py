@@ -31,7 +31,7 @@ _LAST = frozenset({
 })  # fmt: skip
 
 _ABOVE = frozenset(name for name in protected_parents() if "/" not in name)
-_TICK = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
+TICK_NS = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
 
 # How far nested repositories and projects are looked for. A repository deeper than this is not protected.
 _DEPTH = 3
@@ -55,7 +55,7 @@ class ProtectedPaths:
     known: tuple[str, ...] = ()  # folders to look at again, however many others there are by then
     seen: set[str] = field(default_factory=set[str])
     absolute: bool = False  # how paths are spelled: for a root that is not the workspace
-    started: int = field(default_factory=lambda: time.time_ns() - _TICK)
+    started: int = field(default_factory=lambda: time.time_ns() - TICK_NS)
 
     def mounts(self, *, pins: bool = True) -> list[tuple[str, bool]]:
         """What to bind onto itself, outer folders first, each with whether it is to be read-only."""

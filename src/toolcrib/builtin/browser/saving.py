@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...boundary.path_judgement import judge_path
 from ...boundary.workspace import Workspace
 from ...core.context import ToolContext
 from ...core.errors import ToolError
@@ -75,4 +76,4 @@ class SavingTool:
         return shown
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        return self._ws.judge_path(str(args["path"]), read=False, write=True)
+        return judge_path(self._ws, str(args["path"]), read=False, write=True)

@@ -9,7 +9,7 @@ import os
 import sys
 
 from ....core.errors import SandboxUnavailable
-from ...read_only_run import landlock_abi
+from ...landlock_calls import ask_version, landlock_abi
 from ..remedies import LANDLOCK_FORBIDDEN, LANDLOCK_OFF, LANDLOCK_PROC, NO_LANDLOCK
 from ..settings import SandboxSettings
 from ..spec import DoctorFinding
@@ -21,7 +21,6 @@ _LACKS = (
     (6, "6.12", "commands can signal other processes of the user"),
     (2, "5.19", "files cannot be moved or linked from one folder to another"),
 )
-_CREATE_RULESET = 444
 
 
 @functools.cache
@@ -55,8 +54,7 @@ def findings(needed: bool) -> list[DoctorFinding]:
 
 
 def _errno() -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    ask_version()
     return ctypes.get_errno()
 
 

@@ -12,7 +12,6 @@ import marshal
 import os
 import resource
 import shutil
-import struct
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ....core.errors import SandboxUnavailable
-from ...read_only_run import landlock_abi
+from ...landlock_calls import (
+    ADD_RULE,
+    CREATE_RULESET,
+    EXECUTE,
+    IOCTL_DEV,
+    MAKE_BLOCK,
+    MAKE_CHAR,
+    OF_FILES,
+    READ_DIR,
+    READ_FILE,
+    RESTRICT_SELF,
+    RULE_PATH_BENEATH,
+    TRUNCATE,
+    WRITE_FILE,
+    all_rights,
+    handled,
+    landlock_abi,
+)  # fmt: skip
 from ...spawn import Spawn, memory_file
 from .. import seccomp
 from ..cgroup import join_group
@@ -38,15 +54,8 @@ from .protected_backup import BackupStore, ProtectedBackup
 if TYPE_CHECKING:
     from .launcher import Plan
 
-# linux/landlock.h: rights over files, and the version of the interface that brought them
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-_MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
-_ALL = ((1, (1 << 13) - 1), (2, 1 << 13), (3, _TRUNCATE), (5, _IOCTL_DEV))
-_NET_RIGHTS, _NET_ABI = 0b11, 4  # bind and connect over TCP
-_SCOPES = 0b11  # abstract sockets, signals
-
-_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV  # the only ones that a file can have
-_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_READ = EXECUTE | READ_FILE | READ_DIR
+_LANDLOCK = (CREATE_RULESET, ADD_RULE, RESTRICT_SELF, RULE_PATH_BENEATH)
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 _MAX_RESTORES = 50  # protected files are put back while a command runs; then it is ended
@@ -106,8 +115,9 @@ class LandlockSandbox:
             places = [os.path.realpath(folder), *map(str, writable)]
             plan: Plan = {
                 "argv": list(argv), "cwd": str(cwd), "status": handshake.status, "control": handshake.control,
-                "folder": folder, "writable": places, "handled": self._handled(),
-                "rules": self._rules(readable, places), "filters": self._filters, "seccomp": self._seccomp,
+                "folder": folder, "writable": places, "handled": handled(self.abi, all_rights(self.abi)),
+                "landlock": _LANDLOCK, "rules": self._rules(readable, places),
+                "filters": self._filters, "seccomp": self._seccomp,
                 "calls": self._calls, "limits": list(_limits(self._settings.limits, timeout).items()),
                 "watched": kept.places(),
             }  # fmt: skip
@@ -133,21 +143,13 @@ class LandlockSandbox:
 
     # --- files --------------------------------------------------------------------------------------------
 
-    def _handled(self) -> bytes:
-        """struct landlock_ruleset_attr, as long as this version knows it."""
-        rights = sum(rights for since, rights in _ALL if self.abi >= since)
-        net = _NET_RIGHTS if self.abi >= _NET_ABI else 0
-        scopes = _SCOPES if self.abi >= landlock_syscalls.ABI_SCOPES else 0
-        size = 24 if self.abi >= landlock_syscalls.ABI_SCOPES else 16 if self.abi >= _NET_ABI else 8
-        return struct.pack("=QQQ", rights, net, scopes)[:size]
-
     def _rules(self, readable: Sequence[str], writable: Sequence[str]) -> list[tuple[str, int, int]]:
-        handled = sum(rights for since, rights in _ALL if self.abi >= since)
-        change = handled & ~(_MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV)
-        device = (_READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV) & handled
+        rights = all_rights(self.abi)
+        change = rights & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
+        device = (READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV) & rights
         return [
-            *((path, _READ, _READ & _OF_FILES) for path in readable),
-            *((path, change, change & _OF_FILES) for path in writable),
+            *((path, _READ, _READ & OF_FILES) for path in readable),
+            *((path, change, change & OF_FILES) for path in writable),
             *((path, 0, device) for path in _DEVICES),
         ]
 

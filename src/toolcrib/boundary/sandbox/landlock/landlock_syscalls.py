@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 
+from ...landlock_calls import ABI_TRUNCATE
 from ..seccomp import AF_UNIX, Further, Machine, build, refuse_bits, refuse_unless_zero
 
 _Numbers = tuple[int | None, int | None]
@@ -54,8 +55,6 @@ SECCOMP: _Numbers = (317, 277)
 _SOCK_TYPE_MASK, _SOCK_DGRAM = 0xF, 2
 _O_ACCMODE, _O_TRUNC = 0o3, 0o1000  # asm-generic/fcntl.h; the same on both machines
 _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
-
-ABI_TRUNCATE, ABI_SCOPES = 3, 6
 
 
 def made_calls(machine: Machine) -> dict[int, tuple[str, int, int, int, int, bool]]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         control: int
         folder: str  # private, removed at the end
         writable: list[str]  # real paths beneath which chmod, chown and utime are made
+        landlock: tuple[int, int, int, int]  # its system calls, and the kind of its rules
         handled: bytes  # struct landlock_ruleset_attr
         rules: list[tuple[str, int, int]]  # path, rights if it is a directory, rights if it is a file
         filters: list[bytes]  # the second for where nobody may be asked, or for good
@@ -49,8 +50,7 @@ if TYPE_CHECKING:
         watched: list[tuple[str, list[str]]]  # folders, and the names in each; none: all
 
 
-# linux/landlock.h, linux/prctl.h, linux/seccomp.h, linux/fcntl.h
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF, _PATH_BENEATH = 444, 445, 446, 1
+# linux/prctl.h, linux/seccomp.h, linux/fcntl.h
 _PIDFD_GETFD = 438
 _SET_NO_NEW_PRIVS, _SET_CHILD_SUBREAPER, _SET_PDEATHSIG = 38, 36, 1
 _CAPBSET_DROP, _SET_SECUREBITS, _CAP_AMBIENT, _AMBIENT_CLEAR = 24, 28, 47, 4
@@ -145,7 +145,8 @@ def _limit(limit: int, value: int) -> None:
 
 def _restrict(plan: Plan) -> None:
     handled = plan["handled"]
-    ruleset = _check(_syscall(_CREATE_RULESET, handled, len(handled), 0), "landlock")
+    create, add, restrict, beneath = plan["landlock"]
+    ruleset = _check(_syscall(create, handled, len(handled), 0), "landlock")
     for path, if_directory, if_file in plan["rules"]:
         try:
             target = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -153,9 +154,9 @@ def _restrict(plan: Plan) -> None:
             continue  # what is not there needs no rule
         rights = if_directory if os.path.isdir(f"/proc/self/fd/{target}") else if_file
         rule = struct.pack("=Qi", rights, target)
-        _check(_syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0), f"landlock: a rule for {path}")
+        _check(_syscall(add, ruleset, beneath, rule, 0), f"landlock: a rule for {path}")
         os.close(target)
-    _check(_syscall(_RESTRICT_SELF, ruleset, 0), "landlock: restrict_self")
+    _check(_syscall(restrict, ruleset, 0), "landlock: restrict_self")
     os.close(ruleset)
 
 

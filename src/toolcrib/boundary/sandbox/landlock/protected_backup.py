@@ -17,11 +17,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ....core.errors import SandboxUnavailable
-from ..protected_paths import ProtectedPaths
+from ..protected_paths import TICK_NS, ProtectedPaths
 
 _MAX_BYTES = 64 << 20
 _MAX_FILES = 5_000
-_TICK = 20_000_000  # ns: files are stamped with the time of the kernel's last tick
 _THERE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = _THERE | os.O_DIRECTORY
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -45,7 +44,7 @@ class FileCopy:
 
     def is_still(self, status: os.stat_result) -> bool:
         """Whether a look at the file is enough to know that it has not changed: the kernel stamps every change."""
-        return _stamp(status) == self.stamp and status.st_ctime_ns < self.taken - _TICK
+        return _stamp(status) == self.stamp and status.st_ctime_ns < self.taken - TICK_NS
 
 
 class BackupStore:

@@ -1,0 +1,95 @@
+"""Landlock: its system calls and rights, for everything here that restricts a thread with them.
+
+Nothing but ctypes is used, so that a thread can restrict itself at little cost.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import struct
+import sys
+from typing import cast
+
+# linux/landlock.h; the numbers of the system calls are the same on every architecture.
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+RULE_PATH_BENEATH = 1
+_CREATE_RULESET_VERSION = 1
+_PR_SET_NO_NEW_PRIVS = 38  # linux/prctl.h
+
+# Rights over files, and the version that brought them where it is not the first.
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
+FIRST_RIGHTS = (1 << 13) - 1
+REFER, ABI_REFER = 1 << 13, 2
+TRUNCATE, ABI_TRUNCATE = 1 << 14, 3
+IOCTL_DEV, ABI_IOCTL_DEV = 1 << 15, 5
+OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV  # the only ones that a rule for a file can have
+
+_NET_RIGHTS, _ABI_NET = 0b11, 4  # bind and connect over TCP
+_SCOPES, ABI_SCOPES = 0b11, 6  # abstract sockets, signals
+
+
+def all_rights(abi: int) -> int:
+    """Every right over files that a version knows."""
+    later = ((ABI_REFER, REFER), (ABI_TRUNCATE, TRUNCATE), (ABI_IOCTL_DEV, IOCTL_DEV))
+    return FIRST_RIGHTS | sum(right for since, right in later if abi >= since)
+
+
+def handled(abi: int, rights: int) -> bytes:
+    """struct landlock_ruleset_attr, as long as a version knows it: these rights over files, TCP and all scopes."""
+    net = _NET_RIGHTS if abi >= _ABI_NET else 0
+    scopes = _SCOPES if abi >= ABI_SCOPES else 0
+    size = 24 if abi >= ABI_SCOPES else 16 if abi >= _ABI_NET else 8
+    return struct.pack("=QQQ", rights, net, scopes)[:size]
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _syscall(number: int, *arguments: object) -> int:
+    return cast("int", _libc().syscall(ctypes.c_long(number), *arguments))
+
+
+@functools.cache
+def landlock_abi() -> int:
+    """The kernel's Landlock version; 0 if it has none."""
+    return max(0, ask_version())
+
+
+def ask_version() -> int:
+    """The kernel's answer about Landlock's version: negative, with errno set, if it has none."""
+    if sys.platform != "linux":
+        return 0
+    return _syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION))
+
+
+def create_ruleset(attributes: bytes) -> int:
+    """A descriptor of a new ruleset; `attributes` as `handled` makes them. Raises OSError."""
+    ruleset = _syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
+    if ruleset < 0:
+        raise _error("no ruleset")
+    return ruleset
+
+
+def allow(ruleset: int, target: int, rights: int) -> None:
+    """Allow these rights on an open file, or beneath an open directory. Raises OSError."""
+    rule = struct.pack("=Qi", rights, target)
+    if _syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, rule, ctypes.c_uint32(0)) != 0:
+        raise _error("a rule was refused")
+
+
+def restrict_thread(ruleset: int) -> None:
+    """Restrict the calling thread, and everything it starts, for good. Raises OSError."""
+    if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        raise _error("no_new_privs was refused")
+    if _syscall(RESTRICT_SELF, ruleset, ctypes.c_uint32(0)) != 0:
+        raise _error("the thread was not restricted")
+
+
+def _error(what: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"Landlock: {what}: {os.strerror(number)}")
