@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from toolcrib.policy.shell.judge import judge_command
-from toolcrib.policy.shell.parts import Place
+from toolcrib.policy.shell.parts import CommandPlace
 
 CORPUS = Path(__file__).parent.parent / "tests" / "policy" / "shell" / "corpus"
 ROUNDS = 15
@@ -35,7 +35,7 @@ def caches() -> list:
     return [f for f in ours if f.__name__ not in keep]
 
 
-def measure(texts: list[str], place: Place, clear: list) -> list[float]:
+def measure(texts: list[str], place: CommandPlace, clear: list) -> list[float]:
     """The median CPU time of each command, in microseconds."""
     times: list[list[float]] = [[] for _ in texts]
     for _ in range(ROUNDS):
@@ -65,7 +65,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         workspace = Path(home).resolve() / "project"
         workspace.mkdir()
-        place = Place(str(workspace), str(workspace), str(workspace.parent))
+        place = CommandPlace(str(workspace), str(workspace), str(workspace.parent))
         for text in texts:
             judge_command(text, place)
         cold = measure(texts, place, caches())

@@ -18,10 +18,10 @@ from collections import Counter
 from pathlib import Path
 
 from toolcrib.policy.shell.judge import judge_command
-from toolcrib.policy.shell.parts import Place
+from toolcrib.policy.shell.parts import CommandPlace
 
 HELD_OUT = Path(__file__).parent.parent / "tests/policy/shell/corpus/held_out.jsonl"
-PLACE = Place(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
+PLACE = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
 VERDICTS = ("deny", "ask", "allow")
 FALSE_ALARMS = 0.03  # share of harmless commands that may be stopped
 

@@ -33,11 +33,11 @@ from itertools import count
 from pathlib import Path
 
 from toolcrib.policy.shell.judge import judge_command
-from toolcrib.policy.shell.parts import Place
+from toolcrib.policy.shell.parts import CommandPlace
 from toolcrib.policy.shell.table import names
 
 WORKSPACE, OUTSIDE, HOME = "/home/user/project", "/outside", "/home/user"
-PLACE = Place(workspace=WORKSPACE, cwd=WORKSPACE, home=HOME)
+PLACE = CommandPlace(workspace=WORKSPACE, cwd=WORKSPACE, home=HOME)
 SECRET = "CANARY-7f3a91"
 LIMIT = 3.0  # seconds
 _OPTION = re.compile(r"(?<![\w/-])(--[a-zA-Z][\w-]+|-[a-zA-Z0-9])(?![\w-])")

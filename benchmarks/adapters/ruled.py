@@ -15,10 +15,10 @@ class Ruled(Ours):
     SPEAKING: tuple[str, ...] = ()
 
     def registry(self, tools):
-        from toolcrib.policy.rules.grammar import Source, parse_rule
+        from toolcrib.policy.rules.grammar import RuleSource, parse_rule
         from toolcrib.policy.rules.ruleset import RuleSet
 
-        rules = [parse_rule(text, "deny", Source("benchmark")) for text in (*OTHERS, *self.SPEAKING)]
+        rules = [parse_rule(text, "deny", RuleSource("benchmark")) for text in (*OTHERS, *self.SPEAKING)]
         return self.ToolRegistry(tools, policy=self.Policy("assistant", rules=RuleSet(rules)))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .core.tool import Tool
-from .policy.approval import ApprovalRequest, Decision, Door
+from .policy.approval import ApprovalRequest, Approver, Decision
 from .toolbox import Toolbox
 
 Answer = bool | str | Decision | Callable[[ApprovalRequest], "bool | Decision"]
@@ -57,7 +57,7 @@ async def temporary_toolbox(
     *,
     tools: Iterable[Tool | Callable[..., Any]] = (),
     mode: str = "assistant",
-    approve: Door | None = None,
+    approve: Approver | None = None,
     builtin: bool = True,
     yes: bool = False,
 ) -> AsyncGenerator[Toolbox]:

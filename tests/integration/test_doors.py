@@ -94,7 +94,7 @@ class Library:
         self.world = world
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Out:
-        self.world.box.approver.door = self.ask
+        self.world.box.approval_service.approver = self.ask
         return Out.of(await self.world.box.call(name, arguments))
 
     async def ask(self, request: ApprovalRequest) -> bool | Decision:
@@ -303,7 +303,7 @@ async def test_what_the_person_changed_is_what_runs(world: World, make: type[Any
 
 @pytest.mark.parametrize("make", [Library, McpHandshake], ids=lambda door: door.__name__)
 async def test_silence_at_a_live_door_is_a_no(world: World, make: type[Any]) -> None:
-    world.box.approver.timeout = 0.3
+    world.box.approval_service.timeout = 0.3
     world.say = lambda text: "silence"
     out = await make(world).call("launch", {"what": "rocket"})
     assert out.error == "denied"

@@ -189,7 +189,7 @@ async def test_commands_get_what_was_granted_and_cannot_show_it(box: Toolbox) ->
     async def yes(_: Any) -> bool:
         return True
 
-    box.approver.door = yes
+    box.approval_service.approver = yes
     output = await box.call("exec", {"command": command})
     assert f"{len(VALUE)}\n[secret:SHOWN]\n[secret:SHOWN]" in output.for_llm, output.for_llm
     assert "\n0\n" in output.for_llm  # FILED was not granted to exec
@@ -205,7 +205,7 @@ async def test_long_outputs_are_kept_without_secrets(box: Toolbox) -> None:
     async def yes(_: Any) -> bool:
         return True
 
-    box.approver.door = yes
+    box.approval_service.approver = yes
     filler = "for i in $(seq 4000); do printf 'some text %s ' $i; done"
     halves = 'printf %s "${GH_TOKEN%??????}"; sleep 0.2; printf \'%s\\n\' "${GH_TOKEN#??????????????????}"'
     command = f"{filler}; {halves}; {filler}"

@@ -10,7 +10,7 @@ from toolcrib.core.events import ApprovalRequested, ApprovalResolved
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.core.verdict import Judgement
-from toolcrib.policy.approval import MAX_LINE, Approver, Decision, use_door
+from toolcrib.policy.approval import MAX_LINE, ApprovalService, Decision, use_approver
 from toolcrib.policy.policy import Policy
 from toolcrib.record.approvals import Approvals
 
@@ -18,7 +18,7 @@ from toolcrib.record.approvals import Approvals
 class World:
     """A registry with one asking tool, and what it did."""
 
-    def __init__(self, path, door=None, timeout=5.0, store=True):
+    def __init__(self, path, approver=None, timeout=5.0, store=True):
         self.done = []
 
         @tool(category="destructive", preview=lambda args, ctx: f"wipe {args['path']}\x1b[2J")
@@ -35,8 +35,8 @@ class World:
 
         self.store = Approvals(path) if store else None
         self.registry = ToolRegistry([wipe, look])
-        self.approver = Approver(self.store, door, self.registry.events, timeout)
-        self.policy = Policy(approver=self.approver)
+        self.service = ApprovalService(self.store, approver, self.registry.events, timeout)
+        self.policy = Policy(approval_service=self.service)
         self.registry.stages.authorizer = self.policy
 
     async def wipe(self, path="a", **ctx):
@@ -75,7 +75,7 @@ async def test_a_yes_at_the_door_runs_the_call_once_and_only_after_it(world):
         seen.append((request, list(w.done)))
         return True
 
-    w.approver.door = ask
+    w.service.approver = ask
     output = await w.wipe("a")
     assert output.for_llm == "wiped a"
     request, done_before = seen[0]
@@ -91,7 +91,7 @@ async def test_a_yes_at_the_door_runs_the_call_once_and_only_after_it(world):
     "answer", [False, Decision(False, "not today"), "yes", 1, {"approve": True}, Decision("no"), Decision(1)]
 )
 async def test_anything_but_a_yes_is_a_no(world, answer):
-    w = world(door=door(answer))
+    w = world(approver=door(answer))
     output = await w.wipe()
     assert (output.error_kind, w.done) == ("denied", [])
     if isinstance(answer, Decision) and answer.reason:
@@ -102,14 +102,14 @@ async def test_a_door_that_fails_is_a_no(world):
     async def broken(request):
         raise OSError("no terminal")
 
-    w = world(door=broken)
+    w = world(approver=broken)
     output = await w.wipe()
     assert (output.error_kind, w.done) == ("denied", [])
     assert "no terminal" in output.for_llm
 
 
 async def test_no_answer_in_time_is_a_no(world):
-    w = world(door=door(True, delay=30), timeout=0.2)
+    w = world(approver=door(True, delay=30), timeout=0.2)
     output = await w.wipe()
     assert (output.error_kind, w.done) == ("denied", [])
     assert "timed out" in output.for_llm
@@ -146,7 +146,7 @@ async def test_a_request_and_its_yes_survive_a_restart(world):
 
 async def test_a_yes_from_another_process_ends_the_wait_at_a_live_door(world):
     seen = []
-    w = world(door=door(False, seen, delay=30))
+    w = world(approver=door(False, seen, delay=30))
     task = asyncio.ensure_future(w.wipe("a"))
     while not seen:
         await asyncio.sleep(0.01)
@@ -170,21 +170,21 @@ async def test_two_who_use_one_yes_get_one_run(world):
 
 
 async def test_edited_arguments_are_validated_and_judged_again(world):
-    w = world(door=door(Decision(True, arguments={"path": "b"}, approver="me")))
+    w = world(approver=door(Decision(True, arguments={"path": "b"}, approver="me")))
     assert (await w.wipe("a")).for_llm == "wiped b"
-    w.approver.door = door(Decision(True, arguments={"pth": "b"}, approver="me"))
+    w.service.approver = door(Decision(True, arguments={"pth": "b"}, approver="me"))
     assert (await w.wipe("a")).error_kind == "invalid"
     w.registry.require("wipe").judge = lambda args, ctx: __import__("toolcrib").Judgement(
         "deny" if args["path"] == "etc" else "allow", "outside"
     )
-    w.approver.door = door(Decision(True, arguments={"path": "etc"}, approver="me"))
+    w.service.approver = door(Decision(True, arguments={"path": "etc"}, approver="me"))
     assert (await w.wipe("a")).error_kind == "denied"
     assert w.done == ["b"]
 
 
 async def test_for_the_session_means_that_session_and_what_the_rule_names(world):
     seen = []
-    w = world(door=door(Decision(True, scope="session"), seen))
+    w = world(approver=door(Decision(True, scope="session"), seen))
     await w.wipe("a", session_id="s1")
     await w.wipe("b", session_id="s1")
     assert len(seen) == 1
@@ -208,7 +208,7 @@ async def test_a_no_from_elsewhere_is_told_to_the_repeated_call_once(world):
 
 async def test_a_no_at_the_door_is_not_told_twice(world):
     seen = []
-    w = world(door=door(False, seen))
+    w = world(approver=door(False, seen))
     await w.wipe("a")
     await w.wipe("a")
     assert len(seen) == 2
@@ -228,7 +228,7 @@ async def test_a_yes_for_the_session_to_edited_arguments_is_none_to_what_the_mod
         return answers.pop(0)
 
     registry = ToolRegistry([sh])
-    registry.stages.authorizer = Policy(approver=Approver(None, ask))
+    registry.stages.authorizer = Policy(approval_service=ApprovalService(None, ask))
     ctx = ToolContext(session_id="s")
     answers = [Decision(True, arguments={"command": "ls"}, scope="session"), False]
     await registry.execute("sh", {"command": "rm -rf x"}, ctx)
@@ -257,7 +257,7 @@ async def test_a_caller_whose_session_is_over_may_go_on_in_its_next_one(world, e
     w = world()
     request_id = (await w.wipe("a", session_id="s1", channel="mcp", sender_id="editor")).meta["approval_id"]
     w.store.resolve(request_id, True, approver="someone", scope="session")
-    w.approver.forget("s1") if end == "forget" else w.approver.close()
+    w.service.forget("s1") if end == "forget" else w.service.close()
     assert (await w.wipe("a", session_id="s2", channel="mcp", sender_id="other")).error_kind == "pending"
     assert (await w.wipe("a", session_id="s2", channel="cli", sender_id="editor")).error_kind == "pending"
     assert not (await w.wipe("a", session_id="s2", channel="mcp", sender_id="editor")).is_error
@@ -267,7 +267,7 @@ async def test_a_caller_whose_session_is_over_may_go_on_in_its_next_one(world, e
 async def test_a_request_that_waits_is_taken_over_by_its_callers_next_session(world):
     w = world()
     request_id = (await w.wipe("a", session_id="s1")).meta["approval_id"]
-    w.approver.forget("s1")
+    w.service.forget("s1")
     assert (await w.wipe("a", session_id="s2")).meta["approval_id"] == request_id
 
 
@@ -278,7 +278,7 @@ async def test_what_the_model_wrote_cannot_pass_for_what_toolcrib_says(world):
         return "ran"
 
     seen = []
-    w = world(door=door(False, seen))
+    w = world(approver=door(False, seen))
     w.registry.register(sh)
     command = "ls)\nRequest: ap_1\r\u200b\u3164\u2028\U000e0041" + "x" * 1000
     await w.registry.execute("sh", {"command": command}, ToolContext())
@@ -291,14 +291,14 @@ async def test_what_the_model_wrote_cannot_pass_for_what_toolcrib_says(world):
 
 
 async def test_a_door_of_the_context_goes_before_the_default_one(world):
-    w = world(door=door(False))
-    with use_door(door(True)):
+    w = world(approver=door(False))
+    with use_approver(door(True)):
         assert not (await w.wipe()).is_error
     assert (await w.wipe()).is_error
 
 
 async def test_a_door_that_cannot_ask_leaves_the_request_waiting(world):
-    w = world(door=door(None))
+    w = world(approver=door(None))
     output = await w.wipe()
     assert output.error_kind == "pending"
     assert len(w.store.pending()) == 1
@@ -306,7 +306,7 @@ async def test_a_door_that_cannot_ask_leaves_the_request_waiting(world):
 
 async def test_a_cancelled_call_takes_its_request_back(world):
     seen = []
-    w = world(door=door(True, seen, delay=30))
+    w = world(approver=door(True, seen, delay=30))
     task = asyncio.ensure_future(w.wipe())
     while not seen:
         await asyncio.sleep(0.01)
@@ -324,7 +324,7 @@ async def test_others_that_only_read_go_on_while_one_waits(world):
         await release.wait()
         return True
 
-    w = world(door=ask)
+    w = world(approver=ask)
     w.registry.require("look").read_only = True
 
     async def let_go():
@@ -341,7 +341,7 @@ async def test_others_that_only_read_go_on_while_one_waits(world):
 
 
 async def test_the_events_say_what_was_asked_and_answered(world):
-    w = world(door=door(True))
+    w = world(approver=door(True))
     events = []
     w.registry.events.subscribe(events.append)
     await w.wipe()
@@ -355,7 +355,7 @@ async def test_the_events_say_what_was_asked_and_answered(world):
 async def test_without_a_store_only_a_live_door_can_allow(world):
     w = world(store=False)
     assert (await w.wipe()).error_kind == "denied"
-    w.approver.door = door(True)
+    w.service.approver = door(True)
     assert not (await w.wipe()).is_error
 
 
@@ -365,7 +365,7 @@ async def test_without_a_store_only_a_live_door_can_allow(world):
 async def test_always_writes_the_rule_once_tells_where_and_holds_for_the_session(world):
     written, told, seen = [], [], []
 
-    class Door:
+    class PersonWithTell:
         async def __call__(self, request):
             seen.append(request)
             return Decision(True, scope="rule", approver="me")
@@ -373,8 +373,8 @@ async def test_always_writes_the_rule_once_tells_where_and_holds_for_the_session
         async def tell(self, text):
             told.append(text)
 
-    w = world(door=Door())
-    w.approver.remember = lambda rule: written.append(rule) or "/home/me/rules"
+    w = world(approver=PersonWithTell())
+    w.service.remember = lambda rule: written.append(rule) or "/home/me/rules"
     assert (await w.wipe("a")).for_llm == "wiped a"
     assert seen[0].scopes == ("once", "session", "rule")
     assert written == [seen[0].rule]
@@ -385,8 +385,8 @@ async def test_always_writes_the_rule_once_tells_where_and_holds_for_the_session
 
 async def test_always_with_other_arguments_is_a_yes_for_once(world):
     written, seen = [], []
-    w = world(door=door(Decision(True, scope="rule", arguments={"path": "b"}), seen))
-    w.approver.remember = written.append
+    w = world(approver=door(Decision(True, scope="rule", arguments={"path": "b"}), seen))
+    w.service.remember = written.append
     assert (await w.wipe("a")).for_llm == "wiped b"
     assert (await w.wipe("a")).for_llm == "wiped b"
     assert written == []
@@ -396,17 +396,17 @@ async def test_always_with_other_arguments_is_a_yes_for_once(world):
 @pytest.mark.parametrize("line", ["x" * (MAX_LINE + 1), "wipe(\u202e)", "wipe(\n)", None])
 async def test_a_rule_that_nobody_could_read_is_not_offered(world, line):
     seen = []
-    w = world(door=door(Decision(True, scope="rule"), seen))
-    w.approver.suggest = lambda tool, arguments: line
-    w.approver.remember = lambda rule: pytest.fail("it was written")
+    w = world(approver=door(Decision(True, scope="rule"), seen))
+    w.service.suggest = lambda tool, arguments: line
+    w.service.remember = lambda rule: pytest.fail("it was written")
     assert not (await w.wipe("a")).is_error
     assert seen[0].scopes == ("once", "session")
 
 
 async def test_what_is_set_to_ask_offers_no_rule_and_a_session_yes_for_that_alone(world):
     seen = []
-    w = world(door=door(Decision(True, scope="session"), seen))
-    w.approver.remember = str
+    w = world(approver=door(Decision(True, scope="session"), seen))
+    w.service.remember = str
     w.policy.ask_for = ("wipe",)
     await w.wipe("a", session_id="s")
     await w.wipe("b", session_id="s")
@@ -435,7 +435,7 @@ async def test_a_session_yes_to_one_question_silences_no_other(world):
             pass
 
     seen = []
-    w = world(door=door(Decision(True, scope="session"), seen))
+    w = world(approver=door(Decision(True, scope="session"), seen))
     w.policy.ask_for = ("wipe",)
     hooks, flow = Fixed("hook:ask:1"), Fixed("labels:default")
     w.policy.hooks, w.policy.flow = hooks, flow
@@ -454,11 +454,11 @@ async def test_a_session_yes_to_one_question_silences_no_other(world):
 
 async def test_without_a_session_a_yes_for_it_is_for_the_same_caller_alone(world):
     seen = []
-    w = world(door=door(Decision(True, scope="session"), seen))
+    w = world(approver=door(Decision(True, scope="session"), seen))
     for chat in "1122":
         await w.wipe(chat, channel="telegram", chat_id=chat)
     assert len(seen) == 2
-    w.approver.forget(None)
+    w.service.forget(None)
     await w.wipe("1", channel="telegram", chat_id="1")
     assert len(seen) == 3
 
@@ -477,7 +477,7 @@ async def test_labels_ask_each_time(world):
             endorsed.append(arguments)
 
     seen, endorsed = [], []
-    w = world(door=door(Decision(True, scope="session"), seen))
+    w = world(approver=door(Decision(True, scope="session"), seen))
     await w.wipe("a", session_id="s")
     w.policy.flow = Flow()
     await w.wipe("b", session_id="s")
@@ -489,7 +489,7 @@ async def test_labels_ask_each_time(world):
 async def test_a_rule_that_cannot_be_written_leaves_the_yes(world):
     told = []
 
-    class Door:
+    class PersonWithTell:
         async def __call__(self, request):
             return Decision(True, scope="rule")
 
@@ -499,8 +499,8 @@ async def test_a_rule_that_cannot_be_written_leaves_the_yes(world):
     def full(rule):
         raise OSError("disk full")
 
-    w = world(door=Door())
-    w.approver.remember = full
+    w = world(approver=PersonWithTell())
+    w.service.remember = full
     assert not (await w.wipe("a")).is_error
     assert "disk full" in told[0]
 
@@ -513,7 +513,7 @@ async def test_a_yes_to_arguments_that_may_not_run_is_used_up(world, edited, at_
     from toolcrib import Judgement
 
     w = world()
-    w.approver._at_intent = at_intent
+    w.service._at_intent = at_intent
     w.registry.require("wipe").judge = lambda args, ctx: Judgement("deny", "no") if args["path"] == "etc" else None
     request_id = (await w.wipe("a")).meta["approval_id"]
     w.store.resolve(request_id, True, approver="me", arguments=json.loads(edited))

@@ -19,7 +19,7 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.labels import LABELS, Labels, from_wire
 from toolcrib.core.output import ResourceBlock
 from toolcrib.policy import flow as flow_module
-from toolcrib.policy.flow import MAX_CHARS, MAX_SESSIONS, RESULT_CHARS, Flow, default_labels
+from toolcrib.policy.flow import MAX_CHARS, MAX_SESSIONS, RESULT_CHARS, LabelFlow, default_labels
 from toolcrib.testing import FakeApprover
 
 PAGE = (
@@ -326,7 +326,7 @@ async def test_more_than_can_be_searched_asks(tmp_path: Path) -> None:
 
 
 async def test_forgotten_sessions_stay_tainted() -> None:
-    flow = Flow()
+    flow = LabelFlow()
     flow.label(fetch, {"url": "https://blog.example/"}, ToolOutput(PAGE), ToolContext(session_id="first"))
     for number in range(MAX_SESSIONS + 1):
         flow.label(note, {}, ToolOutput("x"), ToolContext(session_id=f"s{number}"))
@@ -357,7 +357,7 @@ async def test_labels_that_cannot_be_found_withhold_the_result(box: Toolbox, mon
 
 def test_an_unknown_policy_is_an_error() -> None:
     with pytest.raises(ConfigError, match="labels"):
-        Flow("sometimes")  # pyright: ignore[reportArgumentType]
+        LabelFlow("sometimes")  # pyright: ignore[reportArgumentType]
 
 
 async def test_commands_inside_the_walls_do_not_ask(tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ text = st.text(max_size=300)
 
 @given(text, text)
 def test_hostile_text_never_breaks_the_question(page: str, value: str) -> None:
-    flow = Flow()
+    flow = LabelFlow()
     flow.label(fetch, {"url": value}, ToolOutput(page), ToolContext())
     flow.question(mail, {"to": value, "text": page}, ToolContext())
 
@@ -402,7 +402,7 @@ words = st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=8)
 
 @given(st.lists(words, min_size=8, max_size=40), st.lists(words, max_size=20), st.lists(words, max_size=20))
 def test_eight_words_in_a_row_are_always_found(copied: list[str], before: list[str], after: list[str]) -> None:
-    flow = Flow()
+    flow = LabelFlow()
     flow.label(fetch, {"url": "u"}, ToolOutput(" ".join(["page", *copied, "end"])), ToolContext())
     value = "\n".join([*before, *copied, *after])
     assert flow.question(mail, {"to": "x", "text": value}, ToolContext()) is not None
@@ -410,7 +410,7 @@ def test_eight_words_in_a_row_are_always_found(copied: list[str], before: list[s
 
 def test_a_context_of_a_run_keeps_its_session() -> None:
     ctx = replace(ToolContext(session_id="s"), chat_id="c")
-    flow = Flow()
+    flow = LabelFlow()
     flow.label(fetch, {"url": "u"}, ToolOutput(PAGE), ctx)
     assert flow.labels_of("s").integrity == "untrusted"
 
@@ -419,7 +419,7 @@ class TestMemory:
     """What is kept of a session is bounded in results, too, and repeated ones are kept once."""
 
     def test_tiny_results_fill_a_session(self):
-        kept, flow = ToolContext(session_id="s"), Flow()
+        kept, flow = ToolContext(session_id="s"), LabelFlow()
         for n in range(MAX_CHARS // RESULT_CHARS + 100):
             flow.label(fetch, {}, ToolOutput(f"{n}"), kept)
         session = flow._sessions["s"]
@@ -430,7 +430,7 @@ class TestMemory:
         assert asked is not None and asked.rule == "labels:full"
 
     def test_what_is_read_again_and_again_counts_once(self):
-        kept, flow = ToolContext(session_id="s"), Flow()
+        kept, flow = ToolContext(session_id="s"), LabelFlow()
         for _ in range(MAX_CHARS // RESULT_CHARS + 100):
             flow.label(fetch, {"url": "https://a.example"}, ToolOutput(PAGE), kept)
         session = flow._sessions["s"]
@@ -440,7 +440,7 @@ class TestMemory:
     @given(st.lists(st.text(max_size=60), max_size=40))
     def test_every_result_is_found_until_it_is_full(self, texts):
         with patch.object(flow_module, "MAX_CHARS", 2_000):
-            kept, flow = ToolContext(session_id="s"), Flow()
+            kept, flow = ToolContext(session_id="s"), LabelFlow()
             for n, text in enumerate(texts):
                 flow.label(fetch, {}, ToolOutput(f"{text} id-{n:08}"), kept)
             session = flow._sessions["s"] if texts else None

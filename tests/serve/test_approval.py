@@ -354,7 +354,7 @@ async def test_the_host_own_approver_is_asked_where_the_client_cannot(
     async def host(_: Any) -> Decision:
         return Decision(True, approver="host")
 
-    box.approver.door = host
+    box.approval_service.approver = host
     async with connect(box, era) as client:
         assert text_of(await client.call_tool("launch", {"what": "rocket"})) == "launched rocket"
 
@@ -363,7 +363,7 @@ async def test_always_writes_the_rule_that_the_form_showed(
     box: Toolbox, launch: Path, connect: Connect, era: str
 ) -> None:
     written: list[str] = []
-    box.approver.remember = lambda rule: written.append(rule) or "the settings"
+    box.approval_service.remember = lambda rule: written.append(rule) or "the settings"
     person = Person(launch, accept(approval.ALWAYS))
     async with connect(box, era, person) as client:
         assert text_of(await client.call_tool("launch", {"what": "rocket"})) == "launched rocket"

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ToolDefinitionError, ToolError
-from toolcrib.sources.template import MOST_ARGUMENT_BYTES, command_template
+from toolcrib.sources.template import MAX_ARGUMENT_BYTES, command_template
 
 GOOD = {
     "grep -n {{a}} --file={{b}} > {{c}}": 'grep -n "${1}" --file="${2}" > "${3}"',
@@ -118,7 +118,7 @@ def test_other_values_are_json(value: object) -> None:
 
 @pytest.mark.parametrize(
     ("value", "why"),
-    [("a\0b", "NUL"), ("\ud800", "surrogate"), ("x" * (MOST_ARGUMENT_BYTES + 1), "bytes")],
+    [("a\0b", "NUL"), ("\ud800", "surrogate"), ("x" * (MAX_ARGUMENT_BYTES + 1), "bytes")],
 )
 def test_what_no_argument_can_hold_is_a_clear_error(value: str, why: str) -> None:
     template = command_template("x {{a}}")

@@ -20,7 +20,7 @@ Method = Literal["openat2", "walk"]
 LOOK = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 """Flags of a descriptor that only holds a place."""
 
-_LONGEST = 4096  # characters of a path: what Linux takes (PATH_MAX); longer ones only cost time
+_MAX_PATH = 4096  # characters of a path: what Linux takes (PATH_MAX); longer ones only cost time
 
 
 class WorkspaceRoots:
@@ -76,8 +76,8 @@ class WorkspaceRoots:
             raise ToolError("a path cannot contain a NUL character")
         if text == "~" or text.startswith("~/"):
             text = os.path.expanduser(text)
-        if len(text) > _LONGEST:
-            raise ToolError(f"a path of {len(text):,} characters is too long; {_LONGEST:,} are possible")
+        if len(text) > _MAX_PATH:
+            raise ToolError(f"a path of {len(text):,} characters is too long; {_MAX_PATH:,} are possible")
         absolute = os.path.normpath(os.path.join(self.root, text) if text else self.root)
         if absolute.startswith("//"):  # POSIX keeps two leading slashes
             absolute = absolute[1:]

@@ -73,14 +73,14 @@ class CommandJudge:
         """The judgement of a command in a folder. `bare`: no grants, no sandbox, no settings (spec 11.3). `held`: what
         it changes is shown to a person before it is done."""
         from ..policy.shell.judge import judge_command
-        from ..policy.shell.parts import Place
+        from ..policy.shell.parts import CommandPlace
 
         home = self._home
         if bare:
-            return judge_command(command, Place(self.workspace, cwd, home))
+            return judge_command(command, CommandPlace(self.workspace, cwd, home))
         rules = self.rules
         contained, scratch = self._containment()
-        place = Place(
+        place = CommandPlace(
             self.workspace, cwd, home, rules.profile, rules.readable, rules.writable,
             scratch, contained, held,
         )  # fmt: skip
@@ -100,10 +100,10 @@ class CommandJudge:
     def _by_settings(self, command: str, place: object) -> Judgement | None:
         """What the patterns and the restriction say; None where nothing speaks against it."""
         from ..policy.shell.judge import leaves_workspace
-        from ..policy.shell.parts import Place
+        from ..policy.shell.parts import CommandPlace
         from ..policy.shell.reading import read_script
 
-        assert isinstance(place, Place)
+        assert isinstance(place, CommandPlace)
         rules = self.rules
         if (rules.deny or rules.allow) and len(command) > MAX_MATCHED:
             text = f"it is longer than {MAX_MATCHED:,} characters, too long for the patterns of tools.exec"
@@ -126,9 +126,9 @@ class CommandJudge:
 def warm_judgement() -> None:
     """Load what the first judgement would wait for: the reader's modules and the table of programs."""
     from ..policy.shell.judge import judge_command
-    from ..policy.shell.parts import Place
+    from ..policy.shell.parts import CommandPlace
 
-    judge_command("ls", Place("/", "/", "/"))
+    judge_command("ls", CommandPlace("/", "/", "/"))
 
 
 def _stranger(segments: list[str], allow: tuple[UserPattern, ...]) -> str | None:

@@ -15,7 +15,7 @@ from ..core.tool import Tool
 from ..record.journal import Journal
 from ..record.state import StateFolder
 from .browser_tools import browser_tools
-from .documents.reader import Documents
+from .documents.reader import DocumentReader
 from .runner import CommandRunner
 from .search import SearchTools
 from .settings import ToolsSettings, WebSettings
@@ -80,7 +80,7 @@ def default_tools(
         secrets=secrets, effects=effects,
     )  # fmt: skip
     shell = ShellTools(runner, rules=rules, redact=None if redactor is None else redactor.redact)
-    reader = Documents(settings.documents)
+    reader = DocumentReader(settings.documents)
     if closers is not None:
         closers += [*made, shell.close, reader.close]
     network = network or functools.cache(_public_only)

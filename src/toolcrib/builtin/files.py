@@ -24,11 +24,11 @@ from ..record.journal import Journal
 from .diffs import bounded_diff
 from .documents.answer import answer
 from .documents.kinds import container, described
-from .documents.reader import Documents, Wanted
+from .documents.reader import DocumentReader, DocumentRequest
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .explain import call_id_of, explained
 from .journaled import JournaledTools
-from .listing import STYLES, Hider, Listing, ListStyle
+from .listing import STYLES, DirectoryListing, Hider, ListStyle
 from .masked import LostBy, may_be_masked, refuse_masks
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
 from .seen import Seen
@@ -51,12 +51,12 @@ class FileTools(JournaledTools):
         list_style: ListStyle = "plain",
         lost_by: LostBy | None = None,
         hider: Hider | None = None,
-        documents: Documents | None = None,
+        documents: DocumentReader | None = None,
     ) -> None:
         super().__init__(workspace, journal, seen, lost_by=lost_by)
         self._style = STYLES[list_style]
         self._hider = hider
-        self._documents = documents or Documents()
+        self._documents = documents or DocumentReader()
         self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()
         self._harmless: OrderedDict[str, None] = OrderedDict()
 
@@ -137,7 +137,7 @@ class FileTools(JournaledTools):
             fd = self.ws.open_read(path)
             try:
                 if encoding is None:
-                    found = self._document(fd, path, Wanted(pages or None, offset, limit, MAX_BYTES), ctx)
+                    found = self._document(fd, path, DocumentRequest(pages or None, offset, limit, MAX_BYTES), ctx)
                     if found is not None:
                         return found
                 if pages:
@@ -146,7 +146,7 @@ class FileTools(JournaledTools):
             finally:
                 os.close(fd)
 
-    def _document(self, fd: int, path: str, wanted: Wanted, ctx: ToolContext) -> ToolOutput | None:
+    def _document(self, fd: int, path: str, wanted: DocumentRequest, ctx: ToolContext) -> ToolOutput | None:
         """A document or an image; None for anything else."""
         head = os.pread(fd, SAMPLE, 0)
         kind = container(head, text=detect(head) is not None)
@@ -273,7 +273,7 @@ class FileTools(JournaledTools):
             fd = self.ws.open_dir(path)
             try:
                 shown = self.ws.relative(path)
-                listing = Listing(self._style, max_entries, self._hidden(path))
+                listing = DirectoryListing(self._style, max_entries, self._hidden(path))
                 listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
             finally:
                 os.close(fd)
@@ -351,7 +351,7 @@ class FileTools(JournaledTools):
             return f"delete {shown} ({st.st_size:,} bytes{others})"
         fd = self.ws.open_dir(shown)
         try:
-            listing = Listing(STYLES["plain"], 50)
+            listing = DirectoryListing(STYLES["plain"], 50)
             listing.walk(fd, shown + "/", True, ctx)
             return f"delete {shown}/ and all that is in it: {_weigh(fd)}\n{listing.text(shown)}"
         finally:

@@ -17,7 +17,7 @@ from ..core.verdict import Judgement
 from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
 from .bodies import describe
 from .charsets import decode
-from .outgoing import Outgoing
+from .outgoing import OutgoingRequests
 from .settings import HttpSettings
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Resolve = Callable[..., str]
 """`resolve(text=…, asker=…)` puts granted secrets in for each `${secret:NAME}`. Raises ToolError."""
 
-MOST_HEADERS = 50
+MAX_HEADERS = 50
 RULE = "tools.http_request.allowed_domains"
 
 # Set by the connection itself; a request that brings its own could say one thing and mean another (RFC 9110 §7.6.1).
@@ -48,11 +48,11 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
 
 
-class HttpRequest:
+class HttpRequestTool:
     """`http_request`. `resolve` puts secrets into headers; without it there are none."""
 
     def __init__(
-        self, outgoing: Outgoing, settings: HttpSettings | None = None, resolve: Resolve | None = None
+        self, outgoing: OutgoingRequests, settings: HttpSettings | None = None, resolve: Resolve | None = None
     ) -> None:
         self._outgoing = outgoing
         self._settings = settings or HttpSettings()
@@ -111,8 +111,8 @@ class HttpRequest:
 
     async def _headers(self, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], list[str]]:
         """Headers for every server, those with secrets for the first alone, and the names of what was left out."""
-        if len(given) > MOST_HEADERS:
-            raise ToolError(f"{len(given)} headers are too many; {MOST_HEADERS} are possible")
+        if len(given) > MAX_HEADERS:
+            raise ToolError(f"{len(given)} headers are too many; {MAX_HEADERS} are possible")
         plain: dict[str, str] = {}
         private: dict[str, str] = {}
         left_out: list[str] = []
@@ -143,7 +143,7 @@ class DomainJudge(UrlJudge):
     `*` as a domain lets requests go anywhere, and settles no question.
     """
 
-    def __init__(self, outgoing: Outgoing, domains: tuple[str, ...]) -> None:
+    def __init__(self, outgoing: OutgoingRequests, domains: tuple[str, ...]) -> None:
         super().__init__(outgoing.guard)
         self._outgoing, self._domains = outgoing, domains
 
@@ -164,7 +164,7 @@ class DomainJudge(UrlJudge):
         return found
 
 
-def refuse_domain(outgoing: Outgoing, domains: tuple[str, ...], host: Host) -> None:
+def refuse_domain(outgoing: OutgoingRequests, domains: tuple[str, ...], host: Host) -> None:
     """Raise AddressRefused unless a host is in an allowed domain."""
     from ..boundary.network.host_names import matches
 

@@ -29,7 +29,7 @@ STYLES: Mapping[ListStyle, tuple[str, str, str]] = {  # directory, link, file
 }
 
 
-class Listing:
+class DirectoryListing:
     """A sorted listing that stops at its limit, whatever the size of the tree.
 
     `hides` tells which paths, relative to the listed directory, are to be as if they were not there.

@@ -27,7 +27,7 @@ _SIGNS = "◆◇●○■□▲△"  # no letters: whoever counts or looks for w
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRequests:
     """How requests go out. `gate` None: only the guard judges redirects."""
 
     guard: Callable[[], AddressGuard]

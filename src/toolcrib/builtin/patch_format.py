@@ -8,7 +8,7 @@ from typing import Literal
 
 from ..core.errors import ToolError
 
-MOST_FILES = 1_000  # each is looked at before the call and held in memory
+MAX_FILES = 1_000  # each is looked at before the call and held in memory
 
 
 @dataclass(slots=True)
@@ -70,8 +70,8 @@ def parse_patch(text: str) -> list[FilePatch]:
         )
     if not found:
         raise ToolError("the patch names no file")
-    if len(found) > MOST_FILES:
-        raise ToolError(f"the patch names {len(found):,} files; at most {MOST_FILES:,} are changed at once")
+    if len(found) > MAX_FILES:
+        raise ToolError(f"the patch names {len(found):,} files; at most {MAX_FILES:,} are changed at once")
     return found
 
 

@@ -14,18 +14,18 @@ from ..core.errors import AddressRefused, ToolError
 
 if TYPE_CHECKING:
     from ..boundary.network.url import Target
-    from .outgoing import Outgoing
+    from .outgoing import OutgoingRequests
 
 AGENT = "toolcrib"
-MOST_BYTES = 500 * 1024  # RFC 9309 §2.5: at least so many are to be read
+MAX_BYTES = 500 * 1024  # RFC 9309 §2.5: at least so many are to be read
 SECONDS = 10.0
 KEEP_SECONDS = 3600.0
-MOST_SITES = 256
-MOST_RULES = 5_000
+MAX_SITES = 256
+MAX_RULES = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RobotsRule:
     """`pattern` is a path with `*` and `$`; the longer one wins, and of two as long the one that allows."""
 
     pattern: str
@@ -35,9 +35,9 @@ class Rule:
 class Robots:
     """Remembers the robots.txt of each site for an hour."""
 
-    def __init__(self, outgoing: Outgoing) -> None:
+    def __init__(self, outgoing: OutgoingRequests) -> None:
         self._outgoing = outgoing
-        self._known: OrderedDict[str, tuple[float, list[Rule]]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[float, list[RobotsRule]]] = OrderedDict()
 
     async def ask(self, target: Target) -> None:
         """Raises ToolError if the site does not want this page fetched, or cannot be asked."""
@@ -46,17 +46,17 @@ class Robots:
         if known is None or known[0] < time.monotonic():
             known = (time.monotonic() + KEEP_SECONDS, await self._rules(site))
             self._known[site] = known
-            while len(self._known) > MOST_SITES:
+            while len(self._known) > MAX_SITES:
                 self._known.popitem(last=False)
         if not allowed(known[1], target.path):
             raise ToolError(
                 f"{site}/robots.txt asks robots not to fetch {target.path[:200]}; web.fetch.robots says to obey"
             )
 
-    async def _rules(self, site: str) -> list[Rule]:
+    async def _rules(self, site: str) -> list[RobotsRule]:
         request = WebRequest("GET", f"{site}/robots.txt", {"User-Agent": self._outgoing.user_agent})
         try:
-            answer = await exchange(self._outgoing.guard(), request, ExchangeLimits(MOST_BYTES, SECONDS, tries=1))
+            answer = await exchange(self._outgoing.guard(), request, ExchangeLimits(MAX_BYTES, SECONDS, tries=1))
         except AddressRefused:
             raise
         except ToolError as error:
@@ -70,9 +70,9 @@ class Robots:
         return parse(answer.body.decode("utf-8", "replace"))
 
 
-def parse(text: str, agent: str = AGENT) -> list[Rule]:
+def parse(text: str, agent: str = AGENT) -> list[RobotsRule]:
     """The rules for one robot: of the groups that name it, else of those for `*`."""
-    groups: dict[str, list[Rule]] = {}
+    groups: dict[str, list[RobotsRule]] = {}
     current: list[str] = []
     in_rules = False
     for line in text.removeprefix("\ufeff").splitlines():
@@ -90,16 +90,16 @@ def parse(text: str, agent: str = AGENT) -> list[Rule]:
             in_rules = True
             if value:
                 for name in current:
-                    if len(groups[name]) < MOST_RULES:
-                        groups[name].append(Rule(value, key == "allow"))
+                    if len(groups[name]) < MAX_RULES:
+                        groups[name].append(RobotsRule(value, key == "allow"))
     return groups.get(agent, groups.get("*", []))
 
 
-def allowed(rules: list[Rule], path: str) -> bool:
+def allowed(rules: list[RobotsRule], path: str) -> bool:
     """Whether a path (with its query) may be fetched. /robots.txt always may."""
     if path == "/robots.txt":
         return True
-    best: Rule | None = None
+    best: RobotsRule | None = None
     for rule in rules:
         longer = best is None or (len(rule.pattern), rule.allow) > (len(best.pattern), best.allow)
         if longer and fits(rule.pattern, path):

@@ -21,9 +21,9 @@ from ..core.context import ToolContext, current_context
 from ..core.errors import OutsideWorkspace, ToolError
 from ..core.threads import shared_threads
 from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill
-from .transcript import MOST_CHARACTERS, appeared
+from .transcript import MAX_CHARACTERS, appeared
 
-MOST_INPUT = 16 << 20  # bytes of stdin that a program is given
+MAX_INPUT = 16 << 20  # bytes of stdin that a program is given
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class CommandRunner:
         timeout: float,
         env: Mapping[str, str] | None = None,
         call_id: str | None = None,
-        limit: int = MOST_CHARACTERS,
+        limit: int = MAX_CHARACTERS,
         input: bytes | None = None,  # noqa: A002
         fds: Sequence[int] = (),
         spill: bool = True,
@@ -111,8 +111,8 @@ class CommandRunner:
         """
         passed = list(fds)
         try:
-            if input is not None and len(input) > MOST_INPUT:
-                raise ToolError(f"the arguments have {len(input):,} bytes; a program is given at most {MOST_INPUT:,}")
+            if input is not None and len(input) > MAX_INPUT:
+                raise ToolError(f"the arguments have {len(input):,} bytes; a program is given at most {MAX_INPUT:,}")
             granted, failed = await self.granted(asker)
             prepared = await self.prepare(argv, working_dir, timeout, {**(env or {}), **granted})
             prepared.spawn.child_fds = (*prepared.spawn.child_fds, *passed)

@@ -26,7 +26,7 @@ from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
 from .listing import Hider
 from .search_page import (
-    Found,
+    FoundLines,
     entries,
     fit,
     join_page,
@@ -43,9 +43,9 @@ OutputMode = Literal["files_with_matches", "content", "count"]
 SECONDS = 20.0  # a search that takes longer is answered with what it found until then
 # A search keeps at most this many matches and sorts them afterwards. Where there are more it is run again in the
 # order of paths, on one thread, and stopped at the page's end. So pages are the same whatever the threads did.
-MOST_SORTED = 2_000
-MOST_HELD = 100_000  # names beyond the wanted ones before the oldest are let go
-MOST_BYTES = 16 << 20  # of lines that are held, context included
+MAX_SORTED = 2_000
+MAX_HELD = 100_000  # names beyond the wanted ones before the oldest are let go
+MAX_BYTES = 16 << 20  # of lines that are held, context included
 
 _MODES: Mapping[OutputMode, Mode] = {"files_with_matches": "files", "content": "lines", "count": "count"}
 
@@ -202,7 +202,7 @@ class SearchTools:
             single = haystack.stdin is not None
             if single:  # named by the caller: filters by name say nothing about it
                 query = replace(query, include=(), exclude=(), type=None, stdin=True)
-            found = self._collect(query, haystack, path, MOST_SORTED, 0, ctx)
+            found = self._collect(query, haystack, path, MAX_SORTED, 0, ctx)
             if found.stopped == "enough":  # lines of one file are in order as they are
                 query = replace(query, in_order=not single)
                 found = self._collect(query, haystack, path, offset + limit + 1, offset, ctx)
@@ -302,17 +302,19 @@ class SearchTools:
                 ages = _ages(names, haystack.directory)
                 total += len(ages)
                 found += ages
-                if len(found) > limit + MOST_HELD:
+                if len(found) > limit + MAX_HELD:
                     found = heapq.nsmallest(limit, found)
         newest = heapq.nsmallest(limit, found) if limit * 8 < len(found) else sorted(found)[:limit]
         return [os.fsdecode(name) for _, name in newest], total, answer.stopped
 
-    def _collect(self, query: Query, haystack: Haystack, path: str, most: int, skip: int, ctx: ToolContext) -> Found:
+    def _collect(
+        self, query: Query, haystack: Haystack, path: str, most: int, skip: int, ctx: ToolContext
+    ) -> FoundLines:
         """What is found, up to `most` matches. Files that hold secrets are as if they were not there.
 
         In a search that comes in order, the first `skip` matches are counted but not held.
         """
-        found, size = Found(), 0
+        found, size = FoundLines(), 0
         real, meant = self.workspace.real(path), is_meant(query)
         own_name = self.workspace.relative(path)
         hides = None if query.stdin else self._hidden("grep", path)
@@ -341,7 +343,7 @@ class SearchTools:
                     continue
                 found.lines.setdefault(name, []).append(line)
                 size += len(line.text) + 100
-                if size > MOST_BYTES:
+                if size > MAX_BYTES:
                     answer.stop()
                     break
         found.stopped, found.binary = answer.stopped, answer.binary

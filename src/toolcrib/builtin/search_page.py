@@ -12,7 +12,7 @@ from ..boundary.read_only_run import Stop
 from ..boundary.ripgrep import MAX_LINE, Mode, Query
 from .listing import printable_path
 
-MOST_CHARACTERS = 40_000  # of a page: below the pipeline's bound, so that no page is cut in its middle
+MAX_CHARACTERS = 40_000  # of a page: below the pipeline's bound, so that no page is cut in its middle
 
 _UNITS: Mapping[Mode, str] = {"files": "files", "lines": "matching lines", "count": "files", "names": "files"}
 _RECORD = re.compile(rb"(\d+)(?::(\d+):|-)")
@@ -20,7 +20,7 @@ _CUT_SHORT = re.compile(r" \[\.\.\. [^\]]*\]\Z")  # what ripgrep puts after the 
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MatchLine:
     """One line of a file: `column` is where a match begins, 0 in a line of context."""
 
     number: int
@@ -29,10 +29,10 @@ class Line:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundLines:
     """What a search found: for each path its lines, or how many match. `skipped` matches are not held."""
 
-    lines: dict[str, list[Line]] = field(default_factory=dict[str, list[Line]])
+    lines: dict[str, list[MatchLine]] = field(default_factory=dict[str, list[MatchLine]])
     counts: dict[str, int] = field(default_factory=dict[str, int])
     matches: int = 0
     skipped: int = 0
@@ -40,7 +40,7 @@ class Found:
     binary: bool = False
 
 
-def entries(query: Query, answer: SearchResults) -> Iterator[tuple[str, Line | None, int]]:
+def entries(query: Query, answer: SearchResults) -> Iterator[tuple[str, MatchLine | None, int]]:
     """(path, line, count) of what a search says: a line, or how many lines match."""
     if query.mode == "files":
         for names in answer.names():
@@ -55,7 +55,7 @@ def entries(query: Query, answer: SearchResults) -> Iterator[tuple[str, Line | N
             column = int(head[2] or 0)
             if column > MAX_LINE:
                 text = f"{_CUT_SHORT.sub('', text)} [... a long line; the match is at byte {column}]"
-            yield _name(name), Line(int(head[1]), column, text), 0
+            yield _name(name), MatchLine(int(head[1]), column, text), 0
 
 
 def _name(name: bytes) -> str:
@@ -66,7 +66,7 @@ def _by_parts(path: str) -> list[str]:
     return path.split("/")  # the order in which ripgrep's --sort=path goes
 
 
-def pick_files(found: Found, base: str, offset: int, limit: int, counts: bool) -> tuple[list[str], int]:
+def pick_files(found: FoundLines, base: str, offset: int, limit: int, counts: bool) -> tuple[list[str], int]:
     """The page's lines, one a file, and how many files they show."""
     names = sorted(found.counts, key=_by_parts)[offset : offset + limit]
     page = fit(shown_path(base, name) + (f":{found.counts[name]}" if counts else "") for name in names)
@@ -79,13 +79,13 @@ def fit(lines: Iterable[str]) -> list[str]:
     size = 0
     for line in lines:
         size += len(line) + 1
-        if size > MOST_CHARACTERS and page:
+        if size > MAX_CHARACTERS and page:
             break
         page.append(line)
     return page
 
 
-def pick_lines(found: Found, base: str, offset: int, limit: int, context: int) -> tuple[list[str], int]:
+def pick_lines(found: FoundLines, base: str, offset: int, limit: int, context: int) -> tuple[list[str], int]:
     """The page's lines with their context, and how many matches they show."""
     page: list[str] = []
     index = shown = size = 0
@@ -94,7 +94,7 @@ def pick_lines(found: Found, base: str, offset: int, limit: int, context: int) -
         wanted: list[int] = []  # line numbers of the page's matches in this file
         for line in lines:
             if line.column:
-                if offset <= index < offset + limit and size <= MOST_CHARACTERS:
+                if offset <= index < offset + limit and size <= MAX_CHARACTERS:
                     wanted.append(line.number)
                     size += len(line.text) + len(path) + 10
                 index += 1
@@ -114,7 +114,7 @@ def pick_lines(found: Found, base: str, offset: int, limit: int, context: int) -
     return page, shown
 
 
-def what_is_left(query: Query, found: Found, offset: int, shown: int) -> list[str]:
+def what_is_left(query: Query, found: FoundLines, offset: int, shown: int) -> list[str]:
     """What of the matches the page does not show, and how to get it."""
     unit, end = _UNITS[query.mode], offset + shown
     if not shown or (found.stopped != "enough" and found.matches == shown):

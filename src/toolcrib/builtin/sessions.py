@@ -13,13 +13,13 @@ from ..boundary.process import Process
 from ..core.errors import ToolError
 from .command_effects import CommandOutcome
 
-MOST_SESSIONS = 8  # a caller
-MOST_SESSIONS_IN_ALL = 64
+MAX_SESSIONS = 8  # a caller
+MAX_SESSIONS_IN_ALL = 64
 IDLE_SECONDS = 1800.0  # a session that nobody touched for so long is ended
 
 
 @dataclass
-class Session:
+class CommandSession:
     """One background command and who started it."""
 
     id: str
@@ -56,10 +56,10 @@ class Session:
 class Sessions:
     """The background commands of one toolbox. Each belongs to the agent session that started it."""
 
-    def __init__(self, most: int = MOST_SESSIONS) -> None:
+    def __init__(self, most: int = MAX_SESSIONS) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, CommandSession] = {}
         self._closed = False
         self._coming: Counter[str | None] = Counter()  # reserved, not added yet
 
@@ -68,7 +68,7 @@ class Sessions:
         with self._lock:
             for group, coming, most in (
                 (self._of(owner), self._coming[owner], self._most),
-                ([*self._sessions.values()], self._coming.total(), MOST_SESSIONS_IN_ALL),
+                ([*self._sessions.values()], self._coming.total(), MAX_SESSIONS_IN_ALL),
             ):
                 over = len(group) + coming - most + 1
                 for session in [s for s in group if s.process.done][: max(0, over)]:
@@ -98,13 +98,13 @@ class Sessions:
         look_over: Callable[[], CommandOutcome],
         *,
         layered: bool = False,
-    ) -> Session:
+    ) -> CommandSession:
         """Keep a command that was started. `look_over` looks at the workspace once it has ended."""
         with self._lock:
             name = f"sh-{secrets.token_hex(3)}"
             while name in self._sessions:
                 name = f"sh-{secrets.token_hex(3)}"
-            session = Session(name, owner, command, process, look_over, layered)
+            session = CommandSession(name, owner, command, process, look_over, layered)
             closed = self._closed
             if not closed:
                 self._sessions[name] = session
@@ -113,7 +113,7 @@ class Sessions:
             process.kill()
         return session
 
-    def get(self, owner: str | None, name: str) -> Session:
+    def get(self, owner: str | None, name: str) -> CommandSession:
         """A session of this owner. Another's is as unknown as one that never was."""
         with self._lock:
             session = self._sessions.get(name)
@@ -124,17 +124,17 @@ class Sessions:
         session.touch()
         return session
 
-    def forget(self, session: Session) -> None:
+    def forget(self, session: CommandSession) -> None:
         """Its end was reported."""
         with self._lock:
             self._sessions.pop(session.id, None)
 
-    def of(self, owner: str | None) -> list[Session]:
+    def of(self, owner: str | None) -> list[CommandSession]:
         """The sessions of one owner, oldest first."""
         with self._lock:
             return self._of(owner)
 
-    def _of(self, owner: str | None) -> list[Session]:
+    def _of(self, owner: str | None) -> list[CommandSession]:
         return [session for session in self._sessions.values() if session.owner == owner]
 
     def close(self) -> None:

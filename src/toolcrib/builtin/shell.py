@@ -24,14 +24,14 @@ from ..core.verdict import Judgement
 from .command_effects import CommandOutcome
 from .command_rules import DEFAULT_SECONDS, MAX_SECONDS, CommandJudge, CommandRules, runs_a_shell
 from .runner import CommandRunner, Prepared
-from .sessions import Session, Sessions
-from .transcript import MOST_CHARACTERS, NO_UNDO, ending, exit_code, streams
+from .sessions import CommandSession, Sessions
+from .transcript import MAX_CHARACTERS, NO_UNDO, ending, exit_code, streams
 
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
 # Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
-MOST_COMMAND_BYTES = 128 * 1024 - 1
+MAX_COMMAND_BYTES = 128 * 1024 - 1
 _EARLY_SECONDS = 0.25  # a background command that fails at once says so at once
 
 
@@ -75,7 +75,7 @@ class ShellTools:
                 open_world=False,
                 loop_exempt=True,
                 aliases={"sessionId": "session_id", "id": "session_id", "chars": "input"},
-                timeout=_MOST_WAIT + GRACE_SECONDS,
+                timeout=_MAX_WAIT + GRACE_SECONDS,
                 judge=self._judge_session,
                 preview=self._preview_session,
                 command_argument="input",
@@ -124,7 +124,7 @@ class ShellTools:
             process = start(
                 prepared.spawn,
                 timeout=limit,
-                limit=MOST_CHARACTERS,
+                limit=MAX_CHARACTERS,
                 open_spill=self._runner.spill_of(ctx.call_id),
                 interactive=background,
             )
@@ -148,11 +148,13 @@ class ShellTools:
 
     # --- sessions -----------------------------------------------------------------------------------------
 
-    def _add_session(self, process: Process, prepared: Prepared, command: str, name: str, ctx: ToolContext) -> Session:
+    def _add_session(
+        self, process: Process, prepared: Prepared, command: str, name: str, ctx: ToolContext
+    ) -> CommandSession:
         look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
         return self.sessions.add(ctx.session_id, command, process, look_over, layered=prepared.layer is not None)
 
-    async def _in_background(self, session: Session, sandbox: Sandbox, ctx: ToolContext) -> ToolOutput:
+    async def _in_background(self, session: CommandSession, sandbox: Sandbox, ctx: ToolContext) -> ToolOutput:
         if await session.process.ended_within(_EARLY_SECONDS):
             return await self._report(session, ctx)
         text = (
@@ -202,7 +204,7 @@ class ShellTools:
         await _output_or_end(session.process, wait, until_end=action == "kill")
         return await self._report(session, ctx)
 
-    async def _report(self, session: Session, ctx: ToolContext) -> ToolOutput:
+    async def _report(self, session: CommandSession, ctx: ToolContext) -> ToolOutput:
         """What a session printed since the last time and, once, how it ended."""
         done = session.process.done
         meta: dict[str, Any] = {"session_id": session.id, "running": not done}
@@ -313,7 +315,7 @@ def _shown(command: str, limit: int = 2_500) -> str:
     return fit(visible(command), limit, "`toolcrib approvals show` has it whole")
 
 
-_MOST_WAIT = 30.0
+_MAX_WAIT = 30.0
 _POLL_SECONDS = 0.05
 
 
@@ -344,9 +346,9 @@ def _shell_command(command: str) -> list[str]:
         size = len(command.encode())
     except UnicodeEncodeError:
         raise ToolError("command contains half of a surrogate pair, which is not text. Remove it.") from None
-    if size > MOST_COMMAND_BYTES:
+    if size > MAX_COMMAND_BYTES:
         raise ToolError(
-            f"command has {size:,} bytes; the system takes {MOST_COMMAND_BYTES:,}. Write it to a file with write_file "
+            f"command has {size:,} bytes; the system takes {MAX_COMMAND_BYTES:,}. Write it to a file with write_file "
             "and run that file."
         )
     return [default_shell(), "-c", command]
@@ -403,7 +405,7 @@ async def _output_or_end(process: Process, wait: float, *, until_end: bool) -> N
         await process.ended_within(min(_POLL_SECONDS, max(0.0, until - loop.time())))
 
 
-def _listing(sessions: list[Session]) -> str:
+def _listing(sessions: list[CommandSession]) -> str:
     if not sessions:
         return "No background sessions."
     lines: list[str] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..boundary.capture import Capture, Excerpt
 from ..boundary.process import ProcessResult
 
-MOST_CHARACTERS = 10_000  # of both streams together (spec 5.1)
+MAX_CHARACTERS = 10_000  # of both streams together (spec 5.1)
 
 NO_UNDO = "(undo does not cover what a command changes)"
 
@@ -26,11 +26,11 @@ def exit_code(result: ProcessResult) -> int | None:
 
 
 def streams(stdout: Capture, stderr: Capture, redact: Callable[[str], str] | None = None) -> list[str]:
-    """Both streams as text within MOST_CHARACTERS. stderr gets at least half of them if it needs them."""
-    out, err = stdout.excerpt(MOST_CHARACTERS, redact), stderr.excerpt(MOST_CHARACTERS, redact)
-    if _size(out) + _size(err) > MOST_CHARACTERS:
-        err = stderr.excerpt(max(MOST_CHARACTERS // 2, MOST_CHARACTERS - _size(out)), redact)
-        out = stdout.excerpt(MOST_CHARACTERS - _size(err), redact)
+    """Both streams as text within MAX_CHARACTERS. stderr gets at least half of them if it needs them."""
+    out, err = stdout.excerpt(MAX_CHARACTERS, redact), stderr.excerpt(MAX_CHARACTERS, redact)
+    if _size(out) + _size(err) > MAX_CHARACTERS:
+        err = stderr.excerpt(max(MAX_CHARACTERS // 2, MAX_CHARACTERS - _size(out)), redact)
+        out = stdout.excerpt(MAX_CHARACTERS - _size(err), redact)
     parts: list[str] = []
     if out.head or out.tail:
         parts.append(out.text.removesuffix("\n"))

@@ -18,9 +18,9 @@ from ..core.tool import Tool, tool
 from ..policy.addresses import UrlJudge
 from .bodies import Body, describe
 from .documents.kinds import container, described
-from .documents.reader import Documents, Found, Wanted
+from .documents.reader import DocumentReader, DocumentRequest, DocumentText
 from .extraction import KEPT
-from .outgoing import Outgoing, mark
+from .outgoing import OutgoingRequests, mark
 from .settings import FetchSettings
 
 if TYPE_CHECKING:
@@ -40,18 +40,18 @@ _ACCEPT = "text/html,application/xhtml+xml,application/json;q=0.9,text/*;q=0.8,*
 _WORKER = "toolcrib.builtin.extraction"
 
 
-class WebFetch:
+class WebFetchTool:
     """`web_fetch`. `keep` stores texts that were cut."""
 
     def __init__(
         self,
-        outgoing: Outgoing,
+        outgoing: OutgoingRequests,
         settings: FetchSettings | None = None,
         keep: Keep | None = None,
-        documents: Documents | None = None,
+        documents: DocumentReader | None = None,
     ) -> None:
         self._outgoing = outgoing
-        self._documents = documents or Documents()
+        self._documents = documents or DocumentReader()
         self._settings = settings or FetchSettings()
         self._keep = keep
         self._workers: Workers | None = None
@@ -172,7 +172,7 @@ class WebFetch:
                 f"{answer.final_url} is a document or image of more than {self._settings.max_bytes:,} bytes, which is "
                 "not read in part (a person can raise web.fetch.max_bytes)"
             )
-        read = await self._documents.read_bytes(answer.body, kind, answer.final_url, Wanted(budget=KEPT))
+        read = await self._documents.read_bytes(answer.body, kind, answer.final_url, DocumentRequest(budget=KEPT))
         found: dict[str, Any] = {"extractor": read.reader, "title": read.title, "links": [], "length": len(read.text)}
         found["document"] = _about(read)
         return found, read.text, read.images
@@ -214,7 +214,7 @@ def _binary(answer: WebResponse, body: Body) -> str:
     return f"{text}, not text, nor a document or image that web_fetch reads"
 
 
-def _about(read: Found) -> dict[str, Any]:
+def _about(read: DocumentText) -> dict[str, Any]:
     """What of a document is beside its text."""
     about: dict[str, Any] = {"kind": read.kind}
     if read.unit:

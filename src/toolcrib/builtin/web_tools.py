@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from ..core.tool import Tool
 from . import needs
-from .http import HttpRequest
-from .outgoing import USER_AGENT, Gate, Outgoing
+from .http import HttpRequestTool
+from .outgoing import USER_AGENT, Gate, OutgoingRequests
 from .settings import HttpSettings, WebSettings
-from .web import Keep, WebFetch
-from .websearch import WebSearch
+from .web import Keep, WebFetchTool
+from .websearch import WebSearchTool
 
 if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
-    from .documents.reader import Documents
+    from .documents.reader import DocumentReader
 
 
 def web_tools(
@@ -31,7 +31,7 @@ def web_tools(
     keep: Keep | None = None,
     missing: list[tuple[str, str]] | None = None,
     closers: list[Callable[[], object]] | None = None,
-    documents: Documents | None = None,
+    documents: DocumentReader | None = None,
 ) -> list[Tool]:
     """web_fetch, http_request and web_search. What cannot be there is named in `missing`.
 
@@ -39,13 +39,13 @@ def web_tools(
     `closers` gets what ends our processes.
     """
     settings = settings or WebSettings()
-    outgoing = Outgoing(guard, gate, settings.user_agent or USER_AGENT)
+    outgoing = OutgoingRequests(guard, gate, settings.user_agent or USER_AGENT)
     resolve = None if secrets is None else secrets.resolve
     learn = None if redactor is None else redactor.grant
     found: list[Tool] = []
-    fetch = WebFetch(outgoing, settings.fetch, keep, documents)
-    http = HttpRequest(outgoing, http_settings, resolve)
-    search = WebSearch(outgoing, settings.search, resolve=resolve, learn=learn)
+    fetch = WebFetchTool(outgoing, settings.fetch, keep, documents)
+    http = HttpRequestTool(outgoing, http_settings, resolve)
+    search = WebSearchTool(outgoing, settings.search, resolve=resolve, learn=learn)
     for name, made in (("web_fetch", fetch), ("http_request", http), ("web_search", search)):
         why = needs.missing(*needs.WEB[name])
         if why is None:

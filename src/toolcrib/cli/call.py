@@ -78,7 +78,7 @@ async def _call(
     box = await options.open(replace(settings, dry_run=True) if dry_run else settings, warm_up=False)
     progress = Progress(box.events)
     try:
-        box.approver.door = door = terminal_door(progress.pause)
+        box.approval_service.approver = door = terminal_door(progress.pause)
         session = f"cli-{secrets.token_hex(4)}"
         ctx = replace(box.context, channel="cli", session_id=session, ask=None if door is None else door.ask)
         return await box.call(name, arguments, ctx)

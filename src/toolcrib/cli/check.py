@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256  # rows whose host names are looked up at the same time
 MAX_LINE = 16 * 2**20
-LONGEST_REASON = 2_000  # characters
+MAX_REASON = 2_000  # characters
 MANY_BYTES = 2**25  # of rows whose answers wait for their turn
 
 Answer = dict[str, Any]
@@ -282,7 +282,7 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number, parse_float=_number)
 
 
 def _deny(known: Answer, reason: str) -> Answer:
-    return {**known, "verdict": "deny", "category": None, "rule": None, "reason": reason[:LONGEST_REASON]}
+    return {**known, "verdict": "deny", "category": None, "rule": None, "reason": reason[:MAX_REASON]}
 
 
 COMMAND = Command(check)

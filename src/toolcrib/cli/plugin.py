@@ -15,7 +15,7 @@ from .reader import Argument, Command, Option, group
 if TYPE_CHECKING:
     from ..sources.plugins.manifest import Manifest
     from ..sources.plugins.plugins import Plugins
-    from ..sources.plugins.program import Program
+    from ..sources.plugins.program import PinnedProgram
     from ..toolbox import Toolbox
 
 OFF = "plugins are off, so none of these is loaded; plugins.enabled = true turns them on"
@@ -210,7 +210,7 @@ def _notes(box: Toolbox, folder: Path) -> list[str]:
     return [*notes, *_pin(manifest, parts.program, box.settings.sandbox.backend)]
 
 
-def _pin(manifest: Manifest, program: Program | None, backend: str | None) -> list[str]:
+def _pin(manifest: Manifest, program: PinnedProgram | None, backend: str | None) -> list[str]:
     if manifest.binary is None or program is None:
         return []
     if manifest.binary.sha256 is None:

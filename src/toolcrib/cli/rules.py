@@ -122,11 +122,11 @@ def imported(
     from ..config.files import read_config_file
     from ..config.remembered import remember
     from ..config.rules import claude_rules
-    from ..policy.rules.grammar import Source, parse_rule
+    from ..policy.rules.grammar import RuleSource, parse_rule
     from ..policy.rules.match import why_never
 
     rules = [
-        parse_rule(written, verdict, Source("claude", where))
+        parse_rule(written, verdict, RuleSource("claude", where))
         for verdict, written, where in claude_rules(read_config_file(Path(file).expanduser()))
     ]
     useful = [rule for rule in rules if why_never(rule) is None]

@@ -18,7 +18,7 @@ from typing import Any, cast
 from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
 from ..core.verdict import Verdict
-from ..policy.rules.grammar import Source, parse_rule, written_form
+from ..policy.rules.grammar import RuleSource, parse_rule, written_form
 from ..policy.rules.match import why_never
 from ..record.state import private_folder, workspace_id
 from .files import MAX_BYTES, check_depth, exists, read_config_file
@@ -40,7 +40,7 @@ def remember(
 
     Takes the line that `policy.rules.suggest` made, or anything that `parse_rule` reads. Adding twice is adding once.
     """
-    rule = parse_rule(rule_line, verdict, Source("remembered"))
+    rule = parse_rule(rule_line, verdict, RuleSource("remembered"))
     why = why_never(rule)
     if why is not None:
         raise ConfigError(f"rule {rule_line} can never match: {why}")

@@ -11,7 +11,7 @@ from typing import Any, cast
 from ..core.errors import ConfigError
 from ..core.text import one_line
 from ..core.verdict import Verdict
-from ..policy.rules.grammar import VERDICTS, Rule, Source, parse_rule
+from ..policy.rules.grammar import VERDICTS, Rule, RuleSource, parse_rule
 from ..policy.rules.match import why_never
 from .files import ConfigFile, absolute_path, read_config_file
 from .layers import Layer
@@ -74,7 +74,7 @@ class Trusts:
         return not self.inside(file.path) or self._status(file) == "trusted"
 
 
-_MOST_LINKS = 40  # Linux follows no more, either
+_MAX_LINKS = 40  # Linux follows no more, either
 
 
 def _looked_up(path: Path) -> Iterator[str]:
@@ -93,7 +93,7 @@ def _looked_up(path: Path) -> Iterator[str]:
             at = entry
             continue
         links += 1
-        if links > _MOST_LINKS:
+        if links > _MAX_LINKS:
             return
         target = os.readlink(entry)
         at = "/" if os.path.isabs(target) else at
@@ -106,7 +106,7 @@ def _of_layer(each: RuleLayer, verdict: Verdict) -> Iterator[Rule]:
     base = str(each.base) if each.base is not None else None
     for number, written in enumerate(getattr(each.layer.values.get("rules"), verdict, ())):
         where = each.layer.origin(("rules", verdict, str(number)))
-        yield parse_rule(written, verdict, Source(each.name, where, base))
+        yield parse_rule(written, verdict, RuleSource(each.name, where, base))
 
 
 def _imports(each: RuleLayer, root: Path, home: Path, trusts: Trusts, found: Rules) -> None:
@@ -134,7 +134,7 @@ def _claude_file(file: ConfigFile, trusted: bool, base: Path, found: Rules) -> N
             found.ignored.append(Ignored(f"permissions.allow of {file.path}", written))
             continue
         try:
-            rule = parse_rule(written, verdict, Source("claude", where, str(base)))
+            rule = parse_rule(written, verdict, RuleSource("claude", where, str(base)))
         except ConfigError as error:
             if verdict != "allow":
                 raise
@@ -179,5 +179,5 @@ def rules_of(settings: Settings) -> tuple[Rule, ...]:
     rules = settings.rules
     by_verdict: dict[Verdict, Iterable[Any]] = {"deny": rules.deny, "ask": rules.ask, "allow": rules.allow}
     return tuple(
-        parse_rule(each, verdict, Source("settings")) for verdict, written in by_verdict.items() for each in written
+        parse_rule(each, verdict, RuleSource("settings")) for verdict, written in by_verdict.items() for each in written
     )

@@ -17,8 +17,8 @@ from .file_content import read_start
 from .file_entry import Entry
 from .layer_apply import open_beneath
 
-MOST_PATHS = 60
-MOST_DIFFS = 8
+MAX_PATHS = 60
+MAX_DIFFS = 8
 _DIFF_LINES = 40
 _DIFF_BYTES = 256 * 1024
 _ACTIONS = {"mode": "mode", "attributes": "attributes", "touched": "times"}
@@ -35,7 +35,7 @@ def headline(found: ChangeList) -> str:
     return f"{text}; {refused:,} never applied" if refused else text
 
 
-def paths(found: ChangeList, most: int = MOST_PATHS) -> list[str]:
+def paths(found: ChangeList, most: int = MAX_PATHS) -> list[str]:
     """A line for each path, in long lists what matters most first, and what goes with its folder is counted."""
     changes = found.changes
     if len(changes) > most:
@@ -53,7 +53,7 @@ def paths(found: ChangeList, most: int = MOST_PATHS) -> list[str]:
     return lines
 
 
-def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = None, most: int = MOST_DIFFS) -> list[str]:
+def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = None, most: int = MAX_DIFFS) -> list[str]:
     """What changes in text files, while nothing is applied yet. `uppers` hold the new content, root by root."""
     texts: list[str] = []
     shown = [c for c in found.changes if c.action in ("modified", "replaced", "created") and not c.refused]

@@ -19,7 +19,7 @@ from ..boundary.process import start
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
 from ..builtin.command_effects import CommandOutcome
-from ..builtin.transcript import MOST_CHARACTERS
+from ..builtin.transcript import MAX_CHARACTERS
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError
 from ..core.threads import shared_threads
@@ -28,7 +28,7 @@ from ..core.verdict import Judgement
 from ..record.journal import Journal
 from . import EffectServices
 from .change_list import ChangeList
-from .change_text import MOST_PATHS, diffs, headline, paths
+from .change_text import MAX_PATHS, diffs, headline, paths
 from .changes_tools import APPLY, DISCARD, ChangesTools
 from .command_layer import CommandLayer
 from .journal_rows import JournalledLayers
@@ -173,15 +173,15 @@ class LayeredCommands:
     def told(self, found: ChangeList, layer: CommandLayer, call_id: str) -> str:
         """The list as a person and the model read it: paths, then content; what has no room is in a file."""
         lines = paths(found)
-        if len(found.changes) > MOST_PATHS and self._services.open_spill is not None:
+        if len(found.changes) > MAX_PATHS and self._services.open_spill is not None:
             with contextlib.closing(self._services.open_spill(call_id, "changes.txt")) as file:
                 file.write(memoryview("\n".join(paths(found, len(found.changes))).encode("utf-8", "replace")))
             lines.append(f"(all of them: {file.path})")
         shown = diffs(found, [root.upper for root in layer.roots], self._services.redact)
         text = "\n".join([*lines, *shown])
-        if len(text) <= MOST_CHARACTERS * 2 // 3:
+        if len(text) <= MAX_CHARACTERS * 2 // 3:
             return text
-        return "\n".join(lines)[: MOST_CHARACTERS * 2 // 3]
+        return "\n".join(lines)[: MAX_CHARACTERS * 2 // 3]
 
     # --- asking
 

@@ -1,8 +1,8 @@
-"""A person's yes or no: asked at whichever door is open, bound to exactly this call, stored until answered.
+"""Asks a person whether a call may run. The answer holds for exactly this call and is stored.
 
-A door is `async (ApprovalRequest) -> bool | Decision | None`. It may be the library's callback, the terminal, an
-MCP client; None means that it cannot ask here. Without a live door the request is stored and the call returns at
-once; another process may answer it, and the same call repeated then runs once.
+An approver is `async (ApprovalRequest) -> bool | Decision | None`: the library's callback, the terminal or an MCP
+client. None means that it cannot ask here. Without an approver the request is stored and the call returns at once.
+Another process may answer it; the same call, repeated, then runs once.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from ..core.tool import Tool, ToolCategory
 from .answers import Remember, answer, within
 from .callers import caller_of, serves, this_process
 from .preview import MAX_LINE, MAX_PREVIEW, cut_line, preview_of
-from .requests import ApprovalRequest, Decision, Door, Scope, covers, current_door, scopes_of, use_door
+from .requests import ApprovalRequest, Approver, Decision, Scope, covers, current_approver, scopes_of, use_approver
 
 if TYPE_CHECKING:
     from ..record.approvals import Approvals
     from ..record.rows import ApprovalRow, NewApproval
 
 __all__ = [
-    "KEPT_SECONDS", "LIVE_SECONDS", "MAX_LINE", "MAX_PREVIEW", "ApprovalRequest", "Approver", "Decision", "Door",
-    "Remember", "Scope", "Suggest", "cut_line", "rule_for", "use_door",
+    "KEPT_SECONDS", "LIVE_SECONDS", "MAX_LINE", "MAX_PREVIEW", "ApprovalRequest", "ApprovalService", "Approver",
+    "Decision", "Remember", "Scope", "Suggest", "cut_line", "rule_for", "use_approver",
 ]  # fmt: skip
 
 log = logging.getLogger("toolcrib.policy")
 
 LIVE_SECONDS = 300.0
-"""How long a live door is waited for."""
+"""How long an approver may take to answer."""
 KEPT_SECONDS = 24 * 3600.0
-"""How long a stored request, and an unused yes, may wait."""
+"""How long a stored request waits for an answer, and how long an unused yes holds."""
 POLL_SECONDS = 0.5
 
 Suggest = Callable[[Tool, Mapping[str, Any]], str | None]
@@ -61,20 +61,20 @@ def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
     return tool.name
 
 
-class Approver:
+class ApprovalService:
     """Asks for one call at a time; remembers what was granted for a session.
 
     `suggest` names the rule that would allow a call, `remember` writes it where the answer is "always". `at_intent`
     says that whoever commits the intent of a call uses up the approval that its grant names; otherwise it is used up
     here. `settle` brings the outcomes of ended calls on record before the record is asked which ones are missing.
-    `redact` takes secrets out of what is shown and stored; the call itself, and what a door is handed, stay exact.
+    `redact` takes secrets out of what is shown and stored; the call itself, and what an approver gets, stay exact.
     `workspace` is the folder for which a rule would hold.
     """
 
     def __init__(
         self,
         store: Approvals | None = None,
-        door: Door | None = None,
+        approver: Approver | None = None,
         events: EventStream | None = None,
         timeout: float = LIVE_SECONDS,
         *,
@@ -85,7 +85,7 @@ class Approver:
         redact: Redact | None = None,
         workspace: str | None = None,
     ) -> None:
-        self.store, self.door, self.events, self.timeout = store, door, events, timeout
+        self.store, self.approver, self.events, self.timeout = store, approver, events, timeout
         self.suggest, self.remember = suggest, remember
         self._at_intent, self._settle, self._redact, self._workspace = at_intent, settle, redact, workspace
         self._granted: dict[str, set[tuple[str | None, str]]] = {}
@@ -132,23 +132,25 @@ class Approver:
         if isinstance(waiting, Grant | ToolOutput):
             return waiting
         reason = self._clean(await self._with_notice(request, reason))
-        door = current_door() or self.door
-        if door is None and waiting is not None:  # a model that repeats its call gets the request that waits already
+        approver = current_approver() or self.approver
+        if (
+            approver is None and waiting is not None
+        ):  # a model that repeats its call gets the request that waits already
             return self._pending(request, _from_row(waiting, request), reason, rule)
-        asked = await self._request(request, reason, line, asked_by, now, live=door is not None)
-        if door is None:
+        asked = await self._request(request, reason, line, asked_by, now, live=approver is not None)
+        if approver is None:
             return self._pending(request, asked, reason, rule)
-        return await self._at(door, request, asked, rule)
+        return await self._at(approver, request, asked, rule)
 
     async def _at(
-        self, door: Door, request: CallRequest, asked: ApprovalRequest, rule: str | None
+        self, approver: Approver, request: CallRequest, asked: ApprovalRequest, rule: str | None
     ) -> Grant | ToolOutput:
-        """Ask at a live door, and wait there."""
+        """Ask an approver and wait for its answer."""
         if request.waiting is not None:
             request.waiting()
         self._emit(ApprovalRequested(request.call_id, request.tool.name, asked.id, asked.reason, asked.preview))
         try:
-            decision = await self._wait(door, asked)
+            decision = await self._wait(approver, asked)
         except asyncio.CancelledError:
             await asyncio.shield(self._expire(asked.id))
             raise
@@ -282,9 +284,9 @@ class Approver:
             return ("once", "session")
         return ("once", "session", "rule")
 
-    async def _wait(self, door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"] | None:
-        """The first answer, from the door or from another process; None when time is up."""
-        at_door = asyncio.ensure_future(_ask_door(door, asked))
+    async def _wait(self, approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"] | None:
+        """The first answer, from the approver or from another process; None when time is up."""
+        answering = asyncio.ensure_future(_ask_approver(approver, asked))
         deadline = time.monotonic() + self.timeout
         try:
             while True:
@@ -293,18 +295,18 @@ class Approver:
                     await self._expire(asked.id)
                     elsewhere = await self._elsewhere(asked)  # a yes at the last moment counts
                     return elsewhere if elsewhere is not None and elsewhere.approve else None
-                await asyncio.wait({at_door}, timeout=min(POLL_SECONDS, left))
-                if at_door.done():
-                    return await self._answered(door, asked, at_door.result())
+                await asyncio.wait({answering}, timeout=min(POLL_SECONDS, left))
+                if answering.done():
+                    return await self._answered(approver, asked, answering.result())
                 if self.store is not None and (elsewhere := await self._elsewhere(asked)) is not None:
                     return elsewhere
         finally:
-            if not at_door.done():
-                at_door.cancel()
-                await asyncio.gather(at_door, return_exceptions=True)
+            if not answering.done():
+                answering.cancel()
+                await asyncio.gather(answering, return_exceptions=True)
 
     async def _answered(
-        self, door: Door, asked: ApprovalRequest, decision: Decision | Literal["cannot"]
+        self, approver: Approver, asked: ApprovalRequest, decision: Decision | Literal["cannot"]
     ) -> Decision | Literal["cannot"] | None:
         if decision == "cannot":
             return decision
@@ -315,7 +317,7 @@ class Approver:
         if not answered.kept:
             return await self._elsewhere(asked)
         if answered.note:
-            await _tell(door, answered.note)
+            await _tell(approver, answered.note)
         return decision
 
     async def _elsewhere(self, asked: ApprovalRequest) -> Decision | None:
@@ -395,15 +397,15 @@ def _covers(tool: Tool, line: str) -> str:
     return covers(tool.name, str(tool.category), line)
 
 
-async def _ask_door(door: Door, asked: ApprovalRequest) -> Decision | Literal["cannot"]:
+async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"]:
     try:
-        said: Any = door(asked)  # a host's own code: it may answer anything
+        said: Any = approver(asked)  # a host's own code: it may answer anything
         if not hasattr(said, "__await__"):
             raise TypeError("approve should be an async function: async (ApprovalRequest) -> bool | Decision | None")
         said = await said
     except Exception as error:
-        log.exception("the approval door failed")
-        return Decision(False, f"the approval door failed: {error}", approver="door")
+        log.exception("the approver failed")
+        return Decision(False, f"the approver failed: {error}", approver="door")
     if said is None:
         return "cannot"
     if said is True or said is False:  # nothing truthy passes for a yes
@@ -413,18 +415,18 @@ async def _ask_door(door: Door, asked: ApprovalRequest) -> Decision | Literal["c
         if answer is True or answer is False:
             return said if said.approver is not None else replace(said, approver="door")
         said = answer
-    return Decision(False, f"the approval door answered {type(said).__name__}, not a bool or Decision", approver="door")
+    return Decision(False, f"the approver answered {type(said).__name__}, not a bool or Decision", approver="door")
 
 
-async def _tell(door: Door, text: str) -> None:
+async def _tell(approver: Approver, text: str) -> None:
     """Let the person read where their rule went. What fails here changes nothing."""
-    tell = getattr(door, "tell", None)
+    tell = getattr(approver, "tell", None)
     if tell is None:
         return
     try:
         await tell(text)
     except Exception:
-        log.exception("the approval door could not say what was written")
+        log.exception("the approver could not show what was written")
 
 
 def _grant(request_id: str, approver: str | None, edited: Mapping[str, Any] | None, *, stored: bool = True) -> Grant:

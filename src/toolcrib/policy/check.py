@@ -61,7 +61,7 @@ class Checker:
 
     def parts(self, name: str, arguments: Arguments) -> list[tuple[str, Judgement]]:
         """The commands of a command line with the judgement of each alone; empty for one command and other tools."""
-        from .shell.parts import Place
+        from .shell.parts import CommandPlace
         from .shell.split import judged_parts
 
         tool = self._registry.find(name)
@@ -73,7 +73,7 @@ class Checker:
         except InvalidArguments:
             return []
         root = str(self.ctx.workspace or os.getcwd())
-        place = Place(root, root, os.path.expanduser("~"))
+        place = CommandPlace(root, root, os.path.expanduser("~"))
         return judged_parts(command, place) if isinstance(command, str) else []
 
     def with_answers(self, resolve: Mapping[str, Any]) -> ToolContext:

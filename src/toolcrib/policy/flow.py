@@ -69,7 +69,7 @@ def default_labels(tool: Tool) -> Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _ReadResult:
     """An untrusted result: what it is called in a question, its text, its tokens; and its words without signs."""
 
     shown: str
@@ -80,17 +80,17 @@ class _Source:
 
 
 @dataclass(slots=True)
-class _Session:
+class _ReadSession:
     labels: Labels = LABELS[False, False]
-    sources: list[_Source] = field(default_factory=list[_Source])
+    sources: list[_ReadResult] = field(default_factory=list[_ReadResult])
     known: set[bytes] = field(default_factory=set[bytes])
     size: int = 0
     full: bool = False
-    said: list[_Source] = field(default_factory=list[_Source])
+    said: list[_ReadResult] = field(default_factory=list[_ReadResult])
     endorsed: set[str] = field(default_factory=set[str])
 
 
-class Flow:
+class LabelFlow:
     """Remembers what each session read, and asks before it reaches a sink.
 
     `reaches_out(tool, arguments, ctx)` says whether a shell call could send something to the network,
@@ -109,7 +109,7 @@ class Flow:
         self.policy = policy
         self._reaches_out = reaches_out
         self._brings_in = brings_in
-        self._sessions: OrderedDict[str | None, _Session] = OrderedDict()
+        self._sessions: OrderedDict[str | None, _ReadSession] = OrderedDict()
         self._forgotten: set[str | None] = set()
         self._defaults: dict[Tool, Labels] = {}
 
@@ -139,7 +139,7 @@ class Flow:
             return labels.join(LABELS[True, False])
         return labels
 
-    def _remember(self, session: _Session, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput) -> None:
+    def _remember(self, session: _ReadSession, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput) -> None:
         if session.full:
             return
         text, shown = "\n".join(_texts_of(output)), _shown(tool, arguments)
@@ -155,8 +155,8 @@ class Flow:
         if source.tokens:
             session.sources.append(source)
 
-    def _session(self, session_id: str | None) -> _Session:
-        session = self._sessions[session_id] = _Session()
+    def _session(self, session_id: str | None) -> _ReadSession:
+        session = self._sessions[session_id] = _ReadSession()
         if session_id in self._forgotten:
             session.labels, session.full = LABELS[True, True], True
         if len(self._sessions) > MAX_SESSIONS:
@@ -249,7 +249,7 @@ def _quoted(text: str) -> str:
 # --- finding a value in a text
 
 
-def _found(value: str, sources: list[_Source], destination: bool) -> tuple[_Source, str] | None:
+def _found(value: str, sources: list[_ReadResult], destination: bool) -> tuple[_ReadResult, str] | None:
     """The first source that has this value, a telling token of it, or a run of its words; and what it has of it."""
     text = _folded(value)
     if not text:
@@ -274,7 +274,7 @@ def _found(value: str, sources: list[_Source], destination: bool) -> tuple[_Sour
     return None
 
 
-def _stands_in(text: str, source: _Source) -> bool:
+def _stands_in(text: str, source: _ReadResult) -> bool:
     """Whether the text stands there as a whole: not as a piece of a longer word."""
     if text in source.tokens:
         return True
@@ -346,12 +346,12 @@ def _runs(text: str) -> Iterator[list[str]]:
 _NO_WORDS = frozenset[str]()
 
 
-def _source(shown: str, text: str) -> _Source:
+def _source(shown: str, text: str) -> _ReadResult:
     folded = _folded(text)
     words = _WORD.findall(folded)
     if len(words) < WORDS:  # too few for a run of them
-        return _Source(shown, folded, _tokens(folded), "", _NO_WORDS)
-    return _Source(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
+        return _ReadResult(shown, folded, _tokens(folded), "", _NO_WORDS)
+    return _ReadResult(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
 
 
 def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

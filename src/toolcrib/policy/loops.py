@@ -30,7 +30,7 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class _Session:
+class _LoopSession:
     seen: dict[Step, int] = field(default_factory=dict[Step, int])
     steps: deque[Step] = field(default_factory=lambda: deque[Step](maxlen=WINDOW))
     unchanged: int = 0
@@ -41,7 +41,7 @@ class LoopGuard:
     """A `Guard` for the pipeline. Bounded memory: the sessions used longest ago are forgotten."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._sessions: OrderedDict[str, _LoopSession] = OrderedDict()
 
     def reset(self, session_id: str) -> None:
         """A user message came: what was repeated before counts no more."""
@@ -81,12 +81,12 @@ class LoopGuard:
             return f"Loop warning: this is time {rounds} for the same step with the same result. Try something else."
         return None
 
-    def _session(self, ctx: ToolContext) -> _Session | None:
+    def _session(self, ctx: ToolContext) -> _LoopSession | None:
         if ctx.session_id is None:
             return None
         session = self._sessions.get(ctx.session_id)
         if session is None:
-            session = self._sessions[ctx.session_id] = _Session()
+            session = self._sessions[ctx.session_id] = _LoopSession()
             if len(self._sessions) > MAX_SESSIONS:
                 self._sessions.popitem(last=False)
         else:

@@ -19,8 +19,8 @@ from .addresses import RULE_ALLOWED_DOMAIN
 from .modes import MODES, check_mode
 
 if TYPE_CHECKING:
-    from .approval import Approver
-    from .flow import Flow
+    from .approval import ApprovalService
+    from .flow import LabelFlow
     from .hooks import Hooks
     from .limits import CallLimits
 
@@ -46,7 +46,7 @@ class Check:
     others: tuple[Check, ...] = ()
 
 
-class Rules(Protocol):
+class RuleMatcher(Protocol):
     """A seam: the rules of the configuration. Returns the strictest rule that matches, or None."""
 
     def match(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
@@ -82,12 +82,12 @@ class Policy:
         yes: bool = False,
         never_ask: bool = False,
         sandboxed: Callable[[], bool] | None = None,
-        rules: Rules | None = None,
-        flow: Flow | None = None,
+        rules: RuleMatcher | None = None,
+        flow: LabelFlow | None = None,
         hooks: Hooks | None = None,
         limits: CallLimits | None = None,
         dry_run: bool = False,
-        approver: Approver | None = None,
+        approval_service: ApprovalService | None = None,
     ) -> None:
         self.mode = check_mode(mode)
         if approval not in APPROVAL_POLICIES:
@@ -102,7 +102,7 @@ class Policy:
         self.hooks = hooks
         self.limits = limits
         self.dry_run = dry_run
-        self.approver = approver
+        self.approval_service = approval_service
 
     # --- the steps
 
@@ -248,8 +248,8 @@ class Policy:
                 return ToolOutput.error(f"{request.tool.name} was not run: {over}", "denied", meta={"rule": "limits"})
         verdict = await self._checked(request) if request.tool.judge_blocks else self._check(request)
         if verdict.verdict == "deny":
-            if approved is not None and self.approver is not None:  # or every repetition would end here again
-                await self.approver.void(approved, request.call_id)
+            if approved is not None and self.approval_service is not None:  # or every repetition would end here again
+                await self.approval_service.void(approved, request.call_id)
             text = f"{request.tool.name} was denied: {verdict.reason}"
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         if verdict.verdict == "allow":
@@ -261,17 +261,17 @@ class Policy:
         if approved is not None:  # a person changed the arguments and said yes to the change
             self._endorse(request)
             return approved
-        if self.approver is None:
+        if self.approval_service is None:
             text = (
                 f"{request.tool.name} needs approval and nobody can be asked: {verdict.reason}. "
                 "The host can pass an approver, or run in another mode."
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         for question in (verdict, *verdict.others):  # the first that no yes for this session has settled
-            if not self.approver.has_granted(request, question.rule, fixed=question.step == 2):
+            if not self.approval_service.has_granted(request, question.rule, fixed=question.step == 2):
                 verdict = question
                 break
-        answer = await self.approver.ask(request, verdict.reason, verdict.rule, fixed=verdict.step == 2)
+        answer = await self.approval_service.ask(request, verdict.reason, verdict.rule, fixed=verdict.step == 2)
         if isinstance(answer, Grant) and answer.edited is None and answer.approver != "session":
             self._endorse(request)
         return answer

@@ -1,4 +1,4 @@
-"""What is put to a person, and what they may answer. A door takes the one and gives the other."""
+"""The question to a person (`ApprovalRequest`), the answer (`Decision`), and who asks (`Approver`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from ..record.rows import ApprovalRow
 
 __all__ = [
-    "SCOPES", "ApprovalRequest", "Decision", "Door", "Scope", "about_rule", "covers", "current_door", "scopes_of",
-    "use_door",
+    "SCOPES", "ApprovalRequest", "Approver", "Decision", "Scope", "about_rule", "covers", "current_approver",
+    "scopes_of", "use_approver",
 ]  # fmt: skip
 
 
@@ -67,25 +67,25 @@ class Decision:
     approver: str | None = None
 
 
-Door = Callable[[ApprovalRequest], Awaitable["bool | Decision | None"]]
+Approver = Callable[[ApprovalRequest], Awaitable["bool | Decision | None"]]
 """Asks a person. None means that it cannot ask here. One that also has `tell(text)` is told where a rule was kept."""
 
-_door: ContextVar[Door | None] = ContextVar("toolcrib_door", default=None)
+_approver: ContextVar[Approver | None] = ContextVar("toolcrib_approver", default=None)
 
 
 @contextmanager
-def use_door(door: Door | None) -> Generator[None]:
-    """Within this block (and tasks started in it), approvals are asked at `door`."""
-    token = _door.set(door)
+def use_approver(approver: Approver | None) -> Generator[None]:
+    """Within this block, and in tasks started in it, `approver` is asked for approvals."""
+    token = _approver.set(approver)
     try:
         yield
     finally:
-        _door.reset(token)
+        _approver.reset(token)
 
 
-def current_door() -> Door | None:
-    """The door of this task, if it has one of its own."""
-    return _door.get()
+def current_approver() -> Approver | None:
+    """The approver that was set for this task; None if there is none."""
+    return _approver.get()
 
 
 def scopes_of(row: ApprovalRow) -> tuple[Scope, ...]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ..core.labels import Labels
-from .approval import Approver
-from .flow import Flow
+from .approval import ApprovalService
+from .flow import LabelFlow
 
 
 class Session:
     """What is kept of one session. It holds nothing itself, so it needs no closing."""
 
-    def __init__(self, session_id: str | None, flow: Flow, approver: Approver) -> None:
+    def __init__(self, session_id: str | None, flow: LabelFlow, approval_service: ApprovalService) -> None:
         self.id = session_id
-        self._flow, self._approver = flow, approver
+        self._flow, self._approval_service = flow, approval_service
 
     def trust(self, text: str) -> None:
         """The user said this: under `labels.policy = "said"`, calls that use what is in it do not ask."""
@@ -26,4 +26,4 @@ class Session:
     def end(self) -> None:
         """Forget what was read, said and granted in it."""
         self._flow.forget(self.id)
-        self._approver.forget(self.id)
+        self._approval_service.forget(self.id)

@@ -30,7 +30,7 @@ from .undoing import UndoConflict, Undoing, Undone
 
 __all__ = ["Change", "Journal", "UndoConflict", "Undone", "Written", "prune_journal"]
 
-_MOST_DIRECTORIES = 100  # made for one file; more are a mistake, or meant to keep us busy
+_MAX_DIRECTORIES = 100  # made for one file; more are a mistake, or meant to keep us busy
 _PRUNE_EVERY = 256  # changes between two looks at the quota
 
 
@@ -115,8 +115,8 @@ class Journal:
         todo = self.ws.missing_parents(path)
         if todo or not self.ws.exists(path):
             todo.append(place.shown)
-        if len(todo) > _MOST_DIRECTORIES:
-            raise ToolError(f"{path[:80]}… needs {len(todo):,} new directories; at most {_MOST_DIRECTORIES} are made")
+        if len(todo) > _MAX_DIRECTORIES:
+            raise ToolError(f"{path[:80]}… needs {len(todo):,} new directories; at most {_MAX_DIRECTORIES} are made")
         for each in todo:
             row = new_row(self.ws.locate(each), call_id, tool, session_id, None, None) | {"after_kind": "dir"}
             number = self.table.insert(row)

@@ -1,7 +1,7 @@
 """A person's yes or no through an MCP client, as a form. Nothing that a model can write in arguments counts as one.
 
-Handshake era: the form is shown while the call waits (`door`). 2026-07-28: the call returned with a stored request;
-the form travels in an `InputRequiredResult`, and the answer comes with the retry (`serve.mcp` puts the two together).
+Handshake era: the form is shown while the call waits (`approver_of`). 2026-07-28: the call returned with a stored
+request; the form travels in an `InputRequiredResult`, and the answer comes with the retry (see `serve.mcp`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..config.homes import config_home
 from ..core.bound import safe
 from ..core.errors import ToolError
 from ..policy.plain import plain, plain_line
-from ..policy.requests import ApprovalRequest, Decision, Door, Scope, about_rule, scopes_of
+from ..policy.requests import ApprovalRequest, Approver, Decision, Scope, about_rule, scopes_of
 from .peer import FormAnswer, form_request
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def decision_of(answer: FormAnswer | ElicitResult, client: str) -> Decision:
     return Decision(True, reason, cast("dict[str, Any]", arguments), "once" if scope == "rule" else scope, approver)
 
 
-def door(peer: Peer) -> Door:
+def approver_of(peer: Peer) -> Approver:
     """Asks the person at a handshake-era client. None, "cannot ask here", where the client fails to."""
 
     async def ask(request: ApprovalRequest) -> Decision | None:

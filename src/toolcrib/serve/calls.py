@@ -23,7 +23,7 @@ from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..policy.answers import answer as give_answer
 from ..policy.answers import within
-from ..policy.requests import scopes_of, use_door
+from ..policy.requests import scopes_of, use_approver
 from . import approval
 from .interface import ToolboxInterface, approvals_of, context_of, state_path
 from .peer import METADATA_KEY, Peer, fits
@@ -109,7 +109,7 @@ class CallHandler:
     async def _run_call(self, peer: Peer, wanted: WantedCall, ctx: ToolContext, can_ask: bool) -> ToolOutput:
         if peer.modern or not can_ask:
             return await self.box.call(wanted.name, wanted.arguments, ctx)
-        with use_door(approval.door(peer)):
+        with use_approver(approval.approver_of(peer)):
             return await self.box.call(wanted.name, wanted.arguments, ctx)
 
     async def _continue(
@@ -229,7 +229,7 @@ class CallHandler:
                 raise StateRefused(_ANSWERED)
             return again
         decision = within(approval.decision_of(answer, peer.name), scopes_of(row))
-        remember = getattr(getattr(self.box, "approver", None), "remember", None)
+        remember = getattr(getattr(self.box, "approval_service", None), "remember", None)
         answered = await shared_threads.run(give_answer, store, ident, decision, remember)
         if not answered.kept:
             row = answered.row

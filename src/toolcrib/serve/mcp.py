@@ -154,7 +154,7 @@ class McpServer:
         """What was granted for a session ends with it; what was asked in it is for the client's next one."""
         if self.exposure is not None:
             self.exposure.forget(session)
-        approver = getattr(self.box, "approver", None)
+        approver = getattr(self.box, "approval_service", None)
         if approver is not None:
             try:
                 approver.forget(session)

@@ -11,7 +11,7 @@ from typing import Any
 from ..core.errors import ToolDefinitionError
 from ..core.tool import Tool, ToolCategory
 from .parameters import check_names, parameter_schema
-from .running import DEFAULT_SECONDS, Around, CommandWork, program_tool, real_paths
+from .running import DEFAULT_SECONDS, CommandServices, CommandWork, program_tool, real_paths
 from .template import command_template
 
 SOURCE = "command"
@@ -33,7 +33,7 @@ class CommandToolSpec:
     read: tuple[str, ...] = ()
 
 
-def command_tool(spec: CommandToolSpec, around: Around, base: Path) -> Tool:
+def command_tool(spec: CommandToolSpec, services: CommandServices, base: Path) -> Tool:
     """The tool. `base` is what relative `read` paths start from. Raises ToolDefinitionError with the reason."""
     try:
         if not _NAME.fullmatch(spec.name):
@@ -45,7 +45,7 @@ def command_tool(spec: CommandToolSpec, around: Around, base: Path) -> Tool:
         work = CommandWork(
             spec.name,
             template,
-            around,
+            services,
             real_paths(spec.read, base),
             spec.working_dir,
             max(1.0, spec.seconds or DEFAULT_SECONDS),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a pair, or a whole one
-_MOST_SAID = 200  # characters of what the parser says
+_MAX_MESSAGE = 200  # characters of what the parser says
 
 
 def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
         raise wrong(f"{path}: has half of a character (\\ud800 to \\udfff without its other half)") from None
     except (ValueError, RecursionError) as error:
         hint = " (YAML is not read: convert it)" if path.suffix in (".yaml", ".yml") else ""
-        raise wrong(f"{path}: is no JSON{hint}: {str(error)[:_MOST_SAID]}") from None
+        raise wrong(f"{path}: is no JSON{hint}: {str(error)[:_MAX_MESSAGE]}") from None
     if not isinstance(root, dict):
         raise wrong(f"{path}: should be an object")
     return cast("dict[str, Any]", root)

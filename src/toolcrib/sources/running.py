@@ -20,7 +20,7 @@ from .template import CommandTemplate
 
 DEFAULT_SECONDS = 30.0
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
-MOST_CHARACTERS = 50_000  # of one stream; the rest is spilled
+MAX_CHARACTERS = 50_000  # of one stream; the rest is spilled
 
 RunnerFor = Callable[[tuple[Path, ...]], CommandRunner]
 """The runner whose sandbox also shows these paths to commands, read-only."""
@@ -31,7 +31,7 @@ granted, too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class CommandServices:
     """What tools that run programs are given: where they run, who judges them, what is taken out of their output."""
 
     runner: RunnerFor
@@ -46,7 +46,7 @@ class CommandWork:
 
     name: str
     template: CommandTemplate
-    around: Around
+    services: CommandServices
     read: tuple[Path, ...] = ()
     working_dir: str | None = None
     seconds: float = DEFAULT_SECONDS
@@ -57,16 +57,16 @@ class CommandWork:
     @property
     def runner(self) -> CommandRunner:
         """Where it runs."""
-        return self.around.runner(self.read)
+        return self.services.runner(self.read)
 
     async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
         """Run it with these values as positional parameters."""
         values = self.template.arguments({**self.defaults, **args})
-        argv = [self.around.shell, "-c", self.template.script, self.name, *values]
+        argv = [self.services.shell, "-c", self.template.script, self.name, *values]
         try:
             ran = await self.runner.run(
                 argv, asker=self.name, working_dir=self.working_dir, timeout=self.seconds, env=self.env,
-                call_id=ctx.call_id, limit=MOST_CHARACTERS,
+                call_id=ctx.call_id, limit=MAX_CHARACTERS,
             )  # fmt: skip
         except ToolError:  # some are OSErrors, too
             raise
@@ -74,7 +74,7 @@ class CommandWork:
             return ToolOutput.error(str(error), "unavailable")
         except OSError as error:
             return ToolOutput.error(f"{self.name} could not be started: {error.strerror or error}")
-        output = answer(ran, self.seconds, self.failed, self.around.redact)
+        output = answer(ran, self.seconds, self.failed, self.services.redact)
         return replace(output, labels=LABELS[True, True]) if self._fetches(args) else output
 
     def _fetches(self, args: Mapping[str, Any]) -> bool:
@@ -100,7 +100,7 @@ class CommandWork:
             return Judgement("deny", str(error), "command:value")
         except OSError as error:  # running it will say so
             return Judgement("ask", f"working_dir {self.working_dir!r}: {error.strerror or error}", "path:missing")
-        return self.around.judge(command, cwd, self.read, bare=bool(ctx.metadata.get("bare")))
+        return self.services.judge(command, cwd, self.read, bare=bool(ctx.metadata.get("bare")))
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         """The command line with its values."""
@@ -115,7 +115,7 @@ def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] |
     """What a model reads of a command: what it printed or, where it failed, how and why."""
     result = ran.result
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": ran.sandbox.name}
-    out, err = (stream.excerpt(MOST_CHARACTERS, redact).text.strip() for stream in (result.stdout, result.stderr))
+    out, err = (stream.excerpt(MAX_CHARACTERS, redact).text.strip() for stream in (result.stdout, result.stderr))
     notes = [*(["[it did not end when it was killed; something may still be running]"] if not result.reaped else [])]
     notes += ran.notes
     if result.ended_by == "exit" and exit_code(result) == 0:
@@ -151,7 +151,7 @@ def program_tool(
         timeout=work.seconds + GRACE_SECONDS,
         judge=work.judge,
         preview=work.preview,
-        max_output=MOST_CHARACTERS + 2_000,
+        max_output=MAX_CHARACTERS + 2_000,
     )
 
 

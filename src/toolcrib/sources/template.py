@@ -26,7 +26,7 @@ from ..policy.shell.reading import read_script
 from .placeholders import PLACEHOLDER
 
 # Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
-MOST_ARGUMENT_BYTES = 128 * 1024 - 1
+MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 
 # Builtins that evaluate their arguments: as code, as the name or subscript of a variable, or as arithmetic.
 _EVALUATE = frozenset(
@@ -84,8 +84,8 @@ def argument(name: str, values: Mapping[str, Any]) -> str:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise ToolError(f"{name} contains half of a surrogate pair, which is not text. Remove it.") from None
-    if size > MOST_ARGUMENT_BYTES:
-        raise ToolError(f"{name} has {size:,} bytes; the system takes {MOST_ARGUMENT_BYTES:,} in one argument.")
+    if size > MAX_ARGUMENT_BYTES:
+        raise ToolError(f"{name} has {size:,} bytes; the system takes {MAX_ARGUMENT_BYTES:,} in one argument.")
     return text
 
 
@@ -185,7 +185,7 @@ class _Places:
             self._word(node.subject)
             for _, body in node.items:
                 self.walk(body)
-        elif isinstance(node, (tree.Item, tree.Pipeline, tree.AndOr, tree.Group, tree.If, tree.While)):
+        elif isinstance(node, (tree.Item, tree.PipedCommands, tree.AndOr, tree.Group, tree.If, tree.While)):
             for field in dataclasses.fields(node):
                 inner = getattr(node, field.name)
                 if field.name == "redirects":

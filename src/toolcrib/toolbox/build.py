@@ -23,8 +23,8 @@ from ..core.exposure import Exposure
 from ..core.registry import ToolRegistry
 from ..core.telemetry import trace_calls, traced
 from ..core.verdict import Judgement
-from ..policy.approval import Approver, rule_for
-from ..policy.flow import Flow
+from ..policy.approval import ApprovalService, rule_for
+from ..policy.flow import LabelFlow
 from ..policy.loops import LoopGuard
 from ..policy.policy import Policy
 from ..policy.rules.ruleset import RuleSet
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..config import Settings
     from ..core.tool import Tool
-    from ..policy.approval import Door
+    from ..policy.approval import Approver
     from ..policy.hooks import Hooks
     from ..policy.limits import CallLimits
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 def build(
     settings: Settings,
     *,
-    approve: Door | None = None,
+    approve: Approver | None = None,
     tools: Iterable[Tool | Callable[..., Any]] = (),
     yes: bool = False,
     builtin: bool = True,
@@ -115,29 +115,31 @@ def _secrets(settings: Settings, closing: ExitStack) -> tuple[Redactor, Secrets]
     return redactor, Secrets(secret_sources(settings), redactor, settings.sandbox.env)
 
 
-def _house(ground: Ground, approve: Door | None, yes: bool) -> House:
+def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
     settings, sandboxes = ground.settings, ground.sandboxes
     registry = ToolRegistry()
     effects = make_effects(ground, registry)
-    flow = Flow(settings.labels.policy, sandboxes.reaches_out, sandboxes.brings_in)
+    flow = LabelFlow(settings.labels.policy, sandboxes.reaches_out, sandboxes.brings_in)
     rules = _rules(ground, registry, flow)
-    approver = _approver(ground, registry, rules, approve)
+    approval_service = _approval_service(ground, registry, rules, approve)
     approval = settings.approval
     policy = Policy(
         settings.mode, approval=approval.policy, enabled=approval.enabled, yes=yes, never_ask=approval.never_ask,
         ask_for=(*approval.require_for, *approval.dangerous_tools, *([] if effects is None else [effects.question])),
-        sandboxed=sandboxes.own.is_isolated, approver=approver, rules=rules, flow=flow,
+        sandboxed=sandboxes.own.is_isolated, approval_service=approval_service, rules=rules, flow=flow,
         hooks=_hooks(settings, registry), limits=_limits(settings), dry_run=settings.dry_run,
     )  # fmt: skip
     loop_guard = LoopGuard()
     _fill_stages(ground, registry, policy, flow, loop_guard)
     return House(
-        ground=ground, registry=registry, approver=approver, flow=flow, rules=rules, policy=policy,
+        ground=ground, registry=registry, approval_service=approval_service, flow=flow, rules=rules, policy=policy,
         loop_guard=loop_guard, effects=effects,
     )  # fmt: skip
 
 
-def _fill_stages(ground: Ground, registry: ToolRegistry, policy: Policy, flow: Flow, loop_guard: LoopGuard) -> None:
+def _fill_stages(
+    ground: Ground, registry: ToolRegistry, policy: Policy, flow: LabelFlow, loop_guard: LoopGuard
+) -> None:
     """Put policy and record into the stages that every call goes through."""
     stages = registry.stages
     stages.authorizer = policy
@@ -154,7 +156,9 @@ def _fill_stages(ground: Ground, registry: ToolRegistry, policy: Policy, flow: F
         ground.closing.callback(trace_calls(stages.events))
 
 
-def _approver(ground: Ground, registry: ToolRegistry, rules: RuleSet, door: Door | None) -> Approver:
+def _approval_service(
+    ground: Ground, registry: ToolRegistry, rules: RuleSet, approver: Approver | None
+) -> ApprovalService:
     from ..config.remembered import remember
 
     root = ground.workspace.root
@@ -165,13 +169,13 @@ def _approver(ground: Ground, registry: ToolRegistry, rules: RuleSet, door: Door
         rules.add(line, "allow", "remembered")
         return path
 
-    approver = Approver(
-        ground.approvals, door, registry.events, ground.settings.approval.timeout, at_intent=True,
+    service = ApprovalService(
+        ground.approvals, approver, registry.events, ground.settings.approval.timeout, at_intent=True,
         settle=ground.audit.flush, redact=ground.redactor.redact, suggest=_suggest, remember=remember_rule,
         workspace=str(root),
     )  # fmt: skip
-    ground.closing.callback(approver.close)
-    return approver
+    ground.closing.callback(service.close)
+    return service
 
 
 def _suggest(tool: Tool, arguments: Mapping[str, Any]) -> str:
@@ -181,7 +185,7 @@ def _suggest(tool: Tool, arguments: Mapping[str, Any]) -> str:
     return suggest(tool, arguments) or rule_for(tool, arguments)
 
 
-def _rules(ground: Ground, registry: ToolRegistry, flow: Flow) -> RuleSet:
+def _rules(ground: Ground, registry: ToolRegistry, flow: LabelFlow) -> RuleSet:
     def labels(ctx: ToolContext) -> Mapping[str, str]:
         found = flow.labels_of(ctx.session_id)
         return {"integrity": found.integrity, "confidentiality": found.confidentiality}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def open_servers(house: House) -> McpServers:
     """The configured servers; none is started. Raises ConfigError for settings that make no sense."""
     from ..config.mcp import mcp_configs
-    from ..policy.secrets.values import SHORTEST
+    from ..policy.secrets.values import MIN_SECRET
     from ..sources.mcp import ClientServices, McpServers
     from ..sources.mcp.cache import ListCache
     from ..sources.mcp.pins import Pins
@@ -28,7 +28,7 @@ def open_servers(house: House) -> McpServers:
         from ..config.hide import is_secret_name
 
         value = value.removeprefix("Bearer ").strip()
-        if is_secret_name(name) and len(value) >= SHORTEST:
+        if is_secret_name(name) and len(value) >= MIN_SECRET:
             ground.redactor.grant(name, value)
 
     def sandbox(profile: Profile, read: tuple[Path, ...]) -> Sandbox:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ..config import Settings
     from ..core.exposure import Exposure
     from ..core.registry import ToolRegistry
-    from ..policy.approval import Approver
-    from ..policy.flow import Flow
+    from ..policy.approval import ApprovalService
+    from ..policy.flow import LabelFlow
     from ..policy.loops import LoopGuard
     from ..policy.policy import Policy
     from ..policy.rules.ruleset import RuleSet
@@ -57,8 +57,8 @@ class House:
 
     ground: Ground
     registry: ToolRegistry
-    approver: Approver
-    flow: Flow
+    approval_service: ApprovalService
+    flow: LabelFlow
     rules: RuleSet
     policy: Policy
     loop_guard: LoopGuard

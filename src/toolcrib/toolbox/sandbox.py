@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
     from ..core.context import ToolContext
     from ..core.tool import Tool
-    from ..policy.shell.parts import Place
+    from ..policy.shell.parts import CommandPlace
 
 _SANDBOXED = frozenset({"own", "command"})
 """Sources of tools whose commands run in the sandbox, as do those of plugins."""
@@ -72,14 +72,14 @@ class Sandboxes:
         script = read_script(command, str(self.root), os.path.expanduser("~"))
         return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
 
-    def place(self, cwd: str) -> Place:
+    def place(self, cwd: str) -> CommandPlace:
         """Where a command would run, if there were no sandbox: rules judge commands by it."""
-        from ..policy.shell.parts import Place
+        from ..policy.shell.parts import CommandPlace
 
         own = self.settings
         readable, writable = (tuple(map(os.path.realpath, roots)) for roots in (own.read_roots, own.write_roots))
         profile = "unrestricted" if own.backend == "none" else own.profile
-        return Place(str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable)
+        return CommandPlace(str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable)
 
 
 def make_sandboxes(settings: SandboxSettings, root: Path) -> Sandboxes:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..core.verdict import Judgement
     from ..sources.mcp import McpServers
     from ..sources.plugins import Plugins
-    from ..sources.running import Around
+    from ..sources.running import CommandServices
     from .parts import House
 
 
@@ -49,13 +49,13 @@ def add_sources(
     return servers, plugins
 
 
-def services_of(house: House) -> Around:
+def services_of(house: House) -> CommandServices:
     """What commands of tools from elsewhere are given: the same as those of `exec`."""
     from ..builtin.command_rules import CommandJudge, CommandRules
     from ..builtin.default_tools import open_spill
     from ..builtin.runner import CommandRunner
     from ..builtin.shell import default_shell
-    from ..sources.running import Around
+    from ..sources.running import CommandServices
 
     ground = house.ground
     rules = CommandRules.of(ground.settings.sandbox, ground.settings.tools.exec)
@@ -76,10 +76,10 @@ def services_of(house: House) -> Around:
     def judge(command: str, cwd: str, read: tuple[Path, ...], *, bare: bool = False) -> Judgement:
         return judge_of(read).judge(command, cwd, bare=bare)
 
-    return Around(runner, judge, default_shell(), ground.redactor.redact)
+    return CommandServices(runner, judge, default_shell(), ground.redactor.redact)
 
 
-def _command_tools(house: House, services: Around) -> None:
+def _command_tools(house: House, services: CommandServices) -> None:
     from ..sources.command import CommandToolSpec, command_tool
 
     ground = house.ground
@@ -116,7 +116,7 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
     from ..builtin.needs import missing as why_missing
     from ..builtin.outgoing import USER_AGENT
     from ..core.errors import AddressRefused
-    from ..sources.openapi import Api, Document, OpenApiError, api_tools, server_url
+    from ..sources.openapi import Api, OpenApiDocument, OpenApiError, api_tools, server_url
     from ..sources.registering import register_all
 
     ground = house.ground
@@ -126,7 +126,7 @@ def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
         missing.append((f"openapi {name}", why))
         return
     try:
-        document = Document.read(given.spec)
+        document = OpenApiDocument.read(given.spec)
         api = Api(
             name, given.base_url or server_url(document), ground.network, given.headers, ground.secrets.resolve,
             given.timeout or 30.0, ground.settings.web.user_agent or USER_AGENT,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..core.output import ToolOutput
     from ..core.tool import Tool
     from ..core.watchdog import Watchdog
-    from ..policy.approval import Door
+    from ..policy.approval import Approver
     from ..policy.check import Checker
     from ..policy.policy import Check
     from ..policy.session import Session
@@ -51,7 +51,7 @@ class Toolbox:
         self.redactor, self.secrets = ground.redactor, ground.secrets
         self.audit, self.approvals = ground.audit, ground.approvals
         self.registry, self.exposure = house.registry, parts.exposure
-        self.policy, self.rules, self.approver = house.policy, house.rules, house.approver
+        self.policy, self.rules, self.approval_service = house.policy, house.rules, house.approval_service
         self.flow, self.loop_guard = house.flow, house.loop_guard
         self.context = ToolContext(channel="library", workspace=ground.workspace.root)
         """The context of a call that brings none."""
@@ -65,7 +65,7 @@ class Toolbox:
         workspace: PathLike | None = None,
         *,
         mode: str | None = None,
-        approve: Door | None = None,
+        approve: Approver | None = None,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         config: PathLike | None = None,
         settings: Settings | None = None,
@@ -266,7 +266,7 @@ class Toolbox:
         """One session of this toolbox: what its user said, and what its calls have read."""
         from ..policy.session import Session
 
-        return Session(session_id, self.flow, self.approver)
+        return Session(session_id, self.flow, self.approval_service)
 
     def warm_up(self, *, at_first_use: bool = False) -> None:
         """Do in a thread what the first command and the first edit would wait for: probe, import, open the journal.

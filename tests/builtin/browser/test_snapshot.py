@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.builtin.browser.downloads import safe_name
-from toolcrib.builtin.browser.notes import MOST, Notes, quoted
+from toolcrib.builtin.browser.notes import MAX_NOTES, Notes, quoted
 from toolcrib.builtin.browser.session import same_page
 from toolcrib.builtin.browser.snapshot import Element, changed, paged, plain_ref, renumbered, subtree
 
@@ -124,11 +124,11 @@ def test_a_page_without_lines() -> None:
 
 def test_notes_are_counted_and_bounded() -> None:
     notes = Notes()
-    for number in range(MOST + 5):
+    for number in range(MAX_NOTES + 5):
         notes.add(f"note {number}")
         notes.add("note 0")
     taken = notes.take()
-    assert taken[0] == f"! note 0 ({MOST + 6} times)"
+    assert taken[0] == f"! note 0 ({MAX_NOTES + 6} times)"
     assert taken[-1] == "! … and 5 more"
     assert notes.take() == []
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.workspace import Workspace
-from toolcrib.builtin.documents.reader import Documents
+from toolcrib.builtin.documents.reader import DocumentReader
 from toolcrib.builtin.settings import DocumentSettings
 from toolcrib.builtin.workspace_tools import file_tools
 from toolcrib.core.context import ToolContext
@@ -122,7 +122,7 @@ class Reading:
         state = StateFolder.for_workspace(self.root, base / "state")
         self._ws = Workspace(self.root, [])
         self._journal = Journal(state, self._ws, sync=False)
-        self._documents = Documents(settings)
+        self._documents = DocumentReader(settings)
         self._registry = ToolRegistry(file_tools(self._ws, self._journal, documents=self._documents))
 
     async def __call__(self, data: bytes, name: str = "file", **arguments: Any) -> ToolOutput:

@@ -7,10 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from toolcrib.builtin.outgoing import Outgoing
+from toolcrib.builtin.outgoing import OutgoingRequests
 from toolcrib.builtin.search_providers.duckduckgo import unwrapped
 from toolcrib.builtin.settings import SearchSettings
-from toolcrib.builtin.websearch import WebSearch
+from toolcrib.builtin.websearch import WebSearchTool
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.policy.secrets.redact import Redactor
 
@@ -115,8 +115,9 @@ class Search:
     async def __call__(self, query="q&a", **more):
         if self.registry is None:
             guard = self.web.guard()
-            made = WebSearch(
-                Outgoing(lambda: guard), SearchSettings(**self.settings), bases=self.bases, environ=self.environ,
+            made = WebSearchTool(
+                OutgoingRequests(lambda: guard), SearchSettings(**self.settings),
+                bases=self.bases, environ=self.environ,
                 learn=lambda name, value: self.learnt.append(value), resolve=lambda text, asker: KEY,
             )  # fmt: skip
             self.registry = ToolRegistry([made.tool()])
@@ -332,7 +333,7 @@ async def test_keys_are_taken_out_of_what_is_said(web):
     site = web.page(f"bad key {KEY}", "text/plain")
     settings = SearchSettings(("brave",), (), api_key=KEY, base_url=site.url("", "brave.example"))
     guard = web.guard()
-    made = WebSearch(Outgoing(lambda: guard), settings, learn=redactor.grant, environ={})
+    made = WebSearchTool(OutgoingRequests(lambda: guard), settings, learn=redactor.grant, environ={})
     registry = ToolRegistry([made.tool()])
     registry.stages.redact = redactor.redact
     await registry.execute("web_search", {"query": "x"})

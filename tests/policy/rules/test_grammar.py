@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.policy.rules.grammar import VERDICTS, Source, parse_rule, written_form
+from toolcrib.policy.rules.grammar import VERDICTS, RuleSource, parse_rule, written_form
 from toolcrib.policy.rules.match import why_never
 from toolcrib.policy.rules.selftest import check_examples
 
@@ -53,7 +53,7 @@ def test_strings(text, tool, spec):
 )
 def test_errors_show_the_file_the_rule_and_what_is_wrong(written, says):
     with pytest.raises(ConfigError) as caught:
-        parse_rule(written, "allow", Source("user", "/home/me/config.toml:3"))
+        parse_rule(written, "allow", RuleSource("user", "/home/me/config.toml:3"))
     assert says in str(caught.value)
     assert str(caught.value).startswith("/home/me/config.toml:3: rule ")
 

@@ -68,6 +68,6 @@ async def test_no_rule_allows_what_the_judgement_denies(work):
 async def test_a_broken_matcher_refuses(work, monkeypatch):
     async with Toolbox.open(work) as box:
         box.rules.add("Bash(ls)", "allow")
-        monkeypatch.setattr("toolcrib.policy.rules.match.Call.script", property(lambda self: 1 / 0))
+        monkeypatch.setattr("toolcrib.policy.rules.match.JudgedCall.script", property(lambda self: 1 / 0))
         box.rules.add("Bash(rm *)", "deny")
         assert (await box.check("exec", {"command": "ls"})).verdict == "deny"

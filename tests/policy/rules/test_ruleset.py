@@ -11,9 +11,9 @@ from toolcrib.builtin.patch import paths_of
 from toolcrib.core.context import EMPTY_CONTEXT
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import FunctionTool, ToolOrigin
-from toolcrib.policy.rules.grammar import VERDICTS, Source, parse_rule
+from toolcrib.policy.rules.grammar import VERDICTS, RuleSource, parse_rule
 from toolcrib.policy.rules.ruleset import RuleSet
-from toolcrib.policy.shell.parts import Place
+from toolcrib.policy.shell.parts import CommandPlace
 
 SCHEMA = {"type": "object", "additionalProperties": True, "properties": {}}
 WITH_URL = {**SCHEMA, "properties": {"url": {"type": "string"}}}
@@ -58,14 +58,14 @@ class Room:
 
     def rules(self, *, deny=(), ask=(), allow=(), base=None, **options):
         parsed = [
-            parse_rule(each, verdict, Source("user", "", base))
+            parse_rule(each, verdict, RuleSource("user", "", base))
             for verdict, written in (("deny", deny), ("ask", ask), ("allow", allow))
             for each in written
         ]
         return RuleSet(parsed, workspace=self.root, home=str(self.home), place=self.place, **options)
 
     def place(self, cwd):
-        return Place(str(self.root), cwd, str(self.home))
+        return CommandPlace(str(self.root), cwd, str(self.home))
 
     def verdict(self, rules, tool, **arguments):
         found = rules.match(TOOLS[tool] if isinstance(tool, str) else tool, arguments, EMPTY_CONTEXT)
@@ -458,7 +458,7 @@ def test_rules_can_be_added_and_taken_back_live(room):
 
 
 def test_only_rules_of_that_layer_are_taken_back(room):
-    rules = RuleSet([parse_rule("deploy", "deny", Source("user"))], workspace=room.root)
+    rules = RuleSet([parse_rule("deploy", "deny", RuleSource("user"))], workspace=room.root)
     assert not rules.remove("deploy", "deny")
     assert room.verdict(rules, "deploy") == "deny"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.shell.code import LONGEST, effects_of_code
+from toolcrib.policy.shell.code import MAX_CODE, effects_of_code
 from toolcrib.policy.shell.table.sedscript import sed_effects
 
 
@@ -104,4 +104,4 @@ def test_never_raises(language: str, text: str) -> None:
 
 
 def test_long_code_is_not_looked_through() -> None:
-    assert kinds("python", "#" * (LONGEST + 1)) == {"execute"}
+    assert kinds("python", "#" * (MAX_CODE + 1)) == {"execute"}

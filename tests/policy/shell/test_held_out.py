@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.policy.shell.judge import judge_command
-from toolcrib.policy.shell.parts import Place
+from toolcrib.policy.shell.parts import CommandPlace
 
 HERE = Path(__file__).parent / "corpus"
-PLACE = Place("/home/user/project", "/home/user/project", "/home/user")
+PLACE = CommandPlace("/home/user/project", "/home/user/project", "/home/user")
 FALSE_ALARMS = 0.03
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from toolcrib.policy.shell import judge as judging
 from toolcrib.policy.shell.judge import judge_command
-from toolcrib.policy.shell.parts import Place
+from toolcrib.policy.shell.parts import CommandPlace
 
 HERE = Path(__file__).parent / "corpus"
 HOME = "/home/somebody"
-PLACE = Place(f"{HOME}/project", f"{HOME}/project", HOME)
+PLACE = CommandPlace(f"{HOME}/project", f"{HOME}/project", HOME)
 WALLED = replace(PLACE, scratch=("/tmp", "/var/tmp", "/dev/shm"), contained=True)
 
 
@@ -39,7 +39,7 @@ def test_own_corpus() -> None:
     assert wrong == []
 
 
-def judged(command: str, place: Place = PLACE) -> str:
+def judged(command: str, place: CommandPlace = PLACE) -> str:
     return judge_command(command, place).verdict
 
 

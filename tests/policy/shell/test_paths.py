@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from toolcrib.policy.shell.judge import judge_command
-from toolcrib.policy.shell.parts import Place, Word
+from toolcrib.policy.shell.parts import CommandPlace, Word
 from toolcrib.policy.shell.paths import find, secret
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> CommandPlace:
     home = tmp_path.resolve() / "home"
     workspace = home / "project"
     (workspace / "src").mkdir(parents=True)
@@ -22,10 +22,10 @@ def place(tmp_path: Path) -> Place:
     os.symlink("/etc", workspace / "out")
     os.symlink("src", workspace / "inner")
     os.symlink(home / "other", workspace / "src" / "deep")
-    return Place(str(workspace), str(workspace), str(home))
+    return CommandPlace(str(workspace), str(workspace), str(home))
 
 
-def where(text: str, place: Place, cwd: str | None = None) -> str:
+def where(text: str, place: CommandPlace, cwd: str | None = None) -> str:
     return find(Word((text,), text), cwd or place.cwd, place).where
 
 
@@ -56,17 +56,17 @@ def where(text: str, place: Place, cwd: str | None = None) -> str:
         ("missing/x/../y", "workspace"),
     ],
 )
-def test_where(text: str, expected: str, place: Place) -> None:
+def test_where(text: str, expected: str, place: CommandPlace) -> None:
     assert where(text, place) == expected
 
 
-def test_the_workspace_by_its_full_name(place: Place) -> None:
+def test_the_workspace_by_its_full_name(place: CommandPlace) -> None:
     assert where(place.workspace, place) == "root"
     assert where(f"{place.workspace}/src", place) == "workspace"
     assert where(f"{place.workspace}2/src", place) == "outside"
 
 
-def test_links_are_followed_before_a_verdict(place: Place) -> None:
+def test_links_are_followed_before_a_verdict(place: CommandPlace) -> None:
     for command, verdict in (
         ("cat out/hosts", "ask"), ("cat out/shadow", "deny"), ("echo x > out/x", "deny"), ("rm -rf src/deep/", "deny"),
         ("cat inner/a.py", "allow"), ("echo x > inner/b.py", "ask"), ("cat out/../x", "ask"),
@@ -74,7 +74,7 @@ def test_links_are_followed_before_a_verdict(place: Place) -> None:
         assert judge_command(command, place).verdict == verdict, command
 
 
-def test_what_is_partly_known(place: Place) -> None:
+def test_what_is_partly_known(place: CommandPlace) -> None:
     cases = {
         (("src/", None), False): "unknown",
         (("/etc/", None), False): "outside",
@@ -109,12 +109,12 @@ def test_what_is_partly_known(place: Place) -> None:
         "~/.bash_history",
     ],
 )
-def test_secrets(text: str, place: Place) -> None:
+def test_secrets(text: str, place: CommandPlace) -> None:
     assert secret(find(Word((text,), text), place.cwd, place))
 
 
 @pytest.mark.parametrize("text", [".env.example", "id_mapping.py", "x.pub", "src/a.py", "/etc/hosts", "/proc/cpuinfo"])
-def test_no_secrets(text: str, place: Place) -> None:
+def test_no_secrets(text: str, place: CommandPlace) -> None:
     assert secret(find(Word((text,), text), place.cwd, place)) is None
 
 
@@ -130,5 +130,5 @@ def test_no_secrets(text: str, place: Place) -> None:
         ("id_r*", True),
     ],
 )
-def test_secret_patterns(pattern: str, is_secret: bool, place: Place) -> None:
+def test_secret_patterns(pattern: str, is_secret: bool, place: CommandPlace) -> None:
     assert (secret(find(Word((pattern,), pattern, glob=True), place.cwd, place)) is not None) == is_secret

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.policy.shell.summary import MOST_LINES, summary
+from toolcrib.policy.shell.summary import MAX_LINES, summary
 
 
 def lines(command):
@@ -25,7 +25,7 @@ def test_what_a_wrapper_runs_is_a_part():
 
 def test_a_danger_among_many_parts_is_not_cut():
     found = lines("; ".join(f"cat {n}.txt" for n in range(200)) + "; sudo rm -rf /")
-    assert len(found) == MOST_LINES + 1
+    assert len(found) == MAX_LINES + 1
     assert "rm -rf /" in "\n".join(found[:3])
     assert "more parts" in found[-1]
 

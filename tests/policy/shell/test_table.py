@@ -8,7 +8,7 @@ import pytest
 
 from toolcrib.policy.shell.judge import judge_command
 from toolcrib.policy.shell.kinds import KINDS, PATH_KINDS
-from toolcrib.policy.shell.parts import Place
+from toolcrib.policy.shell.parts import CommandPlace
 from toolcrib.policy.shell.table import lookup, names
 from toolcrib.policy.shell.table.spec import Program, parse_operands, parse_options
 
@@ -82,5 +82,5 @@ def check_entry(name: str) -> None:
 )
 def test_ordinary_uses_are_allowed(command: str) -> None:
     """Beside the lines of corpus/attacks.txt that are about the same programs' other options."""
-    place = Place(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
+    place = CommandPlace(workspace="/home/user/project", cwd="/home/user/project", home="/home/user")
     assert judge_command(command, place).verdict == "allow"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolError
 from toolcrib.sources.openapi.calling import Api, request_of
-from toolcrib.sources.openapi.document import Document, OpenApiError
+from toolcrib.sources.openapi.document import OpenApiDocument, OpenApiError
 from toolcrib.sources.openapi.operations import Operation, operations, server_url
 from toolcrib.sources.openapi.tools import api_tools
 
@@ -74,8 +74,8 @@ API: dict[str, Any] = {
 }
 
 
-def document(**changes: Any) -> Document:
-    return Document(Path("api.json"), {**API, **changes})
+def document(**changes: Any) -> OpenApiDocument:
+    return OpenApiDocument(Path("api.json"), {**API, **changes})
 
 
 def found(name: str, **changes: Any) -> Operation:
@@ -189,7 +189,7 @@ def test_rubbish_in_any_place_is_right_or_an_error_of_ours(rubbish: Any) -> None
             node = node[key]
         node[place[-1]] = rubbish
         try:
-            document = Document(Path("api.json"), spoilt)
+            document = OpenApiDocument(Path("api.json"), spoilt)
             api = Api("a", server_url(document), AddressGuard)
             for tool in api_tools(document, api):
                 tool.prepare()
@@ -204,9 +204,9 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     ]:  # fmt: skip
         (tmp_path / name).write_text(text)
         with pytest.raises(OpenApiError, match=why):
-            Document.read(tmp_path / name)
+            OpenApiDocument.read(tmp_path / name)
     with pytest.raises(OpenApiError, match="No such file"):
-        Document.read(tmp_path / "none.json")
+        OpenApiDocument.read(tmp_path / "none.json")
     with pytest.raises(OpenApiError, match="set base_url"):
         server_url(document(servers=[{"url": "/v1"}]))
 

@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib.sources.plugins.channel import Channel, ChannelError
 from toolcrib.sources.plugins.manifest import read_manifest
-from toolcrib.sources.plugins.program import Program
+from toolcrib.sources.plugins.program import PinnedProgram
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="channels run on POSIX systems")
 
@@ -50,7 +50,7 @@ async def start(tmp_path: Path) -> AsyncIterator[Start]:
         manifest = tmp_path / "manifest.json"
         entry = {"name": "chat", "version": "1", "description": "d", "binary": "run", "timeout_secs": seconds}
         manifest.write_text(json.dumps(entry))
-        channel = Channel(read_manifest(manifest), Program(tmp_path, "run"), **more)
+        channel = Channel(read_manifest(manifest), PinnedProgram(tmp_path, "run"), **more)
         await channel.start()
         begun.append(channel)
         return channel

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.sources.plugins import program as module
-from toolcrib.sources.plugins.program import Program, ProgramRefused
+from toolcrib.sources.plugins.program import PinnedProgram, ProgramRefused
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sealed copies are Linux's")
 
@@ -24,7 +24,7 @@ def put(path: Path, content: bytes, mode: int = 0o755) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def run(program: Program) -> str:
+def run(program: PinnedProgram) -> str:
     fd = program.open()
     try:
         done = subprocess.run([f"/proc/self/fd/{fd}"], pass_fds=[fd], capture_output=True, text=True, check=True)
@@ -36,7 +36,7 @@ def run(program: Program) -> str:
 @pytest.mark.parametrize("pinned", [True, False])
 def test_a_program_runs(tmp_path: Path, pinned: bool) -> None:
     digest = put(tmp_path / "run", GOOD)
-    program = Program(tmp_path, "run", digest if pinned else None)
+    program = PinnedProgram(tmp_path, "run", digest if pinned else None)
     assert program.check() == digest
     assert [run(program), run(program)] == ["good", "good"]
     program.close()
@@ -44,7 +44,7 @@ def test_a_program_runs(tmp_path: Path, pinned: bool) -> None:
 
 @pytest.mark.parametrize("old", [True, False])
 def test_a_changed_program_is_refused_and_runs_again_when_it_is_back(tmp_path: Path, old: bool) -> None:
-    program = Program(tmp_path, "run", put(tmp_path / "run", GOOD))
+    program = PinnedProgram(tmp_path, "run", put(tmp_path / "run", GOOD))
     if old:  # long enough ago that its times are believed
         os.utime(tmp_path / "run", (1, 1))
     run(program)
@@ -59,7 +59,7 @@ def test_a_changed_program_is_refused_and_runs_again_when_it_is_back(tmp_path: P
 
 def test_a_file_rewritten_in_place_with_its_times_put_back_never_runs(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    program = Program(tmp_path, "run", put(path, GOOD))
+    program = PinnedProgram(tmp_path, "run", put(path, GOOD))
     run(program)
     before = path.stat()
     with open(path, "r+b") as file:
@@ -82,7 +82,7 @@ def test_an_unchanged_file_is_opened_once_and_a_path_that_leads_elsewhere_is_loo
 
     monkeypatch.setattr(module, "_open_beneath", counted)
     monkeypatch.setattr(module, "_SETTLED_SECONDS", -1.0)  # its status changed just now, and is believed
-    program = Program(tmp_path, "run", put(tmp_path / "good", GOOD))
+    program = PinnedProgram(tmp_path, "run", put(tmp_path / "good", GOOD))
     evil = put(tmp_path / "other", EVIL)
     (tmp_path / "run").symlink_to("good")
     assert [run(program), run(program), run(program)] == ["good"] * 3
@@ -97,7 +97,7 @@ def test_an_unchanged_file_is_opened_once_and_a_path_that_leads_elsewhere_is_loo
 def test_nothing_but_the_pinned_program_runs_whoever_races(tmp_path: Path) -> None:
     """One thread swaps and rewrites the file all the time; a run is the good program or a refusal."""
     path, over = tmp_path / "run", threading.Event()
-    program = Program(tmp_path, "run", put(path, GOOD))
+    program = PinnedProgram(tmp_path, "run", put(path, GOOD))
     put(tmp_path / "evil", EVIL)
 
     def race() -> None:
@@ -135,7 +135,7 @@ def test_nothing_but_the_pinned_program_runs_whoever_races(tmp_path: Path) -> No
 
 
 def test_the_copy_cannot_be_written(tmp_path: Path) -> None:
-    program = Program(tmp_path, "run", put(tmp_path / "run", GOOD))
+    program = PinnedProgram(tmp_path, "run", put(tmp_path / "run", GOOD))
     fd = program.open()
     with pytest.raises(PermissionError), open(f"/proc/self/fd/{fd}", "r+b", buffering=0) as file:
         file.write(EVIL)
@@ -154,10 +154,10 @@ def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
         "fifo": "no ordinary file",
     }.items():  # fmt: skip
         with pytest.raises(ProgramRefused, match=why):
-            Program(tmp_path, path).open()
+            PinnedProgram(tmp_path, path).open()
 
 
 def test_a_link_that_stays_inside_is_followed(tmp_path: Path) -> None:
     put(tmp_path / "real", GOOD)
     (tmp_path / "run").symlink_to("real")
-    assert run(Program(tmp_path, "run")) == "good"
+    assert run(PinnedProgram(tmp_path, "run")) == "good"

@@ -12,7 +12,7 @@ import pytest
 
 from toolcrib.sources.plugins.channel import Channel
 from toolcrib.sources.plugins.manifest import read_manifest
-from toolcrib.sources.plugins.program import Program
+from toolcrib.sources.plugins.program import PinnedProgram
 from toolcrib.sources.plugins.starters import KINDS, Kind, starter
 
 from ..conftest import Room
@@ -89,7 +89,7 @@ def test_any_name_makes_a_right_manifest(tmp_path: Path, kind: Kind, name: str) 
     manifest = read_manifest(tmp_path / "plugin.json")
     assert (manifest.name, manifest.notes) == (name, ())
     if manifest.binary is not None:
-        program = Program(tmp_path, manifest.binary.path, manifest.binary.sha256)
+        program = PinnedProgram(tmp_path, manifest.binary.path, manifest.binary.sha256)
         program.check()
         if kind == "channel":
             Channel(manifest, program)

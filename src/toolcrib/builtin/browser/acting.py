@@ -23,13 +23,13 @@ from .visits import SETTING
 if TYPE_CHECKING:
     from playwright.async_api import Locator
 
-    from .session import Ref, Session
+    from .session import BrowserSession, Ref
 
 Resolve = Callable[..., str]
 """`resolve(text, asker)` puts granted secrets into a text, as `Secrets.resolve` does."""
 
-MOST_TEXT = 100_000
-MOST_CLICKS = 3
+MAX_TEXT = 100_000
+MAX_CLICKS = 3
 _SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
 
 
@@ -76,7 +76,7 @@ class ActingTools:
             dialogs: What to answer if the page asks "are you sure?".
         """
 
-        async def act(session: Session, found: Ref, locator: Locator) -> str:
+        async def act(session: BrowserSession, found: Ref, locator: Locator) -> str:
             session.accepting = dialogs == "accept"
             await (locator.dblclick() if double else locator.click())
             return f"Clicked {ref}."
@@ -94,10 +94,10 @@ class ActingTools:
             submit: Press Enter afterwards.
             append: Keep what the field holds, and type after it.
         """
-        if len(text) > MOST_TEXT:
-            raise ToolError(f"{len(text):,} characters are too many to type; {MOST_TEXT:,} are possible")
+        if len(text) > MAX_TEXT:
+            raise ToolError(f"{len(text):,} characters are too many to type; {MAX_TEXT:,} are possible")
 
-        async def act(session: Session, found: Ref, locator: Locator) -> str:
+        async def act(session: BrowserSession, found: Ref, locator: Locator) -> str:
             whole = await self._with_secrets(session, found, text)
             if append:
                 await locator.press("End")
@@ -118,16 +118,16 @@ class ActingTools:
             values: The options to choose, by what they are called or by their values.
         """
 
-        async def act(session: Session, found: Ref, locator: Locator) -> str:
+        async def act(session: BrowserSession, found: Ref, locator: Locator) -> str:
             chosen = await locator.select_option(values)
             return f"Chose {len(chosen)} of the options of {ref}."
 
         return await self._act(ctx, ref, act)
 
-    async def _act(self, ctx: ToolContext, ref: str, act: Callable[[Session, Ref, Locator], Any]) -> ToolOutput:
+    async def _act(self, ctx: ToolContext, ref: str, act: Callable[[BrowserSession, Ref, Locator], Any]) -> ToolOutput:
         judged = _found(self._engine, ref, ctx)
 
-        async def work(session: Session) -> ToolOutput:
+        async def work(session: BrowserSession) -> ToolOutput:
             found, locator = await session.element(ref)
             if judged is not None and found != judged:  # what was judged is not what would be done
                 raise ToolError(f"{ref} is another element than a moment ago; take a new browser_snapshot")
@@ -141,7 +141,7 @@ class ActingTools:
 
         return await self._engine.run(ctx, work)
 
-    async def _with_secrets(self, session: Session, found: Ref, text: str) -> str:
+    async def _with_secrets(self, session: BrowserSession, found: Ref, text: str) -> str:
         """The text to type. A secret goes to pages in allowed domains alone: others may look like the right one."""
         if not _SECRET.search(text):
             return text

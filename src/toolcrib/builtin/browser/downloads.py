@@ -16,10 +16,10 @@ from .notes import Notes, quoted
 if TYPE_CHECKING:
     from playwright.async_api import Download
 
-MOST_KEPT = 20
+MAX_KEPT = 20
 _LOOK_SECONDS = 0.1
 _UNSAFE = re.compile(r"[^\w.()+@ -]+")
-_LONGEST_NAME = 100
+_MAX_NAME = 100
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Downloads:
         self._count += 1
         number = f"{letter}{self._count}"
         self._kept[number] = kept
-        while len(self._kept) > MOST_KEPT:
+        while len(self._kept) > MAX_KEPT:
             del self._kept[next(iter(self._kept))]
         return number
 
@@ -141,8 +141,8 @@ def safe_name(suggested: str) -> str:
     last = re.split(r"[/\\]", suggested)[-1]
     plain = _UNSAFE.sub("_", last).strip(" .")
     stem, dot, ending = plain.rpartition(".")
-    if len(plain) > _LONGEST_NAME:
-        plain = f"{stem[: _LONGEST_NAME - 10]}{dot}{ending[:9]}" if dot else plain[:_LONGEST_NAME]
+    if len(plain) > _MAX_NAME:
+        plain = f"{stem[: _MAX_NAME - 10]}{dot}{ending[:9]}" if dot else plain[:_MAX_NAME]
     return plain or "download"
 
 

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
     from ..outgoing import Gate
     from .launch import Chromium
-    from .session import Session
+    from .session import BrowserSession
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MOST_SESSIONS = 16
+MAX_SESSIONS = 16
 BUSY_SECONDS = 30.0  # a session used so recently is not closed for another
 REAP_SECONDS = 5.0  # how often idle sessions are looked for
 CLOSE_SECONDS = 30.0
-_MOST_REMEMBERED = 1_000
+_MAX_REMEMBERED = 1_000
 
 
 class Engine:
@@ -58,19 +58,19 @@ class Engine:
         self._closed = False
         self._starting_thread = threading.Lock()
         self._chromium: Chromium | None = None
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrowserSession] = {}
         self._begun: set[str] = set()  # sessions that had pages: what happened to them can be said
         self._starting: asyncio.Lock | None = None
         self._reaper: asyncio.Task[None] | None = None
 
-    async def run(self, ctx: ToolContext, work: Callable[[Session], Awaitable[T]], *, create: bool = False) -> T:
+    async def run(self, ctx: ToolContext, work: Callable[[BrowserSession], Awaitable[T]], *, create: bool = False) -> T:
         """Do something with the caller's session, one call at a time; `create` makes one where there is none.
 
         Raises ToolError: no page is open, Chromium cannot be started, has crashed.
         """
         return await self._thread().within(self._run(ctx, work, create))
 
-    def session(self, ctx: ToolContext) -> Session | None:
+    def session(self, ctx: ToolContext) -> BrowserSession | None:
         """The session of a caller, for a look from another thread."""
         return self._sessions.get(_key(ctx))
 
@@ -104,7 +104,7 @@ class Engine:
                 self._loop = LoopThread()
             return self._loop
 
-    async def _run(self, ctx: ToolContext, work: Callable[[Session], Awaitable[T]], create: bool) -> T:
+    async def _run(self, ctx: ToolContext, work: Callable[[BrowserSession], Awaitable[T]], create: bool) -> T:
         session = await self._session(_key(ctx), create)
         async with session.lock:
             session.begin(ctx)
@@ -115,7 +115,7 @@ class Engine:
             finally:
                 session.used = time.monotonic()
 
-    def _explained(self, session: Session, error: Exception) -> Exception:
+    def _explained(self, session: BrowserSession, error: Exception) -> Exception:
         """A failure of the browser in words; what is a mistake of ours stays as it is."""
         if session.chromium is not self._chromium or not session.chromium.browser.is_connected():
             return ToolError("the browser ended unexpectedly, and its pages are gone; browser_open starts it again")
@@ -128,7 +128,7 @@ class Engine:
             return error
         return ToolError(_in_words(str(error) or type(error).__name__))
 
-    async def _session(self, key: str, create: bool) -> Session:
+    async def _session(self, key: str, create: bool) -> BrowserSession:
         found = self._sessions.get(key)
         if found is not None and found.chromium is self._chromium and found.chromium.browser.is_connected():
             return found
@@ -144,14 +144,14 @@ class Engine:
                 raise ToolError(f"no page is open; {why if key in self._begun else ''}browser_open opens one")
             return await self._new_session(key)
 
-    async def _new_session(self, key: str) -> Session:
-        from .session import Session
+    async def _new_session(self, key: str) -> BrowserSession:
+        from .session import BrowserSession
         from .visits import Visits
 
         await self._make_room()
         if self._chromium is None:
             self._chromium = await self._launch()
-        session = Session(
+        session = BrowserSession(
             self.settings, Visits(self.guard, self.settings, self._gate), self._chromium, self._user_agent
         )
         try:
@@ -160,7 +160,7 @@ class Engine:
             await session.close()
             raise
         self._sessions[key] = session
-        self._begun = {key, *list(self._begun)[:_MOST_REMEMBERED]}
+        self._begun = {key, *list(self._begun)[:_MAX_REMEMBERED]}
         if self._reaper is None:
             self._reaper = asyncio.ensure_future(self._reap())
         return session
@@ -168,11 +168,11 @@ class Engine:
     async def _make_room(self) -> None:
         """Close the session that was used longest ago where there are too many, unless all of them are busy."""
         now = time.monotonic()
-        while len(self._sessions) >= MOST_SESSIONS:
+        while len(self._sessions) >= MAX_SESSIONS:
             idle = {key: each for key, each in self._sessions.items() if not each.lock.locked()}
             oldest = min(idle, key=lambda key: idle[key].used, default=None)
             if oldest is None or now - idle[oldest].used < BUSY_SECONDS:
-                raise ToolError(f"{MOST_SESSIONS} sessions have pages open in this browser; try again in a while")
+                raise ToolError(f"{MAX_SESSIONS} sessions have pages open in this browser; try again in a while")
             await self._sessions.pop(oldest).close()
 
     async def _launch(self) -> Chromium:

@@ -18,16 +18,16 @@ from .engine import Engine
 from .snapshot import plain_ref
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import BrowserSession
 
 Direction = Literal["down", "up", "bottom", "top"]
 TabAction = Literal["list", "select", "close"]
 
 LAUNCH_SECONDS = 75.0  # more than a start of Chromium and of a session may take
-MOST_WAIT = 30.0
+MAX_WAIT = 30.0
 ACTION_SECONDS = 10.0
 _TALLEST = 8_000  # pixels of a whole-page screenshot
-_LARGEST = 3_500_000  # bytes: base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
+_MAX_IMAGE = 3_500_000  # bytes: base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
 _SCROLL = """([how, pages]) => {
   const by = pages * window.innerHeight * 0.9;
   const to = {down: window.scrollY + by, up: window.scrollY - by, bottom: 1e9, top: 0}[how];
@@ -67,7 +67,7 @@ class LookingTools:
             ),
             tool(self.browser_snapshot, **common),
             tool(self.browser_scroll, **common),
-            tool(self.browser_wait, **{**common, "timeout": step + MOST_WAIT + 20}, loop_exempt=True),
+            tool(self.browser_wait, **{**common, "timeout": step + MAX_WAIT + 20}, loop_exempt=True),
             tool(self.browser_screenshot, **common),
             tool(self.browser_tabs, **common),
             tool(self.browser_close, **common),
@@ -85,7 +85,7 @@ class LookingTools:
         """
         self._engine.guard().target(url)  # before anything is started for it
 
-        async def work(session: Session) -> ToolOutput:
+        async def work(session: BrowserSession) -> ToolOutput:
             address = session.visits.opened(url)
             fresh = new_tab or not session.tabs
             tab = await session.new_tab() if fresh else session.tab()
@@ -112,7 +112,7 @@ class LookingTools:
             ref: Only this element and what is in it.
         """
 
-        async def work(session: Session) -> ToolOutput:
+        async def work(session: BrowserSession) -> ToolOutput:
             tab = session.tab() if ref is None else (await session.element(ref))[0].tab
             await session.settle(tab, 1.0)
             page = await session.snapshot(tab, start, None if ref is None else plain_ref(ref))
@@ -136,7 +136,7 @@ class LookingTools:
             ref: Scroll this element into view instead.
         """
 
-        async def work(session: Session) -> ToolOutput:
+        async def work(session: BrowserSession) -> ToolOutput:
             if ref is not None:
                 found, locator = await session.element(ref)
                 await locator.scroll_into_view_if_needed()
@@ -155,7 +155,7 @@ class LookingTools:
 
     async def browser_wait(
         self,
-        seconds: Annotated[float, Field(ge=0, le=MOST_WAIT)] = 10,
+        seconds: Annotated[float, Field(ge=0, le=MAX_WAIT)] = 10,
         text: str | None = None,
         gone: str | None = None,
         *,
@@ -169,7 +169,7 @@ class LookingTools:
             gone: Wait until this can no longer be seen.
         """
 
-        async def work(session: Session) -> ToolOutput:
+        async def work(session: BrowserSession) -> ToolOutput:
             tab = session.tab()
             said = f"Waited {seconds:g} s."
             for wanted, state in ((text, "visible"), (gone, "hidden")):
@@ -201,7 +201,7 @@ class LookingTools:
             ref: This element alone.
         """
 
-        async def work(session: Session) -> ToolOutput:
+        async def work(session: BrowserSession) -> ToolOutput:
             tab = session.tab()
             options: dict[str, Any] = {"animations": "disabled", "scale": "css"}
             shoot: Callable[..., Awaitable[bytes]] = tab.page.screenshot
@@ -211,7 +211,7 @@ class LookingTools:
             elif full_page:
                 options |= {"full_page": True, "clip": await _whole(session, tab)}
             data, kind = await shoot(**options), "png"
-            if len(data) > _LARGEST:
+            if len(data) > _MAX_IMAGE:
                 data, kind = await shoot(**options, type="jpeg", quality=75), "jpeg"
             number = session.downloads.keep(f"screenshot-{tab.number}.{kind}", data)
             said = f"Screenshot {number} of tab {tab.number}, {kind.upper()}, {len(data):,} bytes."
@@ -227,7 +227,7 @@ class LookingTools:
             tab: Number of the tab to select or close; default the current one.
         """
 
-        async def work(session: Session) -> ToolOutput:
+        async def work(session: BrowserSession) -> ToolOutput:
             chosen = session.tab(tab) if action != "list" or session.tabs else None
             if action == "select" and chosen is not None:
                 session.current = chosen.number
@@ -250,7 +250,7 @@ class LookingTools:
         return "No page was open."
 
 
-async def _whole(session: Session, tab: Any) -> Any:
+async def _whole(session: BrowserSession, tab: Any) -> Any:
     """The rectangle of a whole page, as far down as a picture may be tall."""
     async with asyncio.timeout(ACTION_SECONDS):
         height = await tab.page.evaluate("document.documentElement ? document.documentElement.scrollHeight : 0")

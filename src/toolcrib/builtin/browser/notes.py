@@ -8,7 +8,7 @@ from ...core.bound import safe
 from ...core.text import clip
 from .snapshot import unforged
 
-MOST = 20  # notes of one answer
+MAX_NOTES = 20  # notes of one answer
 MAX_QUOTED = 300  # characters of what a page says in one
 
 
@@ -23,7 +23,7 @@ class Notes:
         """Note something; the same again is counted."""
         if line in self._lines:
             self._lines[line] += 1
-        elif len(self._lines) < MOST:
+        elif len(self._lines) < MAX_NOTES:
             self._lines[line] = 1
         else:
             self._more += 1

@@ -19,7 +19,7 @@ from ..explain import call_id_of, explained, still_wanted
 from .engine import Engine
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .session import BrowserSession
 
 
 class SavingTool:
@@ -49,7 +49,7 @@ class SavingTool:
             path: File to write, relative to the workspace; it must not exist.
         """
 
-        async def work(session: Session) -> bytes:
+        async def work(session: BrowserSession) -> bytes:
             kept = session.downloads.of(item)
             return await session.downloads.read(kept, session.settings.timeout)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..settings import BrowserSettings
     from .launch import Chromium
 
-MOST_TABS = 20
+MAX_TABS = 20
 QUIET_SECONDS = 0.25  # without a request a page counts as settled
 SETTLE_SECONDS = 4.0
 FRAME_SECONDS = 3.0
@@ -61,7 +61,7 @@ class Ref:
     url: str
 
 
-class Session:
+class BrowserSession:
     """The tabs of one session. Everything here runs on the browser's loop, one call at a time (`lock`)."""
 
     def __init__(
@@ -148,8 +148,8 @@ class Session:
     async def new_tab(self) -> Tab:
         """A new empty tab, which becomes the current one. Raises ToolError where there are too many."""
         assert self._context is not None
-        if len(self.tabs) >= MOST_TABS:
-            raise ToolError(f"{MOST_TABS} tabs are open; close some with browser_tabs")
+        if len(self.tabs) >= MAX_TABS:
+            raise ToolError(f"{MAX_TABS} tabs are open; close some with browser_tabs")
         self._making = True
         try:
             page = await self._context.new_page()
@@ -177,10 +177,10 @@ class Session:
             self._popped_up(tab)
 
     def _popped_up(self, tab: Tab) -> None:
-        if len(self.tabs) <= MOST_TABS:
+        if len(self.tabs) <= MAX_TABS:
             self.notes.add(f"the page opened tab {tab.number}; browser_tabs goes there")
             return
-        self.notes.add(f"the page wanted to open a tab; {MOST_TABS} are open, so it was closed")
+        self.notes.add(f"the page wanted to open a tab; {MAX_TABS} are open, so it was closed")
         closing = asyncio.ensure_future(tab.page.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)

@@ -24,7 +24,7 @@ _FEW = 4_000  # characters: a small page is shown whole
 _MOSTLY = 0.6  # of the lines: then the whole page is easier to read
 # Characters that are ends of lines to some readers.
 _BREAKS = str.maketrans(dict.fromkeys("\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
-LONGEST_LINE = 1_000  # characters; one paragraph of a page may be a book
+MAX_LINE = 1_000  # characters; one paragraph of a page may be a book
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +181,6 @@ def unforged(text: str) -> str:
 
 
 def _short(line: str) -> str:
-    if len(line) <= LONGEST_LINE:
+    if len(line) <= MAX_LINE:
         return line
-    return f"{line[:LONGEST_LINE]}… [{len(line) - LONGEST_LINE:,} more characters]"
+    return f"{line[:MAX_LINE]}… [{len(line) - MAX_LINE:,} more characters]"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...core.output import ToolOutput
-from .reader import Found
+from .reader import DocumentText
 
 
-def answer(found: Found, name: str) -> ToolOutput:
+def answer(found: DocumentText, name: str) -> ToolOutput:
     """The text with a footer, and images as blocks, in order."""
     if found.kind == "image" and not found.unit:
         block = found.images[0]
@@ -18,7 +18,7 @@ def answer(found: Found, name: str) -> ToolOutput:
     return ToolOutput("\n".join(part for part in (text, *notes, footer) if part), content=found.images)
 
 
-def _footer(found: Found) -> str:
+def _footer(found: DocumentText) -> str:
     whole = f"{found.count:,} {found.unit}{'' if found.count == 1 else 's'}"
     if found.next is None:
         if not found.unit:

@@ -28,7 +28,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ParsedDocument:
     """`kind` in words, `reader` is the library that reads it, `unit` what its parts are: "" where it has none.
 
     `part(n)` makes part n, from 1 to `count`. `notes` are what a reader of the text must know.

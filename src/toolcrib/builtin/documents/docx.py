@@ -7,7 +7,7 @@ import io
 from typing import Any
 from xml.parsers.expat import ExpatError
 
-from .document import Document, Part, Refused
+from .document import ParsedDocument, Part, Refused
 
 _STYLES = """
 p[style-name='Title'] => h1:fresh
@@ -15,7 +15,7 @@ comment-reference => sup
 """  # beside mammoth's own
 
 
-def open_docx(data: bytes, notes: tuple[str, ...] = ()) -> Document:
+def open_docx(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
     """Headings, paragraphs, lists, tables, links, notes and comments. Raises Refused."""
     mammoth: Any = importlib.import_module("mammoth")
     try:
@@ -38,7 +38,9 @@ def open_docx(data: bytes, notes: tuple[str, ...] = ()) -> Document:
     from .html import to_markdown
 
     lines: list[str] = to_markdown(html).split("\n")
-    return Document("Word document", "mammoth", "", 1, lambda _: Part(lines if lines != [""] else ()), notes=notes)
+    return ParsedDocument(
+        "Word document", "mammoth", "", 1, lambda _: Part(lines if lines != [""] else ()), notes=notes
+    )
 
 
 def _no_image(_: Any) -> dict[str, str]:

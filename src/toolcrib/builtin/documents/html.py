@@ -13,7 +13,7 @@ _BLOCKS = frozenset({"p", "ul", "ol", "table", "dl", "dd", "dt", "div", "h1", "h
 _AROUND = {"strong": "**", "em": "*", "s": "~~"}
 _KEPT = frozenset({"sup", "sub"})
 _WEB = ("http://", "https://", "mailto:")
-_LARGEST_SPAN = 1000
+_MAX_SPAN = 1000
 
 
 def to_markdown(html: str) -> str:
@@ -130,7 +130,7 @@ def _spread(table: Element) -> list[list[str]]:
 
 def _span(element: Element, name: str) -> int:
     given = element.get(name, "1")
-    return min(int(given), _LARGEST_SPAN) if given.isdigit() and int(given) > 0 else 1
+    return min(int(given), _MAX_SPAN) if given.isdigit() and int(given) > 0 else 1
 
 
 def _cell(element: Element) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from ...core.text import one_line
-from .document import Document, Part, Picture, Refused
+from .document import ParsedDocument, Part, Picture, Refused
 from .picture import MAX_SIDE
 
 LITTLE = 20  # characters: a page with fewer and an image on it counts as scanned
@@ -20,7 +20,7 @@ _DRAWN = 40  # objects on a page without text from which on it is taken for a dr
 _MAX_OBJECTS = 2000  # looked at to find out
 
 
-def open_pdf(data: bytes) -> Document:
+def open_pdf(data: bytes) -> ParsedDocument:
     """Filled-in forms are part of the text. Raises Refused."""
     pdfium: Any = importlib.import_module("pypdfium2")
     try:
@@ -38,7 +38,7 @@ def open_pdf(data: bytes) -> Document:
         return _page(pdf, page, number)
 
     title = one_line(str(pdf.get_metadata_value("Title")))[:300]
-    return Document("PDF document", "pypdfium2", "page", count, part, title)
+    return ParsedDocument("PDF document", "pypdfium2", "page", count, part, title)
 
 
 def _why(error: Any) -> str:

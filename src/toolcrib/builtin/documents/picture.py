@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from .document import Document, Part, Picture, Refused
+from .document import ParsedDocument, Part, Picture, Refused
 from .kinds import image_type
 
 MAX_SIDE = 1568  # larger sides are scaled down by the providers anyway (Anthropic's documented limit)
@@ -20,7 +20,7 @@ _ORIENTATION = 0x0112  # EXIF
 _QUALITY = 85
 
 
-def open_image(data: bytes) -> Document:
+def open_image(data: bytes) -> ParsedDocument:
     """One part, or as many as a TIFF has pages. Raises Refused."""
     mime = image_type(data[:64]) or ""
     if mime not in _FORMATS:
@@ -49,7 +49,7 @@ def open_image(data: bytes) -> Document:
         except Exception as error:
             raise Refused(f"it is a damaged image: {error}") from None
 
-    return Document("image", "pillow", "page" if many else "", count if many else 1, part, notes=notes)
+    return ParsedDocument("image", "pillow", "page" if many else "", count if many else 1, part, notes=notes)
 
 
 def _picture(image: Any, data: bytes, mime: str, frames: int) -> Picture:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...core.text import one_line
-from .document import Document, Part, Refused
+from .document import ParsedDocument, Part, Refused
 from .tables import cell, table_lines
 
 _DEPTH = 20  # of groups in groups
 
 
-def open_pptx(data: bytes, notes: tuple[str, ...] = ()) -> Document:
+def open_pptx(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
     """Hidden slides are there, and say so. Raises Refused."""
     pptx: Any = importlib.import_module("pptx")
     damage = _damage()
@@ -32,7 +32,7 @@ def open_pptx(data: bytes, notes: tuple[str, ...] = ()) -> Document:
             lines = [f"(this slide is damaged: {error})"]
         return Part(lines, name="hidden" if slide.element.get("show") in ("0", "false") else "")
 
-    return Document("PowerPoint presentation", "python-pptx", "slide", len(slides), part, notes=notes)
+    return ParsedDocument("PowerPoint presentation", "python-pptx", "slide", len(slides), part, notes=notes)
 
 
 def _damage() -> tuple[type[Exception], ...]:

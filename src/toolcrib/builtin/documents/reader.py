@@ -23,7 +23,7 @@ _PACKAGE = {"PIL": "Pillow", "pptx": "python-pptx", "python_calamine": "python-c
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DocumentRequest:
     """`pages` as in "1-3,7"; from line `offset` of the first of them; at most `limit` lines and `budget` bytes."""
 
     pages: str | None = None
@@ -33,7 +33,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DocumentText:
     """What was read. `shown` are the numbers of its pages, `next` the pages and the line to go on with.
 
     `lines` is how many lines the last page has, None where its end was not reached.
@@ -52,14 +52,16 @@ class Found:
     images: tuple[ImageBlock, ...] = field(repr=False)
 
 
-class Documents:
+class DocumentReader:
     """Reads documents and images, each in a process of its own that is killed when it is over its limits."""
 
     def __init__(self, settings: DocumentSettings | None = None) -> None:
         self.settings = settings or DocumentSettings()
         self._workers: Workers | None = None
 
-    def read(self, file: FileBytes, container: str, name: str, wanted: Wanted, cancelled: Callable[[], bool]) -> Found:
+    def read(
+        self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
+    ) -> DocumentText:
         """A document out of an open file, waiting in this thread. Raises ToolError."""
         self._judge(file.size, container, name)
         if container == "image" and find_spec("PIL") is None:
@@ -68,7 +70,7 @@ class Documents:
             head, data = self._started().run_here(self._job(wanted), file, self.settings.timeout, cancelled)
         return _found(head, data, name)
 
-    async def read_bytes(self, data: bytes, container: str, name: str, wanted: Wanted) -> Found:
+    async def read_bytes(self, data: bytes, container: str, name: str, wanted: DocumentRequest) -> DocumentText:
         """The same of bytes that are here already, without holding up the loop."""
         self._judge(len(data), container, name)
         if container == "image" and find_spec("PIL") is None:
@@ -87,7 +89,7 @@ class Documents:
             self._workers = Workers(_WORKER, self.settings.memory, reuse=False)
         return self._workers
 
-    def _job(self, wanted: Wanted) -> dict[str, Any]:
+    def _job(self, wanted: DocumentRequest) -> dict[str, Any]:
         return {
             "pages": wanted.pages, "offset": wanted.offset, "limit": wanted.limit, "budget": wanted.budget,
             "seconds": self.settings.timeout,
@@ -130,7 +132,7 @@ class _explained:  # noqa: N801
         raise ToolError(f"{self._name} could not be read: {said}") from None
 
 
-def _found(head: dict[str, Any], data: bytes, name: str) -> Found:
+def _found(head: dict[str, Any], data: bytes, name: str) -> DocumentText:
     if "refused" in head:
         raise ToolError(f"{name} cannot be read: {head['refused']}")
     if "missing" in head:
@@ -141,7 +143,7 @@ def _found(head: dict[str, Any], data: bytes, name: str) -> Found:
         images.append(ImageBlock(data[at : at + size], mime))
         at += size
     onwards = head["next"]
-    return Found(
+    return DocumentText(
         head["kind"], head["reader"], head["unit"], head["count"], head["title"], tuple(head["notes"]), head["shown"],
         None if onwards is None else (onwards["pages"], onwards["offset"]),
         head["lines"], data[: head["text"]].decode("utf-8"), tuple(images),
@@ -153,10 +155,10 @@ def _needs(name: str, module: str) -> str:
     return f"{name} is a document, and {package} is not installed, which would read it: {_FEATURES}"
 
 
-def _as_it_is(data: bytes, size: int, name: str) -> Found:
+def _as_it_is(data: bytes, size: int, name: str) -> DocumentText:
     """An image without Pillow: as it stands in the file, notes of the camera included."""
     mime = image_type(data[:64]) or "an image"
     if mime not in _SHOWN_WITHOUT or size > _SHOWN_BYTES:
         problem = f"is {mime}" if size <= _SHOWN_BYTES else f"has {size:,} bytes"
         raise ToolError(f"{name} {problem}; showing it needs Pillow: {_FEATURES}")
-    return Found("image", "none", "", 1, "", (), "1", None, 1, mime, (ImageBlock(data, mime),))
+    return DocumentText("image", "none", "", 1, "", (), "1", None, 1, mime, (ImageBlock(data, mime),))

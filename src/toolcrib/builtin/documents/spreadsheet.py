@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from .document import Document, Part, Refused
+from .document import ParsedDocument, Part, Refused
 from .tables import cell, row_line
 
 _UNCALCULATED = re.compile(rb"(?:</f>|<f\b[^<>]*/>)\s*(?:<v\s*/>|<v></v>)?\s*</c>")
@@ -18,7 +18,7 @@ _LOOKED_THROUGH = 64 << 20  # bytes of a sheet
 _PIECE = 1 << 20
 
 
-def open_spreadsheet(data: bytes, notes: tuple[str, ...] = ()) -> Document:
+def open_spreadsheet(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
     """Every sheet, hidden ones too, with values as the program that saved it last calculated them. Raises Refused."""
     calamine: Any = importlib.import_module("python_calamine")
     try:
@@ -38,7 +38,7 @@ def open_spreadsheet(data: bytes, notes: tuple[str, ...] = ()) -> Document:
             raise Refused(f"sheet {number} is damaged: {error}") from None
         return Part(_lines(sheet), name=f"{' '.join(meta.name.split())}{hidden}")
 
-    return Document("spreadsheet", "calamine", "sheet", len(sheets), part, notes=(*notes, *_uncalculated(data)))
+    return ParsedDocument("spreadsheet", "calamine", "sheet", len(sheets), part, notes=(*notes, *_uncalculated(data)))
 
 
 def _lines(sheet: Any) -> Iterator[str]:

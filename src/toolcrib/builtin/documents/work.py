@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...core.bound import safe
-from .document import Document, Part, Picture, Refused
+from .document import ParsedDocument, Part, Picture, Refused
 from .kinds import container
 from .pages import in_words, parse_pages
 
@@ -46,7 +46,7 @@ def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
     return taken.answer(document)
 
 
-def open_document(data: bytes) -> Document:
+def open_document(data: bytes) -> ParsedDocument:
     """The document that bytes are, whatever their name was. Raises Refused."""
     kind = container(data[:4096])
     if kind == "pdf":
@@ -64,7 +64,7 @@ def open_document(data: bytes) -> Document:
     raise Refused("it is no document of a kind that is read here" if data else "it is empty")
 
 
-def _open_office(data: bytes) -> Document:
+def _open_office(data: bytes) -> ParsedDocument:
     from .archive import inspect
 
     office = inspect(data)
@@ -82,7 +82,7 @@ def _open_office(data: bytes) -> Document:
     return open_spreadsheet(data, notes)
 
 
-def _open_ole(data: bytes) -> Document:
+def _open_ole(data: bytes) -> ParsedDocument:
     """A document of Office 97 to 2003, or a newer one that is encrypted. Streams are named in UTF-16."""
     if _named(data, "EncryptedPackage"):
         raise Refused("it is protected by a password; save a copy without one")
@@ -115,7 +115,7 @@ class _Taken:
         self._next: dict[str, Any] | None = None
         self._end: int | None = None  # lines of the last part, where its end was reached
 
-    def part(self, document: Document, number: int, rest: list[int]) -> bool:
+    def part(self, document: ParsedDocument, number: int, rest: list[int]) -> bool:
         """Take a part. False if the answer is full, or it took long enough."""
         if self._shown and time.monotonic() > self._until:
             return self._stop(document, rest, 1)
@@ -142,7 +142,7 @@ class _Taken:
         self._end = line
         return True
 
-    def _stop(self, document: Document, rest: list[int], line: int) -> bool:
+    def _stop(self, document: ParsedDocument, rest: list[int], line: int) -> bool:
         self._next = {"pages": in_words(rest) if document.unit else None, "offset": line}
         self._end = None
         return False
@@ -160,7 +160,7 @@ class _Taken:
         self._text.append(line)
         return True
 
-    def answer(self, document: Document) -> tuple[dict[str, Any], bytes]:
+    def answer(self, document: ParsedDocument) -> tuple[dict[str, Any], bytes]:
         text = safe(_SMUGGLED.sub("", b"\n".join(self._text).decode())).encode()
         head: dict[str, Any] = {
             "kind": document.kind, "reader": document.reader, "unit": document.unit, "count": document.count,
@@ -171,13 +171,13 @@ class _Taken:
         return head, b"".join([text, *(each.data for each in self._pictures)])
 
 
-def _marker(document: Document, number: int, part: Part, first: int) -> str:
+def _marker(document: ParsedDocument, number: int, part: Part, first: int) -> str:
     name = f": {part.name}" if part.name else ""
     since = f", from line {first}" if first > 1 else ""
     return f"--- {document.unit} {number} of {document.count}{name}{since} ---"
 
 
-def _what(document: Document, number: int) -> str:
+def _what(document: ParsedDocument, number: int) -> str:
     return f"{document.unit} {number}" if document.unit else "it"
 
 

@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 from ...boundary.network.exchange import WebRequest, WebResponse
 from .base import Asked, Provider, Result, results_of, text_of
 
-LONGEST_QUERY = 400  # characters, by its documentation
+MAX_QUERY = 400  # characters, by its documentation
 
 
 def request(asked: Asked) -> WebRequest:
     """GET with the query in the address and the key in a header of its own."""
-    query = urlencode({"q": asked.query[:LONGEST_QUERY], "count": asked.count, "text_decorations": "false"})
+    query = urlencode({"q": asked.query[:MAX_QUERY], "count": asked.count, "text_decorations": "false"})
     url = f"{asked.base}/res/v1/web/search?{query}"
     return WebRequest("GET", url, {"Accept": "application/json"}, {"X-Subscription-Token": asked.key})
 

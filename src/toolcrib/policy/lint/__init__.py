@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from .finding import LEVELS, Finding, Level
+from .finding import LEVELS, Level, LintFinding
 from .injection import check_injection
 from .overlap import check_overlap
 from .schemas import check_schema
@@ -14,10 +14,10 @@ from .wording import check_wording
 if TYPE_CHECKING:
     from ...core.tool import Tool
 
-__all__ = ["LEVELS", "Finding", "Level", "lint"]
+__all__ = ["LEVELS", "Level", "LintFinding", "lint"]
 
 
-def lint(tools: Sequence[Tool], among: Sequence[Tool] | None = None, ignore: Collection[str] = ()) -> list[Finding]:
+def lint(tools: Sequence[Tool], among: Sequence[Tool] | None = None, ignore: Collection[str] = ()) -> list[LintFinding]:
     """What is to be said of tools, the worst first.
 
     `among`: all that are offered together; `ignore`: rules that do not count.
@@ -26,7 +26,7 @@ def lint(tools: Sequence[Tool], among: Sequence[Tool] | None = None, ignore: Col
     names: dict[str, list[str]] = {}
     for tool in offered:
         names.setdefault(tool.source, []).append(tool.name)
-    found: list[Finding] = []
+    found: list[LintFinding] = []
     for tool in tools:
         others = (
             [] if tool.source == "own" else [n for source, ns in names.items() if source != tool.source for n in ns]

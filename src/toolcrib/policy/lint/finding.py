@@ -17,7 +17,7 @@ LEVELS: tuple[Level, ...] = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LintFinding:
     """One thing about one tool. `rule` is the short name by which it can be ignored; `remedy` says what to do."""
 
     tool: str

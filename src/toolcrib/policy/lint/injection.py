@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from .finding import Finding, Level, excerpt, texts_of
+from .finding import Level, LintFinding, excerpt, texts_of
 
 if TYPE_CHECKING:
     from ...core.tool import Tool
@@ -71,7 +71,7 @@ MAX_TEXT = 50_000
 _REMEDY = "read it; if it is not meant for you, do not offer this tool"
 
 
-def check_injection(tool: Tool, names: Iterable[str] = ()) -> Iterator[Finding]:
+def check_injection(tool: Tool, names: Iterable[str] = ()) -> Iterator[LintFinding]:
     """Suspicious text anywhere in what a model reads of a tool. `names`: those of tools from elsewhere."""
     others = [name for name in names if len(name) > 6 and ("_" in name or "-" in name)]
     told: set[str] = set()
@@ -82,26 +82,26 @@ def check_injection(tool: Tool, names: Iterable[str] = ()) -> Iterator[Finding]:
                 yield finding
 
 
-def _text(tool: str, where: str, text: str, others: list[str]) -> Iterator[Finding]:
+def _text(tool: str, where: str, text: str, others: list[str]) -> Iterator[LintFinding]:
     yield from _invisible(tool, where, text)
     if len(text) > MAX_TEXT:
-        yield Finding(tool, "warning", "injection", f"{where} is {len(text):,} characters long", _REMEDY)
+        yield LintFinding(tool, "warning", "injection", f"{where} is {len(text):,} characters long", _REMEDY)
         text = text[:MAX_TEXT]
     plain = unicodedata.normalize("NFKC", text)
     for level, pattern, said in _PATTERNS:
         found = pattern.search(plain)
         if found is not None:
-            yield Finding(tool, level, "injection", f"{where} {said}: {excerpt(plain, *found.span())}", _REMEDY)
+            yield LintFinding(tool, level, "injection", f"{where} {said}: {excerpt(plain, *found.span())}", _REMEDY)
     folded = plain.casefold()
     for name in others:
         at = folded.find(name.casefold())
         if at >= 0:
             shown = excerpt(plain, at, at + len(name))
             text_ = f"{where} speaks of a tool from elsewhere, {name}: {shown}"
-            yield Finding(tool, "warning", "shadowing", text_, _REMEDY)
+            yield LintFinding(tool, "warning", "shadowing", text_, _REMEDY)
 
 
-def _invisible(tool: str, where: str, text: str) -> Iterator[Finding]:
+def _invisible(tool: str, where: str, text: str) -> Iterator[LintFinding]:
     for at, sign in enumerate(text[:MAX_TEXT]):
         if sign.isascii():
             if sign.isprintable() or sign in "\t\n\r":
@@ -110,7 +110,7 @@ def _invisible(tool: str, where: str, text: str) -> Iterator[Finding]:
             continue
         code = f"U+{ord(sign):04X}"
         shown = excerpt(text, at, at + 1)
-        yield Finding(tool, "error", "invisible", f"{where} holds an invisible sign, {code}: {shown}", _REMEDY)
+        yield LintFinding(tool, "error", "invisible", f"{where} holds an invisible sign, {code}: {shown}", _REMEDY)
         return
 
 

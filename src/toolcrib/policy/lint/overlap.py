@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...core.tool_index import ToolIndex
-from .finding import Finding
+from .finding import LintFinding
 
 if TYPE_CHECKING:
     from ...core.tool import Tool
@@ -16,7 +16,7 @@ ALIKE = 93.0
 NEIGHBOURS = 6
 
 
-def check_overlap(tools: Sequence[Tool], among: Sequence[Tool]) -> Iterator[Finding]:
+def check_overlap(tools: Sequence[Tool], among: Sequence[Tool]) -> Iterator[LintFinding]:
     """Pairs of tools whose names differ in case and punctuation alone, or whose descriptions say the same."""
     from rapidfuzz import fuzz
 
@@ -30,7 +30,7 @@ def check_overlap(tools: Sequence[Tool], among: Sequence[Tool]) -> Iterator[Find
         for other in spelled[key]:
             if other != tool.name and frozenset((tool.name, other)) not in told:
                 told.add(frozenset((tool.name, other)))
-                yield Finding(
+                yield LintFinding(
                     tool.name,
                     "warning",
                     "overlap",
@@ -47,7 +47,7 @@ def check_overlap(tools: Sequence[Tool], among: Sequence[Tool]) -> Iterator[Find
             if fuzz.token_sort_ratio(summary, other.summary.strip()) >= ALIKE:
                 told.add(pair)
                 text = f"says of itself what {other.name} says: {summary[:80]!r}"
-                yield Finding(
+                yield LintFinding(
                     tool.name, "warning", "overlap", text, "say in which case each is right, or offer one of them"
                 )
 

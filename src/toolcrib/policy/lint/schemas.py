@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from .finding import Finding
+from .finding import LintFinding
 
 if TYPE_CHECKING:
     from ...core.tool import Tool
@@ -25,32 +25,32 @@ MAX_DEPTH, MAX_PROPERTIES, MAX_SIZE = 10, 5_000, 40_000
 _UNIONS = ("anyOf", "oneOf", "allOf", "not", "enum", "$ref")
 
 
-def check_schema(tool: Tool) -> Iterator[Finding]:
+def check_schema(tool: Tool) -> Iterator[LintFinding]:
     """The parameters of a tool, as JSON Schema."""
     import json
 
     schema = tool.schema
     met = [key for key in _UNIONS if key in schema]
     if met:
-        yield Finding(
+        yield LintFinding(
             tool.name, "warning", "top-level-union", f"has {', '.join(met)} at the top of its schema: OpenAI and "
             "Anthropic refuse that", "make it one object, with optional properties",
         )  # fmt: skip
     size = len(json.dumps(schema, default=str))
     if size > MAX_SIZE:
         text = f"has a schema of {size:,} characters, which every turn pays for"
-        yield Finding(tool.name, "warning", "big-schema", text, "split the tool, or take fewer parameters")
+        yield LintFinding(tool.name, "warning", "big-schema", text, "split the tool, or take fewer parameters")
     count = 0
     for path, node, depth in _nodes(schema):
         count += len(_mapping(node.get("properties")))
         yield from _node(tool.name, path, node)
         if depth == MAX_DEPTH + 1:
             text = f"nests deeper than {MAX_DEPTH} levels at {path}: OpenAI's strict mode refuses that"
-            yield Finding(tool.name, "info", "deep-schema", text, "flatten it")
+            yield LintFinding(tool.name, "info", "deep-schema", text, "flatten it")
             break
     if count > MAX_PROPERTIES:
         text = f"has {count:,} properties: OpenAI's strict mode takes {MAX_PROPERTIES:,}"
-        yield Finding(tool.name, "info", "many-properties", text)
+        yield LintFinding(tool.name, "info", "many-properties", text)
     yield from _not_strict(tool)
 
 
@@ -81,12 +81,12 @@ def _mapping(value: Any) -> Json:
     return cast("Json", value) if isinstance(value, dict) else {}
 
 
-def _node(tool: str, path: str, node: Json) -> Iterator[Finding]:
+def _node(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
     kind = node.get("type")
     properties = _mapping(node.get("properties"))
     bad = [name for name in properties if not _PROPERTY.fullmatch(name)]
     if bad:
-        yield Finding(
+        yield LintFinding(
             tool, "warning", "property-name", f"has properties at {path} that Anthropic refuses: {bad[:5]}",
             "use letters, digits, _, . and -, at most 64 of them",
         )  # fmt: skip
@@ -95,20 +95,20 @@ def _node(tool: str, path: str, node: Json) -> Iterator[Finding]:
         unknown = [name for name in cast("list[Any]", required) if name not in properties]
         if unknown:
             text = f"requires at {path} what it does not describe: {unknown[:5]}"
-            yield Finding(tool, "warning", "required-unknown", text, "describe it, or take it off `required`")
+            yield LintFinding(tool, "warning", "required-unknown", text, "describe it, or take it off `required`")
     if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and not (
         "items" in node or "prefixItems" in node
     ):
         text = f"does not say what the array at {path} holds: OpenAI and Gemini refuse that"
-        yield Finding(tool, "warning", "array-items", text, "give it `items`")
+        yield LintFinding(tool, "warning", "array-items", text, "give it `items`")
     reference = node.get("$ref")
     if isinstance(reference, str) and not reference.startswith("#"):
         text = f"refers at {path} to a schema elsewhere, {reference[:80]!r}, which nobody fetches"
-        yield Finding(tool, "error", "remote-reference", text, "put the schema in, under $defs")
+        yield LintFinding(tool, "error", "remote-reference", text, "put the schema in, under $defs")
     yield from _default(tool, path, node)
 
 
-def _default(tool: str, path: str, node: Json) -> Iterator[Finding]:
+def _default(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
     if node.get("default") is None or "$ref" in node:
         return
     from ...core.errors import ToolDefinitionError
@@ -123,14 +123,14 @@ def _default(tool: str, path: str, node: Json) -> Iterator[Finding]:
         return
     if not fits:
         text = f"has a default at {path} that does not fit: {node['default']!r}"[:300]
-        yield Finding(tool, "warning", "default", text, "mend the default or the type")
+        yield LintFinding(tool, "warning", "default", text, "mend the default or the type")
 
 
-def _not_strict(tool: Tool) -> Iterator[Finding]:
+def _not_strict(tool: Tool) -> Iterator[LintFinding]:
     if not tool.strict:
         return
     from ...core.dialects import strict_schema
 
     if strict_schema(tool.schema) is None:
         text = "is marked strict, but its schema cannot be: it is sent without"
-        yield Finding(tool.name, "warning", "not-strict", text, "close its objects and leave out rare keywords")
+        yield LintFinding(tool.name, "warning", "not-strict", text, "close its objects and leave out rare keywords")

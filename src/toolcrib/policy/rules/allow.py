@@ -12,17 +12,17 @@ from .effects import forbids
 from .files import File, file_at, file_pattern
 from .grammar import Rule
 from .hosts import domain_fits
-from .match import Around, Bound, Call
+from .match import Bound, JudgedCall, MatchEnvironment
 from .names import family_of
 
 if TYPE_CHECKING:
-    from ..shell.parts import Command, Place
+    from ..shell.parts import Command, CommandPlace
 
-MayTouch = Callable[[Call, str, "str | None", bool], bool]
+MayTouch = Callable[[JudgedCall, str, "str | None", bool], bool]
 
 
 def allowed(
-    call: Call, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], Place] | None
+    call: JudgedCall, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], CommandPlace] | None
 ) -> Rule | None:
     """A rule that took part, if the rules together allow this call; None if they do not."""
     fitting = [each for each in rules if each.rest_fits(call)]
@@ -54,14 +54,14 @@ def _host(host: str | None, rules: Iterable[Bound]) -> Rule | None:
 
 
 def _command(
-    call: Call, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], Place] | None
+    call: JudgedCall, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], CommandPlace] | None
 ) -> Rule | None:
     patterns = {each.command: each.rule for each in rules if each.command is not None}
     if not patterns:
         return None
     allowing = Allowing(
         tuple(patterns),
-        call.around.workspace,
+        call.environment.workspace,
         lambda command: place is not None and _harmless(command, place(call.cwd)),
         lambda path, cwd: may_touch(call, path, cwd, True),
         lambda path, cwd: may_touch(call, path, cwd, False),
@@ -71,14 +71,16 @@ def _command(
     return patterns[used] if used is not None else None
 
 
-def _harmless(command: Command, place: Place) -> bool:
+def _harmless(command: Command, place: CommandPlace) -> bool:
     from ..shell.judge import judge_script
     from ..shell.parts import Script
 
     return judge_script(Script((command,)), place).verdict == "allow"
 
 
-def may_touch(call: Call, path: str, cwd: str | None, write: bool, rules: Iterable[Rule], around: Around) -> bool:
+def may_touch(
+    call: JudgedCall, path: str, cwd: str | None, write: bool, rules: Iterable[Rule], environment: MatchEnvironment
+) -> bool:
     """Whether a redirection may use a file: to write, an Edit rule allows it; to read, it is an ordinary one inside
     the workspace, or a Read rule allows it. No rule may forbid it or want to be asked.
     """
@@ -86,31 +88,31 @@ def may_touch(call: Call, path: str, cwd: str | None, write: bool, rules: Iterab
         return False
     file = file_at(path, cwd, "write" if write else "read")
     family = "write" if write else "read"
-    allows = not write and _ordinary(file, around)
+    allows = not write and _ordinary(file, environment)
     for rule in rules:
         if family_of(rule.tool) != family or rule.exactly is not None or rule.args or rule.labels:
             continue
         if rule.verdict != "allow":
-            if forbids(rule, file, around):
+            if forbids(rule, file, environment):
                 return False
-        elif not (rule.category or rule.hints) and _allows(rule, file, around):
+        elif not (rule.category or rule.hints) and _allows(rule, file, environment):
             allows = True
     return allows
 
 
-def _allows(rule: Rule, file: File, around: Around) -> bool:
+def _allows(rule: Rule, file: File, environment: MatchEnvironment) -> bool:
     if rule.spec is None:
         return rule.tool in ("Read", "Edit")
     try:
-        base = rule.source.base or around.workspace
-        pattern = file_pattern(rule.spec, around.workspace, base, around.home, allow=True)
+        base = rule.source.base or environment.workspace
+        pattern = file_pattern(rule.spec, environment.workspace, base, environment.home, allow=True)
     except ConfigError:
         return False
     return rule.tool in ("Read", "Edit") and pattern.allows(file)
 
 
-def _ordinary(file: File, around: Around) -> bool:
+def _ordinary(file: File, environment: MatchEnvironment) -> bool:
     from ...boundary.sensitive_names import sensitive_by
 
-    inside = os.path.join(around.workspace, "")
+    inside = os.path.join(environment.workspace, "")
     return all(path.startswith(inside) and sensitive_by(path) is None for path in (file.spelled, file.real))

@@ -162,7 +162,7 @@ def wildcard(pieces: tuple[str, ...], text: str) -> bool:
     return True
 
 
-_MOST_OVERLAP = 600
+_MAX_OVERLAP = 600
 
 
 def overlaps(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -190,15 +190,15 @@ def _spelled(pieces: tuple[str, ...]) -> list[str | None]:
     found: list[str | None] = [*pieces[0]]
     for piece in pieces[1:]:
         found += [None, *piece]
-    half = _MOST_OVERLAP // 2
-    return found if len(found) <= _MOST_OVERLAP else [*found[:half], None, *found[-half:]]
+    half = _MAX_OVERLAP // 2
+    return found if len(found) <= _MAX_OVERLAP else [*found[:half], None, *found[-half:]]
 
 
 # --- to refuse or to ask
 
 
 @dataclass(frozen=True, slots=True)
-class Unsure:
+class UncertainWords:
     """An argument vector with unknown places: with them filled, left out where they may be, and as pieces around."""
 
     filled: str
@@ -212,7 +212,7 @@ class Subject:
 
     source: str
     known: tuple[str, ...] = ()
-    unsure: tuple[Unsure, ...] = ()
+    unsure: tuple[UncertainWords, ...] = ()
 
 
 def subjects_of(script: Script) -> tuple[Subject, ...]:
@@ -222,13 +222,13 @@ def subjects_of(script: Script) -> tuple[Subject, ...]:
 
 def _subject(command: Command) -> Subject:
     known: list[str] = []
-    unsure: list[Unsure] = []
+    unsure: list[UncertainWords] = []
     for words in _spellings(command) if command.words else ():
         texts = [word.text for word in words]
         if None not in texts:
             known.append(SEPARATOR.join(text for text in texts if text is not None))
         else:
-            unsure.append(Unsure(_sample(words, many=True), _sample(words, many=False), _known_parts(words)))
+            unsure.append(UncertainWords(_sample(words, many=True), _sample(words, many=False), _known_parts(words)))
     return Subject(" ".join(command.source.split()), tuple(known), tuple(unsure))
 
 

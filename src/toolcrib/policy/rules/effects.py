@@ -13,13 +13,13 @@ from ...core.errors import ConfigError
 from .commands import Certainty
 from .files import File, FilePattern, file_at, file_pattern
 from .grammar import Rule
-from .match import Around, Bound, Call
+from .match import Bound, JudgedCall, MatchEnvironment
 
 if TYPE_CHECKING:
     from ..shell.parts import Word
 
 READING = frozenset({"read", "list", "send"})
-MOST_FOUND = 2_000
+MAX_FOUND = 2_000
 """Files that a glob of the shell is expanded to before it counts as unknown."""
 
 
@@ -33,7 +33,7 @@ class Touched:
     unknown: bool = False
 
 
-def refused_by_effects(call: Call, rules: Iterable[Bound]) -> tuple[Rule, Certainty] | None:
+def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, Certainty] | None:
     """The strictest path rule that a command's known reads and changes meet, and how surely."""
     bound = [each for each in rules if each.files is not None and each.rest_fits(call)]
     if not bound:
@@ -63,7 +63,7 @@ def _lists_all(pattern: FilePattern, file: File) -> bool:
     return file.is_dir and pattern.refuses_all_in(file)
 
 
-def _touched(call: Call) -> Iterator[Touched]:
+def _touched(call: JudgedCall) -> Iterator[Touched]:
     """Every path that the table of programs knows a script's commands to touch."""
     from ..shell.effects import effects_of
     from ..shell.kinds import PATH_KINDS
@@ -87,8 +87,8 @@ def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:
         return
     if target.glob and None not in target.parts and not target.many:
         pattern = "".join(part for part in target.parts if part is not None)
-        found = list(islice(iglob(_QUOTED.sub(_as_class, pattern), root_dir=cwd), MOST_FOUND + 1))
-        if len(found) <= MOST_FOUND:
+        found = list(islice(iglob(_QUOTED.sub(_as_class, pattern), root_dir=cwd), MAX_FOUND + 1))
+        if len(found) <= MAX_FOUND:
             yield from ((path, False) for path in found or [pattern])
             return
     known = _GLOBBED.split(target.start)[0]
@@ -104,12 +104,12 @@ def _as_class(found: re.Match[str]) -> str:
     return f"[{found[1]}]" if found[1] in "*?[" else found[1]
 
 
-def forbids(rule: Rule, file: File, around: Around) -> bool:
+def forbids(rule: Rule, file: File, environment: MatchEnvironment) -> bool:
     """Whether a rule that denies or asks means a file."""
     if rule.spec is None:
         return True
     try:
-        base = rule.source.base or around.workspace
-        return file_pattern(rule.spec, around.workspace, base, around.home, allow=False).refuses(file)
+        base = rule.source.base or environment.workspace
+        return file_pattern(rule.spec, environment.workspace, base, environment.home, allow=False).refuses(file)
     except ConfigError:
         return True

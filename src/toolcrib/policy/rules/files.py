@@ -13,7 +13,7 @@ from .globs import PathGlob, parse_glob
 
 _HALF = re.compile("[\\ud800-\\udc7f\\udd00-\\udfff]")  # of characters; those between stand for bytes
 _ANYTHING = "\ue000"  # a name that no pattern spells
-MOST_ENTRIES = 20_000
+MAX_ENTRIES = 20_000
 """Entries of a directory that are looked at for what a rule means inside it: some 50 ms."""
 
 
@@ -104,7 +104,7 @@ class FilePattern:
                 if is_dir and any(glob.reaches_below(entry.path) for glob in globs):
                     waiting.append(entry.path)
             seen += len(entries)
-            if seen > MOST_ENTRIES:
+            if seen > MAX_ENTRIES:
                 return True
         return False
 

@@ -35,7 +35,7 @@ _NAME = re.compile(r"[^\s()]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RuleSource:
     """Where a rule came from: its layer (user, project, remembered, session …), and the file and line for people.
 
     `base` is the folder that a path beginning with one `/` is relative to; None is the workspace.
@@ -62,7 +62,7 @@ class Rule:
     reason: str = ""
     match: tuple[Any, ...] = ()
     not_match: tuple[Any, ...] = ()
-    source: Source = field(default_factory=Source)
+    source: RuleSource = field(default_factory=RuleSource)
 
     @property
     def bare(self) -> bool:
@@ -85,9 +85,9 @@ class Rule:
         return f"{self.verdict} {self.shown}{where}"
 
 
-def parse_rule(written: object, verdict: Verdict, source: Source | None = None) -> Rule:
+def parse_rule(written: object, verdict: Verdict, source: RuleSource | None = None) -> Rule:
     """A rule from a string or a table. Raises ConfigError that shows the rule and says what is wrong with it."""
-    source = source or Source()
+    source = source or RuleSource()
     if isinstance(written, Mapping):
         return _table(cast("Mapping[str, Any]", written), verdict, source)
     if not isinstance(written, str):
@@ -108,7 +108,7 @@ def written_form(rule: Rule) -> str | dict[str, Any]:
     return json.loads(rule.text) if rule.text.startswith("{") else rule.text
 
 
-def _split(text: str, source: Source) -> tuple[str, str | None]:
+def _split(text: str, source: RuleSource) -> tuple[str, str | None]:
     name, opened, rest = text.partition("(")
     name = name.rstrip()
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
@@ -125,7 +125,7 @@ def _split(text: str, source: Source) -> tuple[str, str | None]:
     return name, None if spec.strip() in ("*", ":*") else spec
 
 
-def _table(table: Mapping[str, Any], verdict: Verdict, source: Source) -> Rule:
+def _table(table: Mapping[str, Any], verdict: Verdict, source: RuleSource) -> Rule:
     try:
         text = json.dumps(table, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):  # a date of TOML's, for one
@@ -157,14 +157,14 @@ def _table(table: Mapping[str, Any], verdict: Verdict, source: Source) -> Rule:
     return rule
 
 
-def _map(table: Mapping[str, Any], key: str, text: str, source: Source) -> Mapping[str, Any]:
+def _map(table: Mapping[str, Any], key: str, text: str, source: RuleSource) -> Mapping[str, Any]:
     value: Any = table.get(key, {})
     if not isinstance(value, Mapping):
         raise _wrong(text, source, f'{key} should be a table, like {{repo = "me/*"}}')
     return cast("Mapping[str, Any]", value)
 
 
-def _args(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str, Any]:
+def _args(table: Mapping[str, Any], text: str, source: RuleSource) -> Mapping[str, Any]:
     found = _map(table, "args", text, source)
     for key, value in found.items():
         choices = cast("list[Any]", value) if isinstance(value, list) else [value]
@@ -173,7 +173,7 @@ def _args(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str, A
     return found
 
 
-def _category(table: Mapping[str, Any], text: str, source: Source) -> ToolCategory | None:
+def _category(table: Mapping[str, Any], text: str, source: RuleSource) -> ToolCategory | None:
     value = table.get("category")
     if value is None:
         return None
@@ -183,7 +183,7 @@ def _category(table: Mapping[str, Any], text: str, source: Source) -> ToolCatego
         raise _wrong(text, source, f"category {value!r} is unknown; known: {', '.join(ToolCategory)}") from None
 
 
-def _hints(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str, bool]:
+def _hints(table: Mapping[str, Any], text: str, source: RuleSource) -> Mapping[str, bool]:
     found = _map(table, "hints", text, source)
     for key, value in found.items():
         if key not in HINTS or not isinstance(value, bool):
@@ -191,7 +191,7 @@ def _hints(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str, 
     return found
 
 
-def _labels(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str, str]:
+def _labels(table: Mapping[str, Any], text: str, source: RuleSource) -> Mapping[str, str]:
     found = _map(table, "labels", text, source)
     for key, value in found.items():
         if value not in LABELS.get(key, ()):
@@ -200,20 +200,20 @@ def _labels(table: Mapping[str, Any], text: str, source: Source) -> Mapping[str,
     return found
 
 
-def _text(table: Mapping[str, Any], key: str, text: str, source: Source) -> str:
+def _text(table: Mapping[str, Any], key: str, text: str, source: RuleSource) -> str:
     value = table.get(key, "")
     if not isinstance(value, str):
         raise _wrong(text, source, f"{key} should be text")
     return value
 
 
-def _examples(table: Mapping[str, Any], key: str, text: str, source: Source) -> tuple[Any, ...]:
+def _examples(table: Mapping[str, Any], key: str, text: str, source: RuleSource) -> tuple[Any, ...]:
     value: Any = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(each, str | Mapping) for each in cast("list[Any]", value)):
         raise _wrong(text, source, f"{key} should be a list of examples: commands, paths, addresses or arguments")
     return tuple(cast("list[Any]", value))
 
 
-def _wrong(text: str, source: Source, what: str) -> ConfigError:
+def _wrong(text: str, source: RuleSource, what: str) -> ConfigError:
     shown = clip(plain_line(text), 200)
     return ConfigError(f"{source.where}: rule {shown}: {what}" if source.where else f"rule {shown}: {what}")

@@ -28,7 +28,7 @@ Labels = Callable[[ToolContext], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class MatchEnvironment:
     """What rules are relative to: absolute, real paths; and where a session's labels are read."""
 
     workspace: str
@@ -36,11 +36,13 @@ class Around:
     labels: Labels | None = None
 
 
-class Call:
+class JudgedCall:
     """One call as rules see it; what only some rules look at is worked out when one does."""
 
-    def __init__(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, around: Around) -> None:
-        self.tool, self.arguments, self.ctx, self.around = tool, arguments, ctx, around
+    def __init__(
+        self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, environment: MatchEnvironment
+    ) -> None:
+        self.tool, self.arguments, self.ctx, self.environment = tool, arguments, ctx, environment
 
     @functools.cached_property
     def command(self) -> str | None:
@@ -51,7 +53,7 @@ class Call:
     @functools.cached_property
     def cwd(self) -> str:
         """The folder that its command starts in."""
-        given, workspace = self.arguments.get("working_dir"), self.around.workspace
+        given, workspace = self.arguments.get("working_dir"), self.environment.workspace
         return file_at(given, workspace, "search").spelled if isinstance(given, str) else workspace
 
     @functools.cached_property
@@ -59,7 +61,7 @@ class Call:
         """Its command, read."""
         from ..shell.reading import read_script
 
-        return read_script(self.command or "", self.cwd, self.around.home)
+        return read_script(self.command or "", self.cwd, self.environment.home)
 
     @functools.cached_property
     def subjects(self) -> tuple[Subject, ...]:
@@ -74,7 +76,7 @@ class Call:
     @functools.cached_property
     def files(self) -> tuple[File, ...]:
         """The files it names."""
-        return tuple(files_of(self.tool, self.arguments, self.around.workspace))
+        return tuple(files_of(self.tool, self.arguments, self.environment.workspace))
 
     @functools.cached_property
     def hosts(self) -> tuple[str | None, ...]:
@@ -101,7 +103,7 @@ class Bound:
     files: FilePattern | None = None
     access: frozenset[Access] = ALL
     domain: str | None = None
-    rest: tuple[Callable[[Call], bool], ...] = ()
+    rest: tuple[Callable[[JudgedCall], bool], ...] = ()
 
     @property
     def always(self) -> bool:
@@ -113,11 +115,11 @@ class Bound:
         """Whether it speaks of calls as wholes."""
         return self.command is None and self.files is None and self.domain is None
 
-    def rest_fits(self, call: Call) -> bool:
+    def rest_fits(self, call: JudgedCall) -> bool:
         """Whether its other conditions hold."""
         return not self.rest or all(each(call) for each in self.rest)
 
-    def refuses(self, call: Call) -> Certainty:
+    def refuses(self, call: JudgedCall) -> Certainty:
         """Whether a rule that denies or asks speaks of this call."""
         if not self.rest_fits(call):
             return "no"
@@ -133,7 +135,7 @@ class Bound:
             return "yes" if any(domain_fits(self.domain, host) for host in call.hosts if host) else "no"
         return "yes"
 
-    def _refuses_files(self, call: Call) -> Certainty:
+    def _refuses_files(self, call: JudgedCall) -> Certainty:
         assert self.files is not None
         found: Certainty = "no"
         for file in call.files:
@@ -146,7 +148,7 @@ class Bound:
         return found
 
 
-def bind(rule: Rule, tool: Tool, around: Around) -> Bound | None:
+def bind(rule: Rule, tool: Tool, environment: MatchEnvironment) -> Bound | None:
     """The rule as it speaks of this tool; None if it never does. Raises ConfigError where it makes no sense."""
     allow = rule.verdict == "allow"
     if not means(rule.tool, rule.spec, tool, rule.verdict):
@@ -157,16 +159,16 @@ def bind(rule: Rule, tool: Tool, around: Around) -> Bound | None:
         return None
     if any(hint_of(tool, hint) != wanted for hint, wanted in rule.hints.items()):
         return None
-    rest = _rest(rule, tool, around)
+    rest = _rest(rule, tool, environment)
     if rest is None:
         return None
     if rule.spec is None:
         return Bound(rule, rest=rest)
-    return _bind_spec(rule, rule.spec, tool, around, rest)
+    return _bind_spec(rule, rule.spec, tool, environment, rest)
 
 
-def _rest(rule: Rule, tool: Tool, around: Around) -> tuple[Callable[[Call], bool], ...] | None:
-    found: list[Callable[[Call], bool]] = []
+def _rest(rule: Rule, tool: Tool, environment: MatchEnvironment) -> tuple[Callable[[JudgedCall], bool], ...] | None:
+    found: list[Callable[[JudgedCall], bool]] = []
     if rule.args:
         if rule.verdict == "allow" and any(_too_wide(tool, name, value) for name, value in rule.args.items()):
             return None
@@ -176,7 +178,7 @@ def _rest(rule: Rule, tool: Tool, around: Around) -> tuple[Callable[[Call], bool
         whole = rule.exactly
         found.append(lambda call: exactly(whole, call.arguments))
     if rule.labels:
-        read = around.labels
+        read = environment.labels
         if read is None:
             return None
         labels = rule.labels
@@ -192,7 +194,7 @@ def _too_wide(tool: Tool, name: str, value: Any) -> bool:
 
 
 def _bind_spec(
-    rule: Rule, spec: str, tool: Tool, around: Around, rest: tuple[Callable[[Call], bool], ...]
+    rule: Rule, spec: str, tool: Tool, environment: MatchEnvironment, rest: tuple[Callable[[JudgedCall], bool], ...]
 ) -> Bound | None:
     family, allow = family_of(rule.tool), rule.verdict == "allow"
     if family in ("read", "write"):
@@ -201,7 +203,7 @@ def _bind_spec(
         access = READS if family == "read" else WRITES
         if allow and family == "read":
             access = READS - {"edit"}
-        return Bound(rule, files=_file_pattern(rule, spec, around), access=access, rest=rest)
+        return Bound(rule, files=_file_pattern(rule, spec, environment), access=access, rest=rest)
     if tool.command_argument is not None and family in ("command", "own"):
         if spec.startswith("="):
             command, name = unquoted(spec[1:]), tool.command_argument
@@ -215,23 +217,23 @@ def _bind_spec(
             rest = (*rest, _only_looks)
         return Bound(rule, domain=domain, rest=rest)
     if family == "own" and tool.paths:
-        return Bound(rule, files=_file_pattern(rule, spec, around), rest=rest)
+        return Bound(rule, files=_file_pattern(rule, spec, environment), rest=rest)
     return _bind_parameter(rule, spec, rest)
 
 
-def _bind_parameter(rule: Rule, spec: str, rest: tuple[Callable[[Call], bool], ...]) -> Bound | None:
+def _bind_parameter(rule: Rule, spec: str, rest: tuple[Callable[[JudgedCall], bool], ...]) -> Bound | None:
     name, colon, value = spec.partition(":")
     if rule.verdict == "allow" or not colon or name in CANONICAL:
         return None
     return Bound(rule, rest=(*rest, lambda call: args_fit({name.strip(): value}, call.arguments)))
 
 
-def _file_pattern(rule: Rule, spec: str, around: Around) -> FilePattern:
-    base = rule.source.base or around.workspace
-    return file_pattern(spec, around.workspace, base, around.home, allow=rule.verdict == "allow")
+def _file_pattern(rule: Rule, spec: str, environment: MatchEnvironment) -> FilePattern:
+    base = rule.source.base or environment.workspace
+    return file_pattern(spec, environment.workspace, base, environment.home, allow=rule.verdict == "allow")
 
 
-def _only_looks(call: Call) -> bool:
+def _only_looks(call: JudgedCall) -> bool:
     """Whether a request is one that fetches: that is what WebFetch allows."""
     method = call.arguments.get("method")
     return method is None or (isinstance(method, str) and method.upper() in SAFE_METHODS)

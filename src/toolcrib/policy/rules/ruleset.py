@@ -23,11 +23,11 @@ from ..plain import plain_line
 from ..questions import all_of
 from .commands import Certainty
 from .files import File
-from .grammar import VERDICTS, Rule, Source, parse_rule
-from .match import Around, Bound, Call, Labels, bind, why_never
+from .grammar import VERDICTS, Rule, RuleSource, parse_rule
+from .match import Bound, JudgedCall, Labels, MatchEnvironment, bind, why_never
 
 if TYPE_CHECKING:
-    from ..shell.parts import Place
+    from ..shell.parts import CommandPlace
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -64,11 +64,13 @@ class RuleSet:
         *,
         workspace: str | os.PathLike[str] = ".",
         home: str | None = None,
-        place: Callable[[str], Place] | None = None,
+        place: Callable[[str], CommandPlace] | None = None,
         labels: Labels | None = None,
     ) -> None:
         self._rules = tuple(rules)
-        self._around = Around(os.path.realpath(workspace), os.path.abspath(home or os.path.expanduser("~")), labels)
+        self._environment = MatchEnvironment(
+            os.path.realpath(workspace), os.path.abspath(home or os.path.expanduser("~")), labels
+        )
         self._place = place
         self._compiled: WeakKeyDictionary[Tool, Compiled] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -85,7 +87,7 @@ class RuleSet:
         """A further rule, at once. Raises ConfigError where it makes no sense or could match nothing."""
         if verdict not in VERDICTS:
             raise ConfigError(f"{verdict!r}: a rule can allow, ask or deny")
-        parsed = rule if isinstance(rule, Rule) else parse_rule(rule, verdict, Source(layer))
+        parsed = rule if isinstance(rule, Rule) else parse_rule(rule, verdict, RuleSource(layer))
         why = why_never(parsed)
         if why is not None:
             raise ConfigError(f"rule {plain_line(parsed.text)} can never match: {why}")
@@ -135,7 +137,7 @@ class RuleSet:
         compiled = self._of(tool)
         if not compiled:
             return None
-        call = Call(tool, arguments, ctx, self._around)
+        call = JudgedCall(tool, arguments, ctx, self._environment)
         asked: list[Judgement] = []
         for each in compiled.deny:
             certainty = each.refuses(call)
@@ -169,7 +171,7 @@ class RuleSet:
         from .effects import refused_by_effects
 
         compiled = self._of(tool)
-        call = Call(tool, arguments, ctx, self._around)
+        call = JudgedCall(tool, arguments, ctx, self._environment)
         found: list[tuple[Rule, bool]] = []
         for each in (*compiled.deny, *compiled.ask):
             certainty = each.refuses(call)
@@ -232,19 +234,19 @@ class RuleSet:
         try:
             if why_never(rule) is not None and rule.verdict == "allow":
                 return None
-            return bind(rule, tool, self._around)
+            return bind(rule, tool, self._environment)
         except ConfigError as error:  # for this tool it makes no sense: then it refuses all, and allows nothing
             log.warning("%s: %s", rule, error)
             return None if rule.verdict == "allow" else Bound(rule)
 
-    def _may_touch(self, call: Call, path: str, cwd: str | None, write: bool) -> bool:
+    def _may_touch(self, call: JudgedCall, path: str, cwd: str | None, write: bool) -> bool:
         """Whether a redirection of an allowed command may use a file: see `allow.may_touch`."""
         from .allow import may_touch
 
-        return may_touch(call, path, cwd, write, self._rules, self._around)
+        return may_touch(call, path, cwd, write, self._rules, self._environment)
 
 
-def _by_effects(call: Call, rules: tuple[Bound, ...]) -> tuple[Rule, Certainty] | None:
+def _by_effects(call: JudgedCall, rules: tuple[Bound, ...]) -> tuple[Rule, Certainty] | None:
     """`refused_by_effects`, loaded with the first command."""
     if not rules:
         return None

@@ -18,12 +18,12 @@ from ...core.errors import ConfigError, ToolError
 from ...core.name_patterns import matches
 from ...core.tool import Tool
 from .redact import Redactor
-from .values import SHORTEST
+from .values import MIN_SECRET
 
 log = logging.getLogger("toolcrib.policy")
 
 COMMAND_SECONDS = 30.0
-MOST_BYTES = 64 * 1024
+MAX_BYTES = 64 * 1024
 _REFERENCE = re.compile(r"\$\{secret:([^}\s]{1,200})\}")
 # Variables granted to commands whose values are secrets, by their names.
 _SECRET_NAME = re.compile(r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
@@ -124,7 +124,7 @@ class Secrets:
         """Tell the redactor the values of granted variables that are secrets by their names."""
         for name in self._variables:
             value = self._environ.get(name, "")
-            if len(value) >= SHORTEST and _SECRET_NAME.search(name) and not _NO_SECRET.match(value):
+            if len(value) >= MIN_SECRET and _SECRET_NAME.search(name) and not _NO_SECRET.match(value):
                 self._redactor.grant(name, value)
 
 
@@ -147,7 +147,7 @@ def _from_file(path: Path, where: str) -> str:
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            data = file.read(MOST_BYTES + 1) if stat.S_ISREG(mode) else None
+            data = file.read(MAX_BYTES + 1) if stat.S_ISREG(mode) else None
     except OSError as error:
         raise ToolError(f"{where}: {path} cannot be read: {error.strerror}") from None
     if data is None:
@@ -189,8 +189,8 @@ def _from_keyring(entry: str, where: str) -> str:
 
 
 def _as_text(data: bytes, where: str, source: str) -> str:
-    if len(data) > MOST_BYTES:
-        raise ToolError(f"{where}: {source} gave more than {MOST_BYTES:,} bytes")
+    if len(data) > MAX_BYTES:
+        raise ToolError(f"{where}: {source} gave more than {MAX_BYTES:,} bytes")
     try:
         value = data.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:

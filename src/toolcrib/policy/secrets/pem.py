@@ -14,7 +14,7 @@ _LINE = re.compile(
     r"[A-Za-z0-9+/=]{16,}+[\"',\\+ \r]{0,6}(?:\\n)?[\"',+ ]{0,6}$"
 )
 _FLAT = re.compile(r"(?:\\[nr]|[A-Za-z0-9+/=])++")
-_MOST_BODY = 32 * 1024
+_MAX_BODY = 32 * 1024
 
 
 def spans(text: str) -> list[Span]:
@@ -25,7 +25,7 @@ def spans(text: str) -> list[Span]:
         start = fence.end()
         following = fences[number + 1] if number + 1 < len(fences) else None
         if fence[1] == "BEGIN":
-            if following is not None and following[1] == "END" and following.start() - start <= _MOST_BODY:
+            if following is not None and following[1] == "END" and following.start() - start <= _MAX_BODY:
                 end = following.start()
             else:
                 end = _open_end(text, start, following.start() if following else len(text))
@@ -46,9 +46,9 @@ def _span(text: str, start: int, end: int) -> list[Span]:
 
 def _open_end(text: str, start: int, limit: int) -> int:
     """Where a body ends that has no last line: after what looks like lines of it."""
-    flat = _FLAT.match(text, start, min(limit, start + _MOST_BODY))
+    flat = _FLAT.match(text, start, min(limit, start + _MAX_BODY))
     end = flat.end() if flat else start
-    most = min(limit, start + _MOST_BODY)
+    most = min(limit, start + _MAX_BODY)
     while end < most:
         newline = text.find("\n", end + 1, most)
         stop = newline if newline >= 0 else min(limit, most)
@@ -66,7 +66,7 @@ def _header(line: str) -> bool:
 def _open_start(text: str, end: int, limit: int) -> int:
     """Where a body begins that has no first line."""
     start = end
-    limit = max(limit, end - _MOST_BODY)
+    limit = max(limit, end - _MAX_BODY)
     while start > limit:
         newline = text.rfind("\n", limit, start - 1)
         line = text[newline + 1 if newline >= 0 else limit : start].rstrip("\n")

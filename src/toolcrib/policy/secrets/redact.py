@@ -15,7 +15,7 @@ from ...core.errors import ConfigError
 from ..regexes import UserPattern, compile_pattern
 from . import pem
 from .patterns import CONTEXTS, TOKENS, Pattern, Span, mask
-from .values import SHORTEST, Value, joined
+from .values import MIN_SECRET, Value, joined
 
 # Classes of characters, one byte each: "a" and "b" may stand in a key, and no key is made of "a" alone.
 _WORD = b"abcdefghijklmnopqrstuvwxyz-_"
@@ -24,7 +24,7 @@ _RUNS = bytes(97 if byte in _WORD or byte in _MARKED else 32 for byte in range(2
 _MARKS = bytes(97 if byte in _WORD else 98 if byte in _MARKED else 32 for byte in range(256))
 _RUN = b"a" * 19
 _BEFORE = 48  # characters before a run that may belong to what it is a part of: `123456789:`, `SG.`, `API_KEY = "`
-_SHORTEST = 8  # nothing shorter is looked at: `a://b:c@d`
+_MIN_TEXT = 8  # nothing shorter is looked at: `a://b:c@d`
 _ROUNDS = 4
 
 _NEAR = tuple(
@@ -47,9 +47,9 @@ class Redactor:
 
     def grant(self, name: str, value: str) -> None:
         """From now on this value is shown nowhere. Raises ConfigError for one that is too short to be told apart."""
-        if len(value) < SHORTEST:
+        if len(value) < MIN_SECRET:
             raise ConfigError(
-                f"secrets.{name}: the value has {len(value)} characters; a secret needs at least {SHORTEST}, because "
+                f"secrets.{name}: the value has {len(value)} characters; a secret needs at least {MIN_SECRET}, because "
                 "it is removed from every text, and shorter ones stand in many by chance"
             )
         if not any(known.value == value for known in self.values):
@@ -57,7 +57,7 @@ class Redactor:
 
     def redact(self, text: str) -> str:
         """The text without secrets; the same object where there are none. Never raises."""
-        if len(text) < _SHORTEST:
+        if len(text) < _MIN_TEXT:
             return text
         near = _near_runs(text)
         if (

@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 
 from .patterns import Span
 
-SHORTEST = 8
+MIN_SECRET = 8
 """Characters a granted value must have: what is shorter stands in many texts by chance."""
 _LONG_LINE = 20
 
@@ -70,7 +70,7 @@ def forms(value: str) -> set[str]:
         for line in lines:
             if len(line) >= _LONG_LINE and " " not in line:
                 found |= {line, *_base64(line.encode("utf-8", "surrogateescape"))}
-    return {form for form in found if len(form) >= SHORTEST}
+    return {form for form in found if len(form) >= MIN_SECRET}
 
 
 def _base64(raw: bytes) -> set[str]:

@@ -15,12 +15,12 @@ from .parts import Word
 from .sorting import literal
 from .table.codepatterns import FETCH, HIDES, PATH_METHODS, PATTERNS, PYTHON_CALLS, REVERSE
 
-LONGEST = 64 * 1024
+MAX_CODE = 64 * 1024
 
 
 def effects_of_code(language: str, text: str) -> list[Effect]:
     """Evident effects of a program text."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_CODE:
         return [Effect("execute", None, "runs code that is too long to look through", "shell:unknown-code")]
     if language == "python":
         return list(_python(text))

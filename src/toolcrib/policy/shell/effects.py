@@ -15,7 +15,7 @@ from typing import Literal
 from ...boundary.sensitive_names import sensitive_by
 from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Redirect, Word
-from .sorting import Call, cut, literal, sort_words
+from .sorting import SortedWords, cut, literal, sort_words
 from .table import lookup
 from .table.spec import Program, is_risky, parse_operands
 
@@ -140,7 +140,7 @@ _HELP = ("--help", "--version", "-help", "-version", "--usage")
 
 
 def of_words(
-    name: str, known: Program, words: Sequence[Word], command: Command, above: Call | None = None
+    name: str, known: Program, words: Sequence[Word], command: Command, above: SortedWords | None = None
 ) -> Iterable[Effect]:
     """The effects of a program with these words; sub-commands are followed."""
     if (
@@ -170,13 +170,13 @@ def of_words(
     return [*found, *of_words(f"{name} {text}", below, rest, command, call)]
 
 
-def _of_call(call: Call) -> Iterable[Effect]:
+def _of_call(call: SortedWords) -> Iterable[Effect]:
     if call.program.handler is not None:
         return call.program.handler(call)
     return plain(call)
 
 
-def plain(call: Call, operands: str | None = None) -> list[Effect]:
+def plain(call: SortedWords, operands: str | None = None) -> list[Effect]:
     """What options and operands say by their roles alone."""
     found = list(of_options(call))
     program = call.program
@@ -190,7 +190,7 @@ def plain(call: Call, operands: str | None = None) -> list[Effect]:
     return found
 
 
-def _operand_roles(call: Call) -> str:
+def _operand_roles(call: SortedWords) -> str:
     """The operands' roles, unless an option changes them."""
     roles = call.program.operands
     for given in call.options:
@@ -206,7 +206,7 @@ def _changed(role: str, to: str) -> str:
     return to + ("*" if role.endswith("*") else "")
 
 
-def of_options(call: Call) -> Iterator[Effect]:
+def of_options(call: SortedWords) -> Iterator[Effect]:
     """What the options that were given say by their roles."""
     for given in call.options:
         if given.option.effect:

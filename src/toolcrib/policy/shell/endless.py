@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .effects import program_name
 from .parts import Command, Script, Word
 from .table.wordlist import words
-from .tree import AndOr, Arithmetic, Case, Condition, For, Function, Group, If, Item, Node, Pipeline, Simple, While
+from .tree import AndOr, Arithmetic, Case, Condition, For, Function, Group, If, Item, Node, PipedCommands, Simple, While
 
 SOURCES = words("/dev/zero /dev/urandom /dev/random /dev/full")
 _FOLLOWS = re.compile(r"-[a-zA-Z0-9]*[fF][a-zA-Z0-9]*|\+\d*[bcl]?f|--f(?:o(?:l(?:l(?:ow?)?)?)?)?(?:=.*)?|--retry")
@@ -164,7 +164,7 @@ def _always(node: Node) -> bool:
         return len(texts) > 0 and (texts[0] in _CONSTANT or texts[0] in ("sleep", "echo", "date"))
     if isinstance(node, Condition):
         return len(node.words) == 1 and node.words[0].plain is not None
-    if isinstance(node, Pipeline):  # `! false`
+    if isinstance(node, PipedCommands):  # `! false`
         return len(node.commands) == 1 and _is_false(node.commands[0])
     if isinstance(node, Arithmetic):
         return (
@@ -182,7 +182,7 @@ def _leaves(node: Node) -> bool:
     match node:
         case Simple():
             return bool(node.words) and node.words[0].plain in _LEAVES
-        case Pipeline():
+        case PipedCommands():
             return len(node.commands) == 1 and _leaves(node.commands[0])
         case AndOr():
             return _leaves(node.first) or any(_leaves(part) for _, part in node.rest)

@@ -29,7 +29,7 @@ from .tree import (
     Lit,
     Node,
     Piece,
-    Pipeline,
+    PipedCommands,
     Raw,
     Redir,
     Simple,
@@ -135,7 +135,7 @@ class Parser(CommandLexer):
             self.i += 2 if self.s.startswith("|&", self.i) else 1
             self.newlines()
             commands.append(self.command())
-        return Pipeline(tuple(commands)) if negated or len(commands) > 1 else commands[0]
+        return PipedCommands(tuple(commands)) if negated or len(commands) > 1 else commands[0]
 
     def prefixes(self) -> bool:
         """Pass `!` and `time -p --`; whether there was a `!`."""
@@ -208,7 +208,7 @@ class Parser(CommandLexer):
             if match is None:
                 break
             redirects.append(self.redirect(match))
-        if redirects and not isinstance(node, Simple | Pipeline | AndOr | Coproc):
+        if redirects and not isinstance(node, Simple | PipedCommands | AndOr | Coproc):
             node.redirects = tuple(redirects)
         return node
 

@@ -14,7 +14,7 @@ from .endless import endless, may_be_endless
 from .flow import FETCHERS, ORIGINS, SWEEPING, swept, tainted
 from .hosts import is_metadata
 from .kinds import KINDS, PATH_KINDS
-from .parts import Command, Place, Script, Word
+from .parts import Command, CommandPlace, Script, Word
 from .paths import Finding
 from .paths import find as find_path
 from .paths import judge as judge_path
@@ -25,7 +25,7 @@ from .table.spec import Program
 
 log = logging.getLogger(__name__)
 
-MOST_DEEP = 5  # command lines inside command lines
+MAX_DEPTH = 5  # command lines inside command lines
 _SHOWN = 80
 _FINDERS = (("find",), ("gfind",), ("fd",), ("fdfind",))
 # What a command changes in the workspace: where that is held back, it is no reason to ask beforehand.
@@ -37,12 +37,12 @@ _ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only")
 
 
-def judge_command(command: str, place: Place) -> Judgement:
+def judge_command(command: str, place: CommandPlace) -> Judgement:
     """The judgement of a command line. Never raises: what cannot be judged is denied with the reason."""
     return _judge_text(command, place, 0)
 
 
-def _judge_text(command: str, place: Place, depth: int) -> Judgement:
+def _judge_text(command: str, place: CommandPlace, depth: int) -> Judgement:
     try:
         found = _judge_script(read_script(command, place.cwd, place.home), place, depth)
         if found.verdict == "ask" and _ARGUMENTS.search(command):
@@ -58,12 +58,12 @@ def _judge_text(command: str, place: Place, depth: int) -> Judgement:
         )
 
 
-def judge_script(script: Script, place: Place) -> Judgement:
+def judge_script(script: Script, place: CommandPlace) -> Judgement:
     """The judgement of a script that was read. The strictest of its parts; it says which part that was."""
     return _judge_script(script, place, 0)
 
 
-def _judge_script(script: Script, place: Place, depth: int) -> Judgement:
+def _judge_script(script: Script, place: CommandPlace, depth: int) -> Judgement:
     best: Judgement | None = None
     unknown = True
     for found in _judgements(script, place, depth):
@@ -79,7 +79,7 @@ def _judge_script(script: Script, place: Place, depth: int) -> Judgement:
     return best if best.unknown == unknown else replace(best, unknown=unknown)
 
 
-def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]:
+def _judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judgement]:
     """Everything that speaks against a script, denials of its shape first."""
     for problem in script.problems:
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask")
@@ -106,7 +106,9 @@ def _judgements(script: Script, place: Place, depth: int) -> Iterator[Judgement]
         yield _say(command, Finding(KINDS[kind].verdict, f"shell:{kind}", reason or KINDS[kind].phrase))
 
 
-def _of_command(command: Command, name: str | None, place: Place, wrapped: set[str], depth: int) -> Iterator[Judgement]:
+def _of_command(
+    command: Command, name: str | None, place: CommandPlace, wrapped: set[str], depth: int
+) -> Iterator[Judgement]:
     effects = effects_of(command)
     for effect in effects:
         yield from _of_effect(command, effect, place, depth)
@@ -118,12 +120,12 @@ def _of_command(command: Command, name: str | None, place: Place, wrapped: set[s
             yield from _of_wrapper(command, known)
 
 
-def _inside(cwd: str, place: Place) -> bool:
+def _inside(cwd: str, place: CommandPlace) -> bool:
     root = place.workspace
     return cwd == root or (cwd.startswith(f"{root}/") and "/.." not in cwd)
 
 
-def _of_place(command: Command, known: Program | None, place: Place) -> Iterator[Judgement]:
+def _of_place(command: Command, known: Program | None, place: CommandPlace) -> Iterator[Judgement]:
     """A program that runs elsewhere looks at what is there, unless it only prints."""
     if known is not None and known.operands == "text*" and known.subs is None and known.handler is None:
         return
@@ -140,7 +142,7 @@ def _of_wrapper(command: Command, known: Program) -> Iterator[Judgement]:
         yield _say(command, Finding("ask", "shell:unknown-code", "runs a program that cannot be read off it", True))
 
 
-def _of_effect(command: Command, effect: Effect, place: Place, depth: int) -> Iterator[Judgement]:
+def _of_effect(command: Command, effect: Effect, place: CommandPlace, depth: int) -> Iterator[Judgement]:
     if effect.kind == "shell":
         yield from _of_nested(command, effect, place, depth)
         return
@@ -167,14 +169,14 @@ def _is_metadata(target: Word | str) -> bool:
     return is_metadata(text)
 
 
-def _of_nested(command: Command, effect: Effect, place: Place, depth: int) -> Iterator[Judgement]:
+def _of_nested(command: Command, effect: Effect, place: CommandPlace, depth: int) -> Iterator[Judgement]:
     """A command line inside a program's own language: at best it is asked about."""
     target = effect.target
     text = target.text if isinstance(target, Word) else target
     phrase = effect.reason or "runs a command from inside another program"
     if text is not None and SHELL_ONLY.fullmatch(text.strip()):
         yield _say(command, Finding("deny", "shell:spawn-shell", "starts a shell from inside another program"))
-    if text is not None and depth < MOST_DEEP:
+    if text is not None and depth < MAX_DEPTH:
         inner = replace(place, cwd=effect.cwd or command.cwd or place.cwd)
         found = _judge_text(text, inner, depth + 1)
         if found.verdict != "allow":
@@ -184,7 +186,7 @@ def _of_nested(command: Command, effect: Effect, place: Place, depth: int) -> It
     yield _say(command, Finding("ask", "shell:unknown-code", phrase, True))
 
 
-def _of_code(command: Command, effect: Effect, place: Place, depth: int) -> Iterator[Judgement]:
+def _of_code(command: Command, effect: Effect, place: CommandPlace, depth: int) -> Iterator[Judgement]:
     from .code import effects_of_code
 
     language, text = effect.code or ("", "")
@@ -204,7 +206,7 @@ def shown(command: Command) -> str:
     return clip(one_line(text).replace("`", "'"), _SHOWN)
 
 
-def leaves_workspace(script: Script, place: Place) -> Judgement | None:
+def leaves_workspace(script: Script, place: CommandPlace) -> Judgement | None:
     """The first path operand outside the workspace, for the setting `restrict_to_workspace`: reads count, too."""
     for command in script.commands:
         for effect, word in _path_words(command):

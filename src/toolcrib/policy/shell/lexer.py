@@ -9,7 +9,7 @@ import re
 
 from .ansi import ansi_c
 from .scanner import Scanner
-from .tree import AndOr, Arith, Extglob, Item, Lit, Param, Piece, Pipeline, Proc, Raw, Redir, Simple, Subst
+from .tree import AndOr, Arith, Extglob, Item, Lit, Param, Piece, PipedCommands, Proc, Raw, Redir, Simple, Subst
 from .unsure import Unsure
 
 _PLAIN = re.compile(r"[^\\'\"$`|&;()<> \t\n]+")
@@ -194,7 +194,7 @@ class Lexer(Scanner):
         start, documents = self.i, self.documents
         body = self.body()
         self.close(")")
-        plain = len(body) == 1 and isinstance(body[0].node, Simple | Pipeline | AndOr)
+        plain = len(body) == 1 and isinstance(body[0].node, Simple | PipedCommands | AndOr)
         if self.documents > documents and not plain:
             # bash 5.2 loses a separator on the line behind the document when it prints the substitution for itself.
             raise Unsure("a substitution holds a here-document and more", self.s[start : self.i])

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from .effects import program_name
 from .parts import Command, Stdin, Word
-from .sorting import Call, sort_words
+from .sorting import SortedWords, sort_words
 from .state import Listed
 from .table import lookup
 from .table.files import FIND_TESTS
 from .table.spec import parse_options
 
-MOST = 8
+MAX_WORDS = 8
 # Programs that print some of the lines they read, as they are.
 _FILTERS = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac", "shuf", "rg"})
 _WHOLE_LINES = {
@@ -56,12 +56,12 @@ def listed(stdin: Stdin) -> list[Listed] | None:
     return None
 
 
-def _call(name: str, command: Command, words: Sequence[Word] | None = None) -> Call | None:
+def _call(name: str, command: Command, words: Sequence[Word] | None = None) -> SortedWords | None:
     known = lookup(name)
     return None if known is None else sort_words(name, known, command.args if words is None else words, command)
 
 
-def _options(call: Call) -> set[str]:
+def _options(call: SortedWords) -> set[str]:
     return {given.name for given in call.options} | set(call.unlisted)
 
 
@@ -110,7 +110,7 @@ def _roots(words: Sequence[Word], pattern: str = "") -> list[Listed] | None:
     """Names below the folders that were given, or below the present one."""
     if not words:
         return [Listed((None,), pattern)]
-    if len(words) > MOST or any(word.many or None in word.parts or not word.start for word in words):
+    if len(words) > MAX_WORDS or any(word.many or None in word.parts or not word.start for word in words):
         return None
     found: list[Listed] = []
     for word in words:

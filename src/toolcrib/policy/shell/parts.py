@@ -120,7 +120,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CommandPlace:
     """Where a command would run, and what the sandbox's profile lets it do there. Absolute, normalised paths.
 
     `readable` and `writable` are granted directories beside the workspace; `scratch` those that are private to the

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from ...boundary.protected_names import protected_below, protected_by
 from ...boundary.sensitive_names import sensitive_by
 from ...core.verdict import Verdict
-from .parts import Place, Word
+from .parts import CommandPlace, Word
 from .table import places
 
 Where = Literal["stream", "workspace", "root", "granted", "readable", "scratch", "outside", "unknown"]
@@ -48,7 +48,7 @@ _UNESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _WILD = re.compile(r"(?<!\\)[*?\[]")
 _PERSISTENT = re.compile("(?:" + "|".join(map(re.escape, places.PERSISTENT)) + ")(?:/|$)")
 _PERSISTENT_AT_HOME = re.compile("/(?:" + "|".join(map(re.escape, places.PERSISTENT_AT_HOME)) + ")(?:/|$)")
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 
 
 def is_below(path: str, root: str) -> bool:
@@ -59,7 +59,7 @@ def is_below(path: str, root: str) -> bool:
 NOWHERE = Spot("stream", "")
 
 
-def find(word: Word, cwd: str | None, place: Place, *, found: bool = False) -> Spot:
+def find(word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Spot:
     """Where a word points when its command runs in `cwd`.
 
     `found` says that what is unknown of it was found below what is known (by `find -exec`), so that it cannot climb.
@@ -96,7 +96,7 @@ def _spelled(word: Word, cwd: str | None) -> Word:
     return word
 
 
-def _find_partly_known(word: Word, cwd: str | None, place: Place, found: bool) -> Spot:
+def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: bool) -> Spot:
     """What is known up to the last whole component; the rest may be anything below, or elsewhere by `..`."""
     start = word.start
     known, pattern = start, ""
@@ -144,7 +144,7 @@ def absolute(text: str, cwd: str | None, home: str) -> str | None:
     return None if cwd is None else f"{cwd}/{text}"
 
 
-def _place_of(path: str, place: Place) -> Spot:
+def _place_of(path: str, place: CommandPlace) -> Spot:
     plain = os.path.normpath(path)
     if plain.startswith("//"):
         plain = plain[1:]
@@ -159,7 +159,7 @@ def _place_of(path: str, place: Place) -> Spot:
     return Spot(_where(plain, place), plain)
 
 
-def _where(path: str, place: Place) -> Where:
+def _where(path: str, place: CommandPlace) -> Where:
     if path == place.workspace:
         return "root"
     if is_below(path, place.workspace):
@@ -196,7 +196,7 @@ def _real(path: str, plain: str, root: str) -> str:
 # --- what may be done there
 
 
-def judge(kind: str, word: Word, cwd: str | None, place: Place, *, found: bool = False) -> Finding | None:
+def judge(kind: str, word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Finding | None:
     """What speaks against doing this at the place a word points to; None where nothing does."""
     spot = find(word, cwd, place, found=found)
     if kind == "delete" and spot.where == "unknown" and not found:
@@ -236,7 +236,7 @@ def _judge_list(spot: Spot) -> Finding | None:
     return None
 
 
-def _judge_read(spot: Spot, place: Place) -> Finding | None:
+def _judge_read(spot: Spot, place: CommandPlace) -> Finding | None:
     if spot.where == "stream":
         return None
     why = secret(spot)
@@ -255,7 +255,7 @@ def _judge_read(spot: Spot, place: Place) -> Finding | None:
     return None
 
 
-def _holds_secrets(spot: Spot, place: Place) -> bool:
+def _holds_secrets(spot: Spot, place: CommandPlace) -> bool:
     return not place.contained and spot.path in ("/", place.home, "/etc", "/root")
 
 
@@ -336,7 +336,7 @@ _DOES = {
 }
 
 
-def _judge_change(kind: str, spot: Spot, place: Place) -> Finding | None:
+def _judge_change(kind: str, spot: Spot, place: CommandPlace) -> Finding | None:
     if spot.where == "stream":
         return (
             None
@@ -372,7 +372,7 @@ def _judge_link(spot: Spot) -> Finding | None:
     return None
 
 
-def _judge_unknown_change(kind: str, spot: Spot, place: Place) -> Finding:
+def _judge_unknown_change(kind: str, spot: Spot, place: CommandPlace) -> Finding:
     verb = _DOES[kind]
     if place.profile == "read-only":
         return Finding("deny", "shell:read-only", f"{verb} something, and this profile is read-only")
@@ -380,7 +380,7 @@ def _judge_unknown_change(kind: str, spot: Spot, place: Place) -> Finding:
     return Finding("ask", f"shell:{kind}-unknown", phrase, kind in ("write", "create"))
 
 
-def _judge_outside(kind: str, spot: Spot, place: Place) -> Finding:
+def _judge_outside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
     verb, shown = _DOES[kind], _shown(spot)
     if is_persistent(spot.path, place.home):
         return Finding("deny", "shell:persist", f"{verb} {shown}, which other programs run or obey")
@@ -400,7 +400,7 @@ def is_persistent(path: str, home: str) -> bool:
     return is_below(path, home) and _PERSISTENT_AT_HOME.match(path[len(home) :]) is not None
 
 
-def _catastrophic(spot: Spot, place: Place) -> bool:
+def _catastrophic(spot: Spot, place: CommandPlace) -> bool:
     """Whether losing what lies there would cost the machine or the home directory."""
     path = spot.path
     if path == "/" or is_below(place.home, path) or is_below(place.workspace, path):
@@ -410,7 +410,7 @@ def _catastrophic(spot: Spot, place: Place) -> bool:
     return any(is_below(path, root) for root in places.SYSTEM_ROOTS) or path.count("/") == 1
 
 
-def _judge_inside(kind: str, spot: Spot, place: Place) -> Finding:
+def _judge_inside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
     verb, shown = _DOES[kind], _shown(spot)
     root = next((r for r in (place.workspace, *place.writable) if is_below(spot.path, r)), place.workspace)
     relative = spot.path[len(root) :].strip("/")

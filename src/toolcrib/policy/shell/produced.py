@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .output import output
 from .parts import Command, Stdin, Word
-from .tree import Group, Item, Node, Pipeline, Simple
+from .tree import Group, Item, Node, PipedCommands, Simple
 
 if TYPE_CHECKING:
     from .reader import Reader
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def describe_output(reader: Reader, body: tuple[Item, ...], found: tuple[Command, ...]) -> None:
     """Note what is known of a substitution's output besides: names of files, or a single word."""
     node = body[0].node
-    last = node.commands[-1] if isinstance(node, Pipeline) else node
+    last = node.commands[-1] if isinstance(node, PipedCommands) else node
     if not isinstance(last, Simple) or not found or found[-1].source != last.source or found[-1].via != reader.via:
         return
     if (found[-1].name or "") in reader.state.functions:
@@ -32,7 +32,7 @@ def produced(reader: Reader, node: Node, found: tuple[Command, ...]) -> str | No
     """The exact output of a simple command, or of a pipeline's last one, if known."""
     if isinstance(node, Group) and not node.redirects:
         return together(reader, node, found)
-    last = node.commands[-1] if isinstance(node, Pipeline) else node
+    last = node.commands[-1] if isinstance(node, PipedCommands) else node
     if not isinstance(last, Simple) or not found or not last.words or (last.redirects and not last.redirects[0].body):
         return None
     command = found[-1]

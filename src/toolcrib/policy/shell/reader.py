@@ -32,7 +32,7 @@ from .tree import (
     If,
     Item,
     Node,
-    Pipeline,
+    PipedCommands,
     Redir,
     Simple,
     While,
@@ -166,7 +166,7 @@ class Reader:
             return self.simple(node)
         if isinstance(node, AndOr):
             return self.and_or(node)
-        if isinstance(node, Pipeline):
+        if isinstance(node, PipedCommands):
             return self.pipeline(node)
         if isinstance(node, Function):
             self.state.functions[node.name] = ((node,), True)
@@ -241,7 +241,7 @@ class Reader:
         self.state.cwds = passed
         return failed
 
-    def pipeline(self, node: Pipeline) -> tuple[str | None, ...]:
+    def pipeline(self, node: PipedCommands) -> tuple[str | None, ...]:
         """Read `a | b`: each part in a subshell, fed by the one before. A single part was negated."""
         if len(node.commands) == 1:
             self.fall(self.node(node.commands[0]))

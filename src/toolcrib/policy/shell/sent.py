@@ -9,14 +9,14 @@ from dataclasses import replace
 from .effects import Effect, effects_of, program_name
 from .flow import FETCHERS, feeders
 from .kinds import PATH_KINDS
-from .parts import Command, Place, Script, Word
+from .parts import Command, CommandPlace, Script, Word
 from .paths import find
 
 LINKERS = frozenset({"ln", "link", "cp"})
 _LOCAL = frozenset({"links", "host", "dig", "nslookup"})
 
 
-def carried_off(script: Script, place: Place) -> Iterator[Command]:
+def carried_off(script: Script, place: CommandPlace) -> Iterator[Command]:
     """Commands that send what comes through their pipe, where that is the environment or lies outside the workspace."""
     for command in script.commands:
         if program_name(command) not in FETCHERS - _LOCAL:
@@ -34,7 +34,7 @@ def _in_words(inner: Command, outer: Command) -> bool:
     )
 
 
-def _tells(command: Command, place: Place) -> bool:
+def _tells(command: Command, place: CommandPlace) -> bool:
     """Whether a command prints the environment, or files from outside the workspace."""
     for effect in effects_of(command):
         if effect.rule == "shell:environment" or (effect.kind == "unknown" and "environment" in effect.reason):
@@ -46,7 +46,7 @@ def _tells(command: Command, place: Place) -> bool:
     return False
 
 
-def through_links(script: Script, place: Place) -> Iterator[tuple[Command, Effect]]:
+def through_links(script: Script, place: CommandPlace) -> Iterator[tuple[Command, Effect]]:
     """Effects on paths below a link that the script made before, as they are at its other end."""
     links: dict[str, str] = {}
     for command in script.commands:
@@ -61,7 +61,7 @@ def through_links(script: Script, place: Place) -> Iterator[tuple[Command, Effec
             links.update(_made(command, place))
 
 
-def _made(command: Command, place: Place) -> Iterator[tuple[str, str]]:
+def _made(command: Command, place: CommandPlace) -> Iterator[tuple[str, str]]:
     words = [word for word in command.args if not word.start.startswith("-")]
     if program_name(command) == "cp" and not any(
         word.text in ("-s", "-l", "--symbolic-link", "--link") for word in command.args
@@ -82,7 +82,7 @@ def _absolute(text: str, folder: str, home: str) -> str:
     return "/" + posixpath.normpath(posixpath.join(folder, text)).lstrip("/")
 
 
-def _beyond(word: Word, cwd: str | None, links: dict[str, str], kind: str, place: Place) -> Word | None:
+def _beyond(word: Word, cwd: str | None, links: dict[str, str], kind: str, place: CommandPlace) -> Word | None:
     start = word.start
     if not start or cwd is None:
         return None

@@ -10,7 +10,7 @@ from .table.spec import Option, Program, is_harmful, parse_options
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class Given:
+class GivenOption:
     """One option as it was given: its name in the table, what it does, and its value."""
 
     name: str
@@ -19,18 +19,18 @@ class Given:
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class Call:
+class SortedWords:
     """A program's words, sorted. `unsure` says that a word known only at run time could be an option."""
 
     name: str
     program: Program
     command: Command
-    options: tuple[Given, ...] = ()
+    options: tuple[GivenOption, ...] = ()
     operands: tuple[Word, ...] = ()
     unsure: bool = False
     unlisted: tuple[str, ...] = ()
     odd: tuple[Word, ...] = ()
-    above: Call | None = None
+    above: SortedWords | None = None
 
     def has(self, *names: str) -> bool:
         """Whether one of these options was given."""
@@ -55,15 +55,17 @@ def cut(word: Word, count: int) -> Word:
     return replace(word, parts=((word.parts[0] or "")[count:], *word.parts[1:]), many=False)
 
 
-def sort_words(name: str, program: Program, words: Sequence[Word], command: Command, above: Call | None = None) -> Call:
+def sort_words(
+    name: str, program: Program, words: Sequence[Word], command: Command, above: SortedWords | None = None
+) -> SortedWords:
     """Sort a program's words (without its name) into options and operands, as getopt does."""
     if not words:
-        return Call(name, program, command, above=above)
+        return SortedWords(name, program, command, above=above)
     table = parse_options(program.options)
     sorter = _Sorter(program, table)
     sorter.run(words, stop_at_operand=program.subs is not None or program.wrapper)
     unsure = sorter.unsure or (sorter.mild and is_harmful(program.options))
-    return Call(
+    return SortedWords(
         name, program, command, tuple(sorter.options), tuple(sorter.operands), unsure,
         tuple(sorter.unlisted), tuple(sorter.odd), above,
     )  # fmt: skip
@@ -74,7 +76,7 @@ class _Sorter:
 
     def __init__(self, program: Program, table: dict[str, Option]) -> None:
         self.program, self.table = program, table
-        self.options: list[Given] = []
+        self.options: list[GivenOption] = []
         self.operands: list[Word] = []
         self.unlisted: list[str] = []
         self.odd: list[Word] = []
@@ -118,7 +120,7 @@ class _Sorter:
                 return
 
     def _give(self, name: str, option: Option, value: Word | None) -> None:
-        self.options.append(Given(name, option, value))
+        self.options.append(GivenOption(name, option, value))
 
     def _option(self, word: Word, start: str) -> None:
         if start.startswith("--") or self.program.single or (len(start) > 2 and start in self.table):

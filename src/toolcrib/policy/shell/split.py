@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...core.verdict import Judgement
 from .judge import ALLOWED, judge_script, shown
-from .parts import Place, Script
+from .parts import CommandPlace, Script
 
 
-def judged_parts(command: str, place: Place) -> list[tuple[str, Judgement]]:
+def judged_parts(command: str, place: CommandPlace) -> list[tuple[str, Judgement]]:
     """Every command of a command line with its own judgement, in order, each text once. Empty where it is only one."""
     from .reading import read_script
 

@@ -11,8 +11,8 @@ from .kinds import KINDS, PATH_KINDS
 from .parts import Command, Word
 from .reading import read_script
 
-MOST_LINES = 25
-MOST_PHRASES = 6
+MAX_LINES = 25
+MAX_PHRASES = 6
 _TARGET = 80
 
 _VERBS = {
@@ -37,18 +37,18 @@ def summary(command: str, cwd: str, home: str) -> list[str]:
     for (source, said), (_, folders) in sorted(parts.items(), key=lambda item: item[1][0]):
         where = "" if folders == [""] else f" (in {' or '.join(each or 'the same folder' for each in folders)})"
         lines.append(f"`{source}`{where}: {said}")
-    if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"… and {len(lines) - MOST_LINES} more parts that do less"]
+    if len(lines) > MAX_LINES:
+        lines = [*lines[:MAX_LINES], f"… and {len(lines) - MAX_LINES} more parts that do less"]
     return lines
 
 
 def _said(part: Command, wrappers: set[str]) -> tuple[int, str]:
     effects = sorted(effects_of(part), key=_rank)
     phrases = list(dict.fromkeys(map(_phrase, effects)))
-    if len(phrases) > MOST_PHRASES:
-        phrases = [*phrases[:MOST_PHRASES], f"and {len(phrases) - MOST_PHRASES} things more"]
+    if len(phrases) > MAX_PHRASES:
+        phrases = [*phrases[:MAX_PHRASES], f"and {len(phrases) - MAX_PHRASES} things more"]
     nothing = "runs what follows it" if part.name in wrappers else "prints, or only looks"
-    return min(map(_rank, effects), default=_LEAST), ", ".join(phrases) or nothing
+    return min(map(_rank, effects), default=_HARMLESS), ", ".join(phrases) or nothing
 
 
 def _folder(at: str | None, cwd: str) -> str:
@@ -59,7 +59,7 @@ def _folder(at: str | None, cwd: str) -> str:
     return _cut(at[len(cwd) + 1 :] if at.startswith(f"{cwd}/") else at)
 
 
-_LEAST = 5
+_HARMLESS = 5
 
 
 def _rank(effect: Effect) -> int:

@@ -109,7 +109,7 @@ class Simple:
 
 
 @dataclass(slots=True)
-class Pipeline:
+class PipedCommands:
     """Commands joined by `|`; a single one was negated by `!`."""
 
     commands: tuple[Node, ...]
@@ -209,5 +209,17 @@ class Arithmetic:
 
 
 Node: TypeAlias = (
-    Simple | Pipeline | AndOr | Group | If | While | For | ArithFor | Case | Function | Coproc | Condition | Arithmetic
+    Simple
+    | PipedCommands
+    | AndOr
+    | Group
+    | If
+    | While
+    | For
+    | ArithFor
+    | Case
+    | Function
+    | Coproc
+    | Condition
+    | Arithmetic
 )

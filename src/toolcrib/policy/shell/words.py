@@ -49,7 +49,7 @@ class Runner(Protocol):
         ...
 
 
-class _Field:
+class _WordField:
     """One argument in the making."""
 
     __slots__ = ("glob", "many", "parts", "present")
@@ -214,12 +214,12 @@ def _value_tildes(text: str, first: bool, last: bool, state: State) -> list[str 
     return [_TILDE_IN_VALUE.sub(lambda match: match.group(1) + home, text)]
 
 
-def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> list[_Field]:
+def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> list[_WordField]:
     """The arguments that brace-free pieces become; `braced` ones came out of braces."""
     if runner.state.arguments == () and len(pieces) == 2 and _no_arguments(*pieces):
         return []
-    out: list[_Field] = []
-    current = _Field()
+    out: list[_WordField] = []
+    current = _WordField()
     # A dollar sign that begins nothing keeps bash 5.2 from splitting the word it stands in, sometimes.
     odd = any(isinstance(piece, Lit) and piece.quoted and piece.text == "$" for piece in pieces)
     for index, piece in enumerate(pieces):
@@ -274,7 +274,7 @@ def _value_goes_on(first: Piece, text: str) -> bool:
     return bool(like) and (text.startswith("~") or ":~" in text)
 
 
-def _add_tilde(text: str, whole: bool, field: _Field, state: State) -> None:
+def _add_tilde(text: str, whole: bool, field: _WordField, state: State) -> None:
     """Add a word's first literal, its tilde expanded."""
     argument = _ARGUMENT_TILDE.match(text)
     if argument:
@@ -318,7 +318,9 @@ def _array(piece: Param, state: State) -> tuple[Value, ...] | None:
     return None
 
 
-def _list(items: tuple[Value, ...] | None, piece: Param, out: list[_Field], current: _Field, state: State) -> _Field:
+def _list(
+    items: tuple[Value, ...] | None, piece: Param, out: list[_WordField], current: _WordField, state: State
+) -> _WordField:
     """Add `"$@"`, `"${a[@]}"` and the unquoted forms; the field that is open afterwards."""
     star = piece.name == "*" if piece.subscript is None else _star(piece)
     if items is None or star:
@@ -332,7 +334,7 @@ def _list(items: tuple[Value, ...] | None, piece: Param, out: list[_Field], curr
         if index:
             if current.present:
                 out.append(current)
-            current = _Field()
+            current = _WordField()
         if piece.quoted:
             current.add("", True)
             for part in item:
@@ -348,7 +350,7 @@ def _star(piece: Param) -> bool:
     return isinstance(inner, Lit) and inner.text == "*"
 
 
-def _split(value: Value, out: list[_Field], current: _Field, ifs: str | None) -> _Field:
+def _split(value: Value, out: list[_WordField], current: _WordField, ifs: str | None) -> _WordField:
     """Add an unquoted value, split into words; the field that is open afterwards."""
     for part in value:
         if part is None or ifs is None or "\\" in part:
@@ -361,7 +363,7 @@ def _split(value: Value, out: list[_Field], current: _Field, ifs: str | None) ->
     return current
 
 
-def _split_text(text: str, out: list[_Field], current: _Field, ifs: str) -> _Field:
+def _split_text(text: str, out: list[_WordField], current: _WordField, ifs: str) -> _WordField:
     """Add unquoted known text, split at the characters of IFS."""
     space = "".join(char for char in ifs if char in DEFAULT_IFS)
     other = "".join(char for char in ifs if char not in DEFAULT_IFS)
@@ -373,7 +375,7 @@ def _split_text(text: str, out: list[_Field], current: _Field, ifs: str) -> _Fie
         if current.present or match.group(1) is not None:
             out.append(current)
             current.present = True
-            current = _Field()
+            current = _WordField()
         at = match.end()
     current.add(text[at:], False)
     return current

@@ -13,8 +13,8 @@ from ...boundary.own_files import replace_file
 from ...core.errors import ToolcribError, ToolDefinitionError
 from .composed_tool import ComposedTool, composed
 
-MOST_TOOLS = 500
-MOST_BYTES = 32 << 20
+MAX_TOOLS = 500
+MAX_BYTES = 32 << 20
 _KEYS = ("name", "description", "action", "parameters", "created_at")
 T = TypeVar("T")
 
@@ -46,14 +46,14 @@ class ComposedStore:
         """Replace the stored entries by what `alter` makes of them. What it raises leaves them as they were."""
         with self._alone():
             changed = alter(list(self._entries()))
-            if len(changed) > MOST_TOOLS:
-                raise StoreError(f"there are {MOST_TOOLS} composed tools already; delete one first")
+            if len(changed) > MAX_TOOLS:
+                raise StoreError(f"there are {MAX_TOOLS} composed tools already; delete one first")
             self._write(changed)
 
     def _entries(self) -> Iterable[Any]:
         try:
             with open(self.path, "rb") as file:
-                data = file.read(MOST_BYTES + 1)
+                data = file.read(MAX_BYTES + 1)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -61,7 +61,7 @@ class ComposedStore:
         if not data.strip():
             return []
         try:
-            found: Any = json.loads(data) if len(data) <= MOST_BYTES else None
+            found: Any = json.loads(data) if len(data) <= MAX_BYTES else None
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, list):

@@ -21,9 +21,9 @@ from ..placeholders import PLACEHOLDER
 
 SOURCE = "composed"
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
-MOST_ACTION = 20_000  # characters
-MOST_DESCRIPTION = 1_000
-MOST_PARAMETERS = 50
+MAX_ACTION = 20_000  # characters
+MAX_DESCRIPTION = 1_000
+MAX_PARAMETERS = 50
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -95,7 +95,7 @@ class ComposedTool:
 
         return Tool.from_schema(
             self.name, self.description, self.schema, execute,
-            category="memory", read_only=run is None, source=SOURCE, max_output=10 * MOST_ACTION,
+            category="memory", read_only=run is None, source=SOURCE, max_output=10 * MAX_ACTION,
         )  # fmt: skip
 
 
@@ -108,10 +108,10 @@ def composed(name: Any, description: Any, action: Any, parameters: Any = None, c
         raise ToolDefinitionError("name should have 1 to 64 letters, digits, _ and -")
     if name.startswith("mcp_"):
         raise ToolDefinitionError("names that begin with mcp_ are those of MCP servers' tools")
-    if not isinstance(description, str) or not description.strip() or len(description) > MOST_DESCRIPTION:
-        raise ToolDefinitionError(f"description should say when to use it, in at most {MOST_DESCRIPTION:,} characters")
-    if not isinstance(action, str) or not action.strip() or len(action) > MOST_ACTION:
-        raise ToolDefinitionError(f"action_template should say what to do, in at most {MOST_ACTION:,} characters")
+    if not isinstance(description, str) or not description.strip() or len(description) > MAX_DESCRIPTION:
+        raise ToolDefinitionError(f"description should say when to use it, in at most {MAX_DESCRIPTION:,} characters")
+    if not isinstance(action, str) or not action.strip() or len(action) > MAX_ACTION:
+        raise ToolDefinitionError(f"action_template should say what to do, in at most {MAX_ACTION:,} characters")
     used = dict.fromkeys(PLACEHOLDER.findall(action))
     declared = _parameters(dict.fromkeys(used, "string") if parameters is None else parameters)
     for each in used:
@@ -129,8 +129,8 @@ def _parameters(given: Any) -> dict[str, ComposedParameter]:
         if not isinstance(name, str) or not _PARAMETER.fullmatch(name):
             raise ToolDefinitionError(f"{str(name)[:80]!r} cannot be a parameter: letters, digits, _ and -, at most 64")
         found[name] = _parameter(name, {"param_type": value} if isinstance(value, str) else value)
-    if len(found) > MOST_PARAMETERS:
-        raise ToolDefinitionError(f"{len(found)} parameters are too many; {MOST_PARAMETERS} are possible")
+    if len(found) > MAX_PARAMETERS:
+        raise ToolDefinitionError(f"{len(found)} parameters are too many; {MAX_PARAMETERS} are possible")
     return found
 
 
@@ -145,7 +145,7 @@ def _parameter(name: str, value: Any) -> ComposedParameter:
         raise ToolDefinitionError(f"parameter {name!r}: unknown {unknown[0]!r}; it has type, description, required")
     if kind not in TYPES:
         raise ToolDefinitionError(f"parameter {name!r}: {kind!r} is no type; known: {', '.join(TYPES)}")
-    if not isinstance(description, str) or len(description) > MOST_DESCRIPTION or not isinstance(required, bool):
+    if not isinstance(description, str) or len(description) > MAX_DESCRIPTION or not isinstance(required, bool):
         raise ToolDefinitionError(f"parameter {name!r}: description should be text, required true or false")
     return ComposedParameter(cast("str", kind), description, required)
 

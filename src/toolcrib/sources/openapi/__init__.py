@@ -1,8 +1,8 @@
 """OpenAPI: operations of an API description become tools."""
 
 from .calling import Api
-from .document import Document, OpenApiError
+from .document import OpenApiDocument, OpenApiError
 from .operations import server_url
 from .tools import api_tools
 
-__all__ = ["Api", "Document", "OpenApiError", "api_tools", "server_url"]
+__all__ = ["Api", "OpenApiDocument", "OpenApiError", "api_tools", "server_url"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
     from ...boundary.network.url import Target
 
-MOST_BYTES = 512 * 1024
+MAX_BYTES = 512 * 1024
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -66,7 +66,7 @@ class OperationWork:
 
         answer = await exchange(
             guard, WebRequest(self.operation.method, plain.url, headers, private, data),
-            ExchangeLimits(MOST_BYTES, self.api.seconds), hop,
+            ExchangeLimits(MAX_BYTES, self.api.seconds), hop,
         )  # fmt: skip
         text = response(answer, self.operation.method).for_llm
         return ToolOutput(text) if answer.status < 400 else ToolOutput.error(text)
@@ -114,7 +114,7 @@ def operation_tool(operation: Operation, api: Api, name: str, category: str | No
         category=category or ("network_read" if reads else "network_write"), source=f"openapi:{api.name}",
         destructive=operation.method == "DELETE", idempotent=operation.method in (*READING, "PUT", "DELETE"),
         open_world=True, timeout=api.seconds + 10, judge=work.judge, preview=work.preview,
-        max_output=2 * MOST_BYTES,
+        max_output=2 * MAX_BYTES,
     )  # fmt: skip
 
 

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 from ...core.errors import ToolcribError
 from ..limited_json import json_object
 
-MOST_BYTES = 32 << 20
-MOST_STEPS = 50  # references that lead to references
-MOST_DEEP = 100
+MAX_BYTES = 32 << 20
+MAX_STEPS = 50  # references that lead to references
+MAX_DEPTH = 100
 
 _SCHEMAS = "#/components/schemas/"
 # Of OpenAPI's own, without meaning for a validator.
@@ -29,7 +29,7 @@ class OpenApiError(ToolcribError):
     """A document cannot be used. The text names the file and the place in it."""
 
 
-class Document:
+class OpenApiDocument:
     """A document in memory. `path` names it in errors."""
 
     def __init__(self, path: Path, root: Mapping[str, Any]) -> None:
@@ -41,9 +41,9 @@ class Document:
         self.is_3_0 = version.startswith("3.0")
 
     @classmethod
-    def read(cls, path: Path) -> Document:
+    def read(cls, path: Path) -> OpenApiDocument:
         """Read a file. Raises OpenApiError."""
-        return cls(path, json_object(path, MOST_BYTES, OpenApiError))
+        return cls(path, json_object(path, MAX_BYTES, OpenApiError))
 
     def wrong(self, where: str, what: str) -> OpenApiError:
         """An error that names the place."""
@@ -51,7 +51,7 @@ class Document:
 
     def resolve(self, node: Any, where: str) -> dict[str, Any]:
         """An object of the document, its `$ref` followed. Raises OpenApiError; other files are never read."""
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             if not isinstance(node, dict):
                 raise self.wrong(where, "should be an object")
             found = cast("dict[str, Any]", node)
@@ -83,7 +83,7 @@ class Document:
             return node
         if not isinstance(node, dict):
             raise self.wrong(where, "should be a schema")
-        if depth > MOST_DEEP:
+        if depth > MAX_DEPTH:
             raise self.wrong(where, "is nested too deeply")
         given = cast("dict[str, Any]", node)
         if isinstance(given.get("$ref"), str):

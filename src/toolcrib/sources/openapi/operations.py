@@ -9,12 +9,12 @@ from typing import Any, Literal, cast
 
 from ...boundary.network.url import parse_url
 from ...core.errors import AddressRefused
-from .document import Document
+from .document import OpenApiDocument
 
 METHODS = ("get", "head", "post", "put", "patch", "delete", "options")
 Place = Literal["path", "query", "header"]
-MOST_OPERATIONS = 2_000
-MOST_DESCRIPTION = 2_000
+MAX_OPERATIONS = 2_000
+MAX_DESCRIPTION = 2_000
 BODY = "body"
 
 _PLACES: tuple[Place, ...] = ("path", "query", "header")
@@ -50,7 +50,7 @@ class Operation:
     body: str = BODY
 
 
-def operations(document: Document) -> Iterator[Operation]:
+def operations(document: OpenApiDocument) -> Iterator[Operation]:
     """All of them, in the document's order. Raises OpenApiError."""
     paths: Any = document.root.get("paths", {})
     if not isinstance(paths, dict):
@@ -61,12 +61,12 @@ def operations(document: Document) -> Iterator[Operation]:
         for method in METHODS:
             if method in item:
                 count += 1
-                if count > MOST_OPERATIONS:
-                    raise document.wrong("paths", f"has more than {MOST_OPERATIONS:,} operations")
+                if count > MAX_OPERATIONS:
+                    raise document.wrong("paths", f"has more than {MAX_OPERATIONS:,} operations")
                 yield _operation(document, path, method, item, document.resolve(item[method], f"{method} {path}"))
 
 
-def server_url(document: Document) -> str:
+def server_url(document: OpenApiDocument) -> str:
     """The first server's address, with the defaults of its variables. Raises OpenApiError where it is not absolute."""
     servers: Any = document.root.get("servers")
     entry = _mapping(cast("list[Any]", servers)[0]) if isinstance(servers, list) and servers else {}
@@ -81,7 +81,7 @@ def server_url(document: Document) -> str:
 
 
 def _operation(
-    document: Document, path: str, method: str, item: Mapping[str, Any], node: Mapping[str, Any]
+    document: OpenApiDocument, path: str, method: str, item: Mapping[str, Any], node: Mapping[str, Any]
 ) -> Operation:
     where = f"{method} {path}"
     if not path.startswith("/"):
@@ -118,7 +118,7 @@ def _operation(
 
 
 def _parameters(
-    document: Document, item: Mapping[str, Any], node: Mapping[str, Any], where: str
+    document: OpenApiDocument, item: Mapping[str, Any], node: Mapping[str, Any], where: str
 ) -> list[dict[str, Any]]:
     """Those of the path and of the operation, which win."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -147,7 +147,7 @@ def _parameter(given: Mapping[str, Any], taken: Mapping[str, Any]) -> Parameter 
     )  # fmt: skip
 
 
-def _described(document: Document, given: Mapping[str, Any], where: str, definitions: dict[str, Any]) -> Any:
+def _described(document: OpenApiDocument, given: Mapping[str, Any], where: str, definitions: dict[str, Any]) -> Any:
     node = given.get("schema")
     if node is None:
         media = next(iter(_mapping(given.get("content")).values()), None)
@@ -155,11 +155,13 @@ def _described(document: Document, given: Mapping[str, Any], where: str, definit
     schema: Any = document.schema(node, f"{where}.{given.get('name')}", definitions)
     text = given.get("description")
     if isinstance(schema, dict) and isinstance(text, str) and "description" not in schema:
-        return {**cast("dict[str, Any]", schema), "description": text[:MOST_DESCRIPTION]}
+        return {**cast("dict[str, Any]", schema), "description": text[:MAX_DESCRIPTION]}
     return cast("Any", schema)
 
 
-def _body(document: Document, body: Mapping[str, Any], where: str, definitions: dict[str, Any]) -> tuple[str, Any]:
+def _body(
+    document: OpenApiDocument, body: Mapping[str, Any], where: str, definitions: dict[str, Any]
+) -> tuple[str, Any]:
     kinds = _mapping(body.get("content"))
     for encoding in _ENCODINGS:
         for kind, media in kinds.items():
@@ -187,7 +189,7 @@ def _name(node: Mapping[str, Any], method: str, path: str) -> str:
 def _text(node: Mapping[str, Any], method: str, path: str) -> str:
     said = [node.get("summary"), node.get("description")]
     text = "\n\n".join(each.strip() for each in said if isinstance(each, str) and each.strip())
-    return f"{text[:MOST_DESCRIPTION] or 'No description.'}\n\n({method.upper()} {path})"
+    return f"{text[:MAX_DESCRIPTION] or 'No description.'}\n\n({method.upper()} {path})"
 
 
 def _mapping(value: Any) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from ...core.name_patterns import matches
 from ...core.tool import Tool
 from ..mcp.names import free_name, tool_name
 from .calling import Api, operation_tool
-from .document import Document
+from .document import OpenApiDocument
 from .operations import operations
 
 
 def api_tools(
-    document: Document,
+    document: OpenApiDocument,
     api: Api,
     *,
     only: Iterable[str] | None = None,

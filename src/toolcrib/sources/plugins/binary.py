@@ -22,12 +22,12 @@ from ...core.threads import shared_threads
 from ...core.tool import Tool
 from ...core.verdict import Judgement
 from ..parameters import parameter_schema
-from ..running import GRACE_SECONDS, Around
+from ..running import GRACE_SECONDS, CommandServices
 from .manifest import Manifest, PluginTool
-from .program import Program
+from .program import PinnedProgram
 
-MOST_ANSWER = 4_000_000  # characters of stdout that are looked at; what a model reads of it is bounded later
-MOST_SAID = 4_000  # characters of an error's text
+MAX_ANSWER = 4_000_000  # characters of stdout that are looked at; what a model reads of it is bounded later
+MAX_MESSAGE = 4_000  # characters of an error's text
 MAX_RAW = 200  # characters of an answer that is none
 _BUSY_PAUSES = (0.025, 0.05)  # while somebody still writes the program (ETXTBSY)
 _HAS_PROC = os.path.isdir("/proc/self/fd")
@@ -40,8 +40,8 @@ class BinaryWork:
 
     plugin: str
     tool: PluginTool
-    program: Program
-    around: Around
+    program: PinnedProgram
+    services: CommandServices
     read: tuple[Path, ...]
     seconds: float
     env: Mapping[str, str]
@@ -56,14 +56,14 @@ class BinaryWork:
             return ToolOutput.error(str(error), "unavailable")
         except OSError as error:
             return ToolOutput.error(f"{self.program.place} could not be started: {error.strerror or error}")
-        output = reply(ran, self.tool.name, self.seconds, self.around.redact)
+        output = reply(ran, self.tool.name, self.seconds, self.services.redact)
         if not ran.notes:
             return output
         text = "\n".join([output.for_llm, *ran.notes])
         return ToolOutput(text, is_error=output.is_error, error_kind=output.error_kind, meta=output.meta)
 
     async def _run(self, line: bytes, ctx: ToolContext) -> Ran:
-        runner = self.around.runner(self.read)
+        runner = self.services.runner(self.read)
         sandbox = runner.sandbox.known or await shared_threads.run(runner.sandbox)
         handed = sandbox.name != "docker" and _HAS_PROC  # a descriptor reaches it
         if not handed and self.program.sha256 is not None:
@@ -77,7 +77,7 @@ class BinaryWork:
             try:
                 return await runner.run(
                     [program], asker=self.tool.name, working_dir=self.tool.working_dir, timeout=self.seconds,
-                    env=self.env, call_id=ctx.call_id, limit=MOST_ANSWER, input=line, fds=fds, spill=False,
+                    env=self.env, call_id=ctx.call_id, limit=MAX_ANSWER, input=line, fds=fds, spill=False,
                 )  # fmt: skip
             except OSError as error:
                 if error.errno != errno.ETXTBSY or pause is None:
@@ -100,12 +100,17 @@ class BinaryWork:
 
 
 def binary_tool(
-    manifest: Manifest, tool: PluginTool, program: Program, around: Around, env: Mapping[str, str], category: str
+    manifest: Manifest,
+    tool: PluginTool,
+    program: PinnedProgram,
+    services: CommandServices,
+    env: Mapping[str, str],
+    category: str,
 ) -> Tool:
     """One tool of a binary plugin. Raises ToolDefinitionError for its parameters."""
     assert manifest.binary is not None
     work = BinaryWork(
-        manifest.name, tool, program, around, (manifest.folder,), tool.seconds or manifest.binary.seconds,
+        manifest.name, tool, program, services, (manifest.folder,), tool.seconds or manifest.binary.seconds,
         {**env, **tool.env},
     )  # fmt: skip
     return Tool.from_schema(
@@ -115,7 +120,7 @@ def binary_tool(
     )  # fmt: skip
 
 
-def unpinnable(plugin: str, program: Program, sandbox: str) -> str:
+def unpinnable(plugin: str, program: PinnedProgram, sandbox: str) -> str:
     """Why a pinned program does not run in a container, and what a person can do about it."""
     where = "a container" if sandbox == "docker" else f"sandbox {sandbox!r} on this system"
     return (
@@ -168,7 +173,7 @@ def _answer(line: str, tool: str, meta: dict[str, Any]) -> ToolOutput:
         text = f"{said.get('message') or 'an error without a message'} (code {said.get('code')})"
         if said.get("data") is not None:
             text += f"\n{json.dumps(said['data'], ensure_ascii=False)}"
-        return ToolOutput.error(f"Plugin tool {tool!r}: {text[:MOST_SAID]}", meta=meta)
+        return ToolOutput.error(f"Plugin tool {tool!r}: {text[:MAX_MESSAGE]}", meta=meta)
     if isinstance(result, dict):
         output = cast("dict[str, Any]", result).get("output")
         if isinstance(output, str):
@@ -180,7 +185,7 @@ def _answer(line: str, tool: str, meta: dict[str, Any]) -> ToolOutput:
 
 def _last_line(stdout: Capture) -> str | None:
     """The last line that is not empty; "" if there is none, None if its beginning was lost."""
-    kept = stdout.excerpt(MOST_ANSWER)
+    kept = stdout.excerpt(MAX_ANSWER)
     text = (kept.tail if kept.omitted else kept.head).rstrip()
     _, newline, line = text.rpartition("\n")
     if kept.omitted and not newline:
@@ -189,5 +194,5 @@ def _last_line(stdout: Capture) -> str | None:
 
 
 def _said(stream: Capture, redact: Callable[[str], str] | None) -> str:
-    text = stream.excerpt(MOST_SAID, redact).text.strip()
+    text = stream.excerpt(MAX_MESSAGE, redact).text.strip()
     return f": {text}" if text else ""

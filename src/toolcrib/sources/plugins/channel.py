@@ -22,14 +22,14 @@ from typing import Any, cast
 from ...boundary.environment import command_environment
 from ...core.errors import ToolcribError
 from .manifest import DEFAULT_SECONDS, Manifest
-from .program import Program
+from .program import PinnedProgram
 
 log = logging.getLogger("toolcrib.plugins")
 
-MOST_LINE = 4 << 20  # bytes; a longer line is dropped
-MOST_WAITING = 1_000  # messages that nobody has taken yet
-MOST_STDERR = 16 << 10
-MOST_COMPLAINTS = 20  # lines in the log about what it prints
+MAX_LINE = 4 << 20  # bytes; a longer line is dropped
+MAX_WAITING = 1_000  # messages that nobody has taken yet
+MAX_STDERR = 16 << 10
+MAX_COMPLAINTS = 20  # lines in the log about what it prints
 STOP_SECONDS = 5.0
 _PIECE = 1 << 16
 
@@ -59,7 +59,7 @@ class Channel:
     def __init__(
         self,
         manifest: Manifest,
-        program: Program,
+        program: PinnedProgram,
         *,
         on_message: Callable[[Inbound], object] | None = None,
         env: Mapping[str, str] | None = None,
@@ -78,7 +78,7 @@ class Channel:
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
-        self._messages: asyncio.Queue[Inbound] = asyncio.Queue(MOST_WAITING)
+        self._messages: asyncio.Queue[Inbound] = asyncio.Queue(MAX_WAITING)
         self._stderr: deque[bytes] = deque()
         self._stderr_size = 0
         self._ended = asyncio.Event()
@@ -192,7 +192,7 @@ class Channel:
                 line.clear()
                 too_long = False
             line += rest
-            if len(line) > MOST_LINE:
+            if len(line) > MAX_LINE:
                 log.warning("the channel %s printed a line that is too long; it was dropped", self.manifest.name)
                 line.clear()
                 too_long = True
@@ -255,10 +255,10 @@ class Channel:
 
     def _complain(self, what: str, line: bytes) -> None:
         self._complaints += 1
-        if self._complaints > MOST_COMPLAINTS:
+        if self._complaints > MAX_COMPLAINTS:
             return
         shown = self._redact(line[:200].decode("utf-8", "replace"))
-        last = "; further ones are not shown" if self._complaints == MOST_COMPLAINTS else ""
+        last = "; further ones are not shown" if self._complaints == MAX_COMPLAINTS else ""
         log.warning("the channel %s %s: %r%s", self.manifest.name, what, shown, last)
 
     async def _read_stderr(self) -> None:
@@ -267,7 +267,7 @@ class Channel:
         while piece := await self._process.stderr.read(_PIECE):
             self._stderr.append(piece)
             self._stderr_size += len(piece)
-            while self._stderr_size - len(self._stderr[0]) >= MOST_STDERR:
+            while self._stderr_size - len(self._stderr[0]) >= MAX_STDERR:
                 self._stderr_size -= len(self._stderr.popleft())
 
     # --- its end

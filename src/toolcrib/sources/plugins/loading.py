@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from ...core.errors import OutsideWorkspace, ToolDefinitionError
 from ...core.tool import Tool
 from ..parameters import check_names, parameter_schema
-from ..running import DEFAULT_SECONDS, Around, CommandWork, program_tool
+from ..running import DEFAULT_SECONDS, CommandServices, CommandWork, program_tool
 from ..template import command_template
 from .binary import binary_tool
 from .manifest import Manifest, PluginTool
-from .program import Program
+from .program import PinnedProgram
 
 FOLDER_VARIABLE = "TOOLCRIB_PLUGIN_DIR"
 """Where a plugin's own files are, for its commands and programs."""
@@ -23,10 +23,10 @@ class Parts:
     """What was made of a manifest: its tools, and its program if it has one."""
 
     tools: tuple[Tool, ...]
-    program: Program | None = None
+    program: PinnedProgram | None = None
 
 
-def parts_of(manifest: Manifest, around: Around, *, may_change: bool = False) -> Parts:
+def parts_of(manifest: Manifest, services: CommandServices, *, may_change: bool = False) -> Parts:
     """Make the tools. `may_change`: tools could write to its folder, so that all of them count as shell.
 
     Raises ToolDefinitionError or ProgramRefused.
@@ -36,34 +36,38 @@ def parts_of(manifest: Manifest, around: Around, *, may_change: bool = False) ->
     def category(tool: PluginTool) -> str:
         return "shell" if may_change else tool.category
 
-    program: Program | None = None
+    program: PinnedProgram | None = None
 
     def make(tool: PluginTool) -> Tool:
         if program is None:
-            return _command(manifest, tool, around, env, category(tool))
-        return binary_tool(manifest, tool, program, around, env, category(tool))
+            return _command(manifest, tool, services, env, category(tool))
+        return binary_tool(manifest, tool, program, services, env, category(tool))
 
     if manifest.binary is not None and manifest.execution != "command":
-        program = Program(manifest.folder, manifest.binary.path, manifest.binary.sha256)
+        program = PinnedProgram(manifest.folder, manifest.binary.path, manifest.binary.sha256)
         program.check()
-    return Parts(tuple(_checked(manifest, tool, around, make) for tool in manifest.tools), program)
+    return Parts(tuple(_checked(manifest, tool, services, make) for tool in manifest.tools), program)
 
 
-def _command(manifest: Manifest, tool: PluginTool, around: Around, env: dict[str, str], category: str) -> Tool:
+def _command(
+    manifest: Manifest, tool: PluginTool, services: CommandServices, env: dict[str, str], category: str
+) -> Tool:
     template = command_template(tool.command)
     schema = parameter_schema(tool.parameters)
     work = CommandWork(
-        tool.name, template, around, (manifest.folder,), tool.working_dir, tool.seconds or DEFAULT_SECONDS,
+        tool.name, template, services, (manifest.folder,), tool.working_dir, tool.seconds or DEFAULT_SECONDS,
         {**env, **tool.env}, check_names(template.names, schema), f"Plugin tool {tool.name!r} failed",
     )  # fmt: skip
     return program_tool(work, tool.description, schema, source=f"plugin:{manifest.name}", category=category)
 
 
-def _checked(manifest: Manifest, tool: PluginTool, around: Around, make: Callable[[PluginTool], Tool]) -> Tool:
+def _checked(
+    manifest: Manifest, tool: PluginTool, services: CommandServices, make: Callable[[PluginTool], Tool]
+) -> Tool:
     """Make a tool and build what could fail later; what is wrong names the folder and the tool."""
     try:
         if tool.working_dir is not None:
-            around.runner((manifest.folder,)).place(tool.working_dir)
+            services.runner((manifest.folder,)).place(tool.working_dir)
         made = make(tool)
         made.prepare()
     except (ToolDefinitionError, OutsideWorkspace) as error:

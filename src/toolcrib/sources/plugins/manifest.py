@@ -20,14 +20,14 @@ from ...core.tool import ToolCategory
 from ..limited_json import json_object
 
 PLUGIN_FILE, CHANNEL_FILE = "plugin.json", "manifest.json"
-MOST_BYTES = 1 << 20
-MOST_TOOLS = 100
+MAX_BYTES = 1 << 20
+MAX_TOOLS = 100
 DEFAULT_SECONDS = 30.0
-MOST_SECONDS = 3600.0
-MOST_DESCRIPTION = 10_000  # characters
-_MOST_VERSION = 64
-_MOST_PATH = 500
-_MOST_NOTES = 10  # of keys that are not known
+MAX_SECONDS = 3600.0
+MAX_DESCRIPTION = 10_000  # characters
+_MAX_VERSION = 64
+_MAX_PATH = 500
+_MAX_NOTES = 10  # of keys that are not known
 
 Execution = Literal["command", "binary", "channel"]
 
@@ -97,7 +97,7 @@ def manifest_file(folder: Path) -> Path | None:
 
 def read_manifest(path: Path) -> Manifest:
     """Read and check one. Raises ManifestError."""
-    raw = json_object(path, MOST_BYTES, ManifestError)
+    raw = json_object(path, MAX_BYTES, ManifestError)
     try:
         return _Reader(path).manifest(raw)
     except _Wrong as wrong:
@@ -120,8 +120,8 @@ class _Reader:
         top = self._object(raw, "", _KEYS)
         name = _matching(top, "name", PLUGIN_NAME, "1 to 64 letters, digits and -, the first no -")
         version = _text(top, "version", "version")
-        if len(version) > _MOST_VERSION or not version.isprintable():
-            raise _Wrong(f"version is {_shown(version)}; it should be one line of at most {_MOST_VERSION} characters")
+        if len(version) > _MAX_VERSION or not version.isprintable():
+            raise _Wrong(f"version is {_shown(version)}; it should be one line of at most {_MAX_VERSION} characters")
         description = _description(top, "description")
         execution = self._execution(top)
         binary = None if execution == "command" else self._binary(top, execution)
@@ -154,8 +154,8 @@ class _Reader:
             return ()
         if not entries:
             raise _Wrong("tools should have at least one tool")
-        if len(entries) > MOST_TOOLS:
-            raise _Wrong(f"tools has {len(entries)} tools; {MOST_TOOLS} are possible")
+        if len(entries) > MAX_TOOLS:
+            raise _Wrong(f"tools has {len(entries)} tools; {MAX_TOOLS} are possible")
         tools = tuple(self._tool(entry, f"tools.{number}", execution) for number, entry in enumerate(entries))
         names = [tool.name for tool in tools]
         for name in names:
@@ -204,9 +204,9 @@ class _Reader:
             raise _Wrong(f"{where or 'it'} should be an object")
         entry = cast("dict[str, Any]", raw)
         unknown = [f"{where}.{key}" if where else key for key in entry if key not in known]
-        self._notes += [f"{_plain(key)} is not known" for key in unknown[:_MOST_NOTES]]
-        if len(unknown) > _MOST_NOTES:
-            self._notes.append(f"{len(unknown) - _MOST_NOTES} more keys of {where or 'it'} are not known")
+        self._notes += [f"{_plain(key)} is not known" for key in unknown[:_MAX_NOTES]]
+        if len(unknown) > _MAX_NOTES:
+            self._notes.append(f"{len(unknown) - _MAX_NOTES} more keys of {where or 'it'} are not known")
         return entry
 
 
@@ -229,7 +229,7 @@ def _command(entry: Mapping[str, Any], where: str, execution: Execution) -> str:
 
 
 def _inside(path: Any, where: str) -> str:
-    if not isinstance(path, str) or not path.strip() or not path.isprintable() or len(path) > _MOST_PATH:
+    if not isinstance(path, str) or not path.strip() or not path.isprintable() or len(path) > _MAX_PATH:
         raise _Wrong(f"{where} should be the path of a program")
     plain = PurePosixPath(path)
     if plain.is_absolute() or path[:1] == "~" or ".." in plain.parts or "\\" in path or not plain.parts:
@@ -246,8 +246,8 @@ def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
 
 def _description(entry: Mapping[str, Any], where: str) -> str:
     text = _text(entry, "description", where)
-    if len(text) > MOST_DESCRIPTION:
-        raise _Wrong(f"{where} has {len(text):,} characters; {MOST_DESCRIPTION:,} are possible")
+    if len(text) > MAX_DESCRIPTION:
+        raise _Wrong(f"{where} has {len(text):,} characters; {MAX_DESCRIPTION:,} are possible")
     return text
 
 
@@ -265,9 +265,9 @@ def _seconds(entry: Mapping[str, Any], key: str, where: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         value = -1
-    if not 1 <= value <= MOST_SECONDS:
+    if not 1 <= value <= MAX_SECONDS:
         spelled = f"{where}.{key}" if where else key
-        raise _Wrong(f"{spelled} should be a number of seconds from 1 to {MOST_SECONDS:g}")
+        raise _Wrong(f"{spelled} should be a number of seconds from 1 to {MAX_SECONDS:g}")
     return float(value)
 
 

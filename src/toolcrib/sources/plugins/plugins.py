@@ -17,11 +17,11 @@ from ...core.text import clip
 from ...core.tool import Tool
 from ...policy.plain import plain_line
 from ..registering import register_all
-from ..running import Around
+from ..running import CommandServices
 from .channel import Channel, Inbound
 from .loading import parts_of
 from .manifest import Manifest, ManifestError, manifest_file, read_manifest
-from .program import Program
+from .program import PinnedProgram
 
 log = logging.getLogger("toolcrib.plugins")
 
@@ -51,7 +51,7 @@ class Plugin:
     reason: str = ""
     manifest: Manifest | None = None
     tools: tuple[str, ...] = ()
-    program: Program | None = None
+    program: PinnedProgram | None = None
     may_change: bool = False
     stamp: _Stamp = field(default=(), repr=False)
 
@@ -68,10 +68,10 @@ class Plugins:
         self,
         settings: PluginSettings,
         registry: ToolRegistry,
-        around: Around,
+        services: CommandServices,
         on_new: Callable[[Tool], object] | None = None,
     ) -> None:
-        self._settings, self._registry, self._around = settings, registry, around
+        self._settings, self._registry, self._services = settings, registry, services
         self._on_new = on_new
         self._found: dict[Path, Plugin] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -144,7 +144,7 @@ class Plugins:
         plugin = self.channels[name]
         assert plugin.manifest is not None
         assert plugin.program is not None
-        return Channel(plugin.manifest, plugin.program, on_message=on_message, env=env, redact=self._around.redact)
+        return Channel(plugin.manifest, plugin.program, on_message=on_message, env=env, redact=self._services.redact)
 
     # --- one folder
 
@@ -169,7 +169,7 @@ class Plugins:
             if plugin.state != "loaded":
                 return plugin
             plugin.may_change = any(folder.is_relative_to(root) for root in self._settings.writable)
-            parts = parts_of(manifest, self._around, may_change=plugin.may_change)
+            parts = parts_of(manifest, self._services, may_change=plugin.may_change)
             plugin.program = parts.program
             made = register_all(self._registry, parts.tools)
             plugin.tools = tuple(tool.name for tool in made)

@@ -20,7 +20,7 @@ from pathlib import Path
 from ...boundary.openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, has_openat2, openat2
 from ...core.errors import ToolError
 
-MOST_BYTES = 512 << 20
+MAX_BYTES = 512 << 20
 _PIECE = 1 << 20
 _SETTLED_SECONDS = 2.0  # a file that changed this recently may change again without its times telling
 _MFD_EXEC = 0x10  # linux/memfd.h, since 6.3; older kernels know it not, and need it not
@@ -30,7 +30,7 @@ class ProgramRefused(ToolError):
     """A plugin's program is not there, is no program, or is not the one that was pinned."""
 
 
-class Program:
+class PinnedProgram:
     """The program at `path` inside `folder`. With `sha256` nothing else is ever run."""
 
     def __init__(self, folder: Path, path: str, sha256: str | None = None) -> None:
@@ -85,14 +85,14 @@ class Program:
         except OSError as error:
             raise ProgramRefused(f"{self.place}: cannot be opened: {error.strerror}") from None
         st = os.fstat(fd)
-        if stat.S_ISREG(st.st_mode) and st.st_mode & 0o111 and st.st_size <= MOST_BYTES:
+        if stat.S_ISREG(st.st_mode) and st.st_mode & 0o111 and st.st_size <= MAX_BYTES:
             return fd
         os.close(fd)
         if not stat.S_ISREG(st.st_mode):
             raise ProgramRefused(f"{self.place}: is no ordinary file")
         if not st.st_mode & 0o111:
             raise ProgramRefused(f"{self.place}: may not be executed (chmod +x makes it a program)")
-        raise ProgramRefused(f"{self.place}: has more than {MOST_BYTES:,} bytes")
+        raise ProgramRefused(f"{self.place}: has more than {MAX_BYTES:,} bytes")
 
     def _check(self, fd: int, sha256: str) -> None:
         """Have a copy of these bytes, and of no others."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..effects import Effect, of_operands, of_options, of_program_word, of_role, plain
 from ..parts import Word
-from ..sorting import Call, cut, literal, sort_words
+from ..sorting import SortedWords, cut, literal, sort_words
 from .spec import Program, program
 from .wordlist import words
 
@@ -27,7 +27,7 @@ _COMPRESSORS = words("gzip bzip2 xz zstd lz4 lzma lzip pigz pbzip2 pixz lzop com
 _RUN_BY_TAR = ("--to-command", "--rsh-command", "--rmt-command", "-F", "--info-script", "--new-volume-script")
 
 
-def _tar(call: Call) -> Iterator[Effect]:
+def _tar(call: SortedWords) -> Iterator[Effect]:
     call = _dashed(call)
     for word in call.values("--checkpoint-action"):
         if word.text is None or word.text.startswith("exec"):
@@ -68,7 +68,7 @@ def _tar(call: Call) -> Iterator[Effect]:
         )
 
 
-def _dashed(call: Call) -> Call:
+def _dashed(call: SortedWords) -> SortedWords:
     """`tar xzf a.tgz` is `tar -xz -f a.tgz`: the letters of the first word take their values from the next ones."""
     words = list(call.command.args)
     if not words or words[0].start.startswith("-") or not words[0].text:
@@ -87,7 +87,7 @@ def _run_by_tar(word: Word) -> Iterator[Effect]:
     yield Effect("hijack", word, "makes tar run a program", "shell:hijack")
 
 
-def _archive(call: Call, kind: str) -> Iterator[Effect]:
+def _archive(call: SortedWords, kind: str) -> Iterator[Effect]:
     for word in call.values("-f", "--file"):
         if word.text == "-":
             continue
@@ -97,7 +97,7 @@ def _archive(call: Call, kind: str) -> Iterator[Effect]:
             yield Effect(kind, word)
 
 
-def _extract(call: Call, folders: list[Word]) -> Iterator[Effect]:
+def _extract(call: SortedWords, folders: list[Word]) -> Iterator[Effect]:
     for folder in folders:
         yield Effect("write", folder)
     if not folders:
@@ -107,7 +107,7 @@ def _extract(call: Call, folders: list[Word]) -> Iterator[Effect]:
         yield Effect("unknown", None, "unpacks files to wherever the archive says", "shell:unknown-path")
 
 
-def _packed(call: Call, folders: list[Word]) -> Iterator[Effect]:
+def _packed(call: SortedWords, folders: list[Word]) -> Iterator[Effect]:
     kind = "delete" if call.has("--remove-files") else "read"
     base = folders[-1].text if folders else None
     for folder in folders:
@@ -119,7 +119,7 @@ def _packed(call: Call, folders: list[Word]) -> Iterator[Effect]:
             yield Effect(kind, word)
 
 
-def _unzip(call: Call) -> Iterator[Effect]:
+def _unzip(call: SortedWords) -> Iterator[Effect]:
     """Lists and tests, prints (-p) or unpacks."""
     yield from of_options(call)
     yield from of_operands(call.operands, "read text*")
@@ -129,13 +129,13 @@ def _unzip(call: Call) -> Iterator[Effect]:
         yield Effect("create", literal("./x"))
 
 
-def _compress(call: Call) -> Iterator[Effect]:
+def _compress(call: SortedWords) -> Iterator[Effect]:
     """Replaces the file by its packed form, unless it lists, tests or prints."""
     looks = call.has("-l", "--list", "-t", "--test", "-c", "--stdout", "--to-stdout") or not call.operands
     yield from plain(call, "read*" if looks else "move*")
 
 
-def _seven(call: Call) -> Iterator[Effect]:
+def _seven(call: SortedWords) -> Iterator[Effect]:
     """7z's first operand says what to do."""
     words = list(call.operands)
     todo = words[0].text if words else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..effects import Effect, of_options
 from ..parts import Word
-from ..sorting import Call
+from ..sorting import SortedWords
 from .spec import program
 
 _RUN = """
@@ -39,7 +39,7 @@ def _mounted(word: Word) -> Iterator[Effect]:
         yield from _volume(Word((match[1] + ":",), word.source))
 
 
-def _run(call: Call) -> Iterator[Effect]:
+def _run(call: SortedWords) -> Iterator[Effect]:
     for effect in of_options(call):
         if effect.kind == "volume" and isinstance(effect.target, Word):
             yield from _volume(effect.target)
@@ -60,7 +60,7 @@ def _run(call: Call) -> Iterator[Effect]:
     yield Effect("container")
 
 
-def _cp(call: Call) -> Iterator[Effect]:
+def _cp(call: SortedWords) -> Iterator[Effect]:
     for word in call.operands:
         if ":" not in word.start:
             yield Effect("write" if word is call.operands[-1] else "read", word)

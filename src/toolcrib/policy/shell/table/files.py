@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..effects import Effect, of_operands, of_options, of_role, plain
 from ..parts import Word
-from ..sorting import Call, cut, literal
+from ..sorting import SortedWords, cut, literal
 from .spec import parse_options, program
 
 FIND_TESTS = """
@@ -23,7 +23,7 @@ FIND_TESTS = """
 _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
-def _find(call: Call) -> Iterator[Effect]:
+def _find(call: SortedWords) -> Iterator[Effect]:
     """Starting points, tests and actions; what `-exec` runs is a command of its own."""
     starts, actions = _starts(call.command.args)
     table = parse_options(FIND_TESTS)
@@ -95,7 +95,7 @@ def below(start: Word) -> Word:
     return start if text is None else Word((text.rstrip("/") + "/", None), start.source)
 
 
-def _chmod(call: Call) -> Iterator[Effect]:
+def _chmod(call: SortedWords) -> Iterator[Effect]:
     """Modes may begin with a dash (`chmod -x file`), and some let a file run with its owner's rights."""
     if call.has("--reference"):
         yield from of_operands(call.operands, "modify*")
@@ -113,7 +113,7 @@ _CHMOD_OPTION = re.compile(r"--[a-z-]*|-[Rvcf]+")
 _SETUID = re.compile(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
 
 
-def _ln(call: Call) -> Iterator[Effect]:
+def _ln(call: SortedWords) -> Iterator[Effect]:
     """`ln TARGET… LINK`. A symbolic link's target is relative to the link's folder, a hard link's to ours."""
     yield from of_options(call)
     operands = list(call.operands)
@@ -137,7 +137,7 @@ def _ln(call: Call) -> Iterator[Effect]:
         yield Effect("create", literal("."))
 
 
-def _dd(call: Call) -> Iterator[Effect]:
+def _dd(call: SortedWords) -> Iterator[Effect]:
     for word in call.command.args:
         start = word.start
         if start.startswith("of="):
@@ -148,7 +148,7 @@ def _dd(call: Call) -> Iterator[Effect]:
             yield Effect("unknown", word, "has words known only when it runs", "shell:unknown-option")
 
 
-def _split(call: Call) -> Iterator[Effect]:
+def _split(call: SortedWords) -> Iterator[Effect]:
     """split writes files whose names begin with its second operand."""
     yield from plain(call)
     if call.name == "split":

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from ..effects import Effect, of_options, of_program_word, plain
 from ..parts import Word
-from ..sorting import Call, cut, literal
+from ..sorting import SortedWords, cut, literal
 from .files import below
 from .spec import program
 from .wordlist import words
@@ -90,7 +90,7 @@ _ACTS_ON_BRANCHES = words(
 )
 
 
-def _branch(call: Call) -> Iterator[Effect]:
+def _branch(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     listing = call.has(*_LISTS_BRANCHES)
     acting = call.has(*_ACTS_ON_BRANCHES)
@@ -98,7 +98,7 @@ def _branch(call: Call) -> Iterator[Effect]:
         yield Effect("change", None, "makes a branch", "shell:git-change")
 
 
-def _tag(call: Call) -> Iterator[Effect]:
+def _tag(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     listing = call.has(
         "-l",
@@ -116,7 +116,7 @@ def _tag(call: Call) -> Iterator[Effect]:
         yield Effect("change", None, "makes a tag", "shell:git-change")
 
 
-def _config(call: Call) -> Iterator[Effect]:
+def _config(call: SortedWords) -> Iterator[Effect]:
     """Reading prints; writing changes `.git/config`, `~/.gitconfig` or the system's."""
     yield from of_options(call)
     operands = list(call.operands)
@@ -135,7 +135,7 @@ def _config(call: Call) -> Iterator[Effect]:
     yield from _set_config(call, operands)
 
 
-def _set_config(call: Call, operands: list[Word]) -> Iterator[Effect]:
+def _set_config(call: SortedWords, operands: list[Word]) -> Iterator[Effect]:
     name = (operands[0].text if operands else None) or ""
     value = (operands[1].text if len(operands) > 1 else None) or ""
     runs = RUNS.fullmatch(name) is not None and not call.has("--unset", "--unset-all")
@@ -149,7 +149,7 @@ def _set_config(call: Call, operands: list[Word]) -> Iterator[Effect]:
         yield Effect("protected", None, "changes the repository's settings (.git/config)", "shell:protected")
 
 
-def _remote(call: Call) -> Iterator[Effect]:
+def _remote(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     verb = call.operands[0].text if call.operands else None
     if not call.operands or verb == "get-url" or (verb == "show" and (len(call.operands) == 1 or call.has("-n"))):
@@ -168,7 +168,7 @@ def _url(word: Word) -> Iterator[Effect]:
         yield Effect("hijack", word, "makes git run a program as its transport", "shell:hijack-git")
 
 
-def _transfer(call: Call) -> Iterator[Effect]:
+def _transfer(call: SortedWords) -> Iterator[Effect]:
     """fetch, pull, push, clone, ls-remote: the network, and options that name what runs at either end."""
     yield from of_options(call)
     for word in call.operands:
@@ -186,7 +186,7 @@ def _transfer(call: Call) -> Iterator[Effect]:
         yield Effect("create", call.operands[1])
 
 
-def _elsewhere(call: Call) -> Iterator[Effect]:
+def _elsewhere(call: SortedWords) -> Iterator[Effect]:
     """What throws work away does so in the folder that `-C` or `--work-tree` named."""
     above = call.above
     while above is not None:
@@ -195,7 +195,7 @@ def _elsewhere(call: Call) -> Iterator[Effect]:
         above = above.above
 
 
-def _checkout(call: Call) -> Iterator[Effect]:
+def _checkout(call: SortedWords) -> Iterator[Effect]:
     """Switching keeps what was changed; giving paths or -f throws it away."""
     yield from of_options(call)
     yield from _elsewhere(call)
@@ -213,7 +213,7 @@ def _checkout(call: Call) -> Iterator[Effect]:
         yield Effect("change", None, "switches the workspace to another branch or commit", "shell:git-change")
 
 
-def _restore(call: Call) -> Iterator[Effect]:
+def _restore(call: SortedWords) -> Iterator[Effect]:
     yield from _elsewhere(call)
     if call.has("--staged", "-S") and not call.has("--worktree", "-W"):
         yield Effect("change", None, "changes what is staged", "shell:git-change")
@@ -221,7 +221,7 @@ def _restore(call: Call) -> Iterator[Effect]:
         yield Effect("discard")
 
 
-def _reset(call: Call) -> Iterator[Effect]:
+def _reset(call: SortedWords) -> Iterator[Effect]:
     if call.has("--hard", "--merge", "--keep"):
         yield from _elsewhere(call)
     yield (
@@ -231,13 +231,13 @@ def _reset(call: Call) -> Iterator[Effect]:
     )
 
 
-def _clean(call: Call) -> Iterator[Effect]:
+def _clean(call: SortedWords) -> Iterator[Effect]:
     if not call.has("-n", "--dry-run"):
         yield from _elsewhere(call)
         yield Effect("discard", None, "deletes files that git does not know", "shell:delete")
 
 
-def _stash(call: Call) -> Iterator[Effect]:
+def _stash(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     verb = call.operands[0].text if call.operands else None
     if verb in ("list", "show"):
@@ -252,7 +252,7 @@ def _stash(call: Call) -> Iterator[Effect]:
 def _first_is(safe: str, kinds: dict[str, str], other: str = "change"):
     looks = frozenset(["", *safe.split()])
 
-    def handler(call: Call) -> Iterator[Effect]:
+    def handler(call: SortedWords) -> Iterator[Effect]:
         yield from of_options(call)
         verb = call.operands[0].text if call.operands else ""
         if verb not in looks:
@@ -261,24 +261,24 @@ def _first_is(safe: str, kinds: dict[str, str], other: str = "change"):
     return handler
 
 
-def _symbolic_ref(call: Call) -> Iterator[Effect]:
+def _symbolic_ref(call: SortedWords) -> Iterator[Effect]:
     if len(call.operands) > 1 or call.has("-d", "--delete"):
         yield Effect("change")
 
 
-def _rebase(call: Call) -> Iterator[Effect]:
+def _rebase(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     yield Effect("change", None, "rewrites commits", "shell:git-change")
 
 
-def _behind(call: Call, verb: str) -> Sequence[Word]:
+def _behind(call: SortedWords, verb: str) -> Sequence[Word]:
     """The words behind a verb, options and all: another program's."""
     words = call.command.args
     at = next((index for index, word in enumerate(words) if word.text == verb), len(words))
     return words[at + 1 :]
 
 
-def _submodule(call: Call) -> Iterator[Effect]:
+def _submodule(call: SortedWords) -> Iterator[Effect]:
     verb = call.operands[0].text if call.operands else "status"
     if verb in ("status", "summary"):
         return
@@ -293,7 +293,7 @@ def _submodule(call: Call) -> Iterator[Effect]:
         yield Effect("protected")
 
 
-def _bisect(call: Call) -> Iterator[Effect]:
+def _bisect(call: SortedWords) -> Iterator[Effect]:
     verb = call.operands[0].text if call.operands else None
     if verb == "run":
         texts = [word.text for word in _behind(call, "run")]
@@ -303,13 +303,13 @@ def _bisect(call: Call) -> Iterator[Effect]:
         yield Effect("change", None, "switches the workspace to another commit", "shell:git-change")
 
 
-def _archive(call: Call) -> Iterator[Effect]:
+def _archive(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     if call.has("--remote"):
         yield from _transfer(call)
 
 
-def _rm(call: Call) -> Iterator[Effect]:
+def _rm(call: SortedWords) -> Iterator[Effect]:
     if call.has("-n", "--dry-run"):
         return
     if call.has("--cached"):
@@ -318,7 +318,7 @@ def _rm(call: Call) -> Iterator[Effect]:
         yield from (Effect("delete", word) for word in call.operands)
 
 
-def _no_index(call: Call) -> Iterator[Effect]:
+def _no_index(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call, "read*" if call.has("--no-index") else None)
 
 

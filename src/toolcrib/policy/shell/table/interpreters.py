@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..effects import Effect, of_operands, of_options
 from ..parts import Word
-from ..sorting import Call, literal
+from ..sorting import SortedWords, literal
 from ..wrappers.shells import SHELLS as READ_SHELLS
 from .spec import Program, program
 
@@ -15,7 +15,7 @@ from .spec import Program, program
 def code_from(language: str, *options: str, modules: str = ""):
     """A handler: code in an option, a file of code, a module, or code on stdin."""
 
-    def handler(call: Call) -> Iterator[Effect]:
+    def handler(call: SortedWords) -> Iterator[Effect]:
         yield from of_options(call)
         words = call.command.args
         if len(words) == 1 and words[0].text in _VERSION.get(language, ()):
@@ -52,7 +52,7 @@ def code(language: str, word: Word) -> Effect:
     )
 
 
-def _from_elsewhere(call: Call, language: str) -> Iterator[Effect]:
+def _from_elsewhere(call: SortedWords, language: str) -> Iterator[Effect]:
     modules = call.values("-m")
     if modules:
         yield from _module(call, modules[0])
@@ -69,7 +69,7 @@ def _script_place(word: Word) -> Iterator[Effect]:
     yield Effect("read", word)
 
 
-def _from_stdin(call: Call, language: str) -> Iterator[Effect]:
+def _from_stdin(call: SortedWords, language: str) -> Iterator[Effect]:
     command = call.command
     text = command.stdin.text if command.stdin is not None else None
     for redirect in command.redirects:
@@ -81,7 +81,7 @@ def _from_stdin(call: Call, language: str) -> Iterator[Effect]:
         yield Effect("execute", None, f"runs {language} code from its input", "shell:unknown-code")
 
 
-def _module(call: Call, module: Word) -> Iterator[Effect]:
+def _module(call: SortedWords, module: Word) -> Iterator[Effect]:
     """`python -m pip list` is pip; a few modules only print."""
     from ..effects import of_words
     from . import lookup
@@ -106,7 +106,7 @@ def _module(call: Call, module: Word) -> Iterator[Effect]:
         yield Effect("network", None, "serves files to the network")
 
 
-def _shell(call: Call) -> Iterator[Effect]:
+def _shell(call: SortedWords) -> Iterator[Effect]:
     """`sh -c` is unfolded where it is read; here is what it leaves: files, and input."""
     yield from of_options(call)
     words = call.command.args
@@ -139,13 +139,13 @@ def _shell(call: Call) -> Iterator[Effect]:
             yield Effect("execute", None, "runs its input as commands", "shell:unknown-code")
 
 
-def _only_parses(call: Call) -> bool:
+def _only_parses(call: SortedWords) -> bool:
     """`bash -n file` reads it and runs nothing; only with no other option that could take that back."""
     options = [word.text for word in call.command.args if (word.text or "-").startswith(("-", "+"))]
     return "-n" in options and set(options) <= {"-n", "-v", "--posix", "--norc", "--noprofile"}
 
 
-def _editor(call: Call) -> Iterator[Effect]:
+def _editor(call: SortedWords) -> Iterator[Effect]:
     """An editor changes its files, and its command mode runs anything."""
     yield from of_options(call)
     texts = [w.text or "" for w in call.values("-c", "--cmd", "+", "-eval", "--eval", "-e")]
@@ -175,21 +175,21 @@ def _editor(call: Call) -> Iterator[Effect]:
     yield Effect("execute", None, "edits by commands of its own", "shell:unknown-code")
 
 
-def _input(call: Call) -> Word | None:
+def _input(call: SortedWords) -> Word | None:
     for redirect in call.command.redirects:
         if redirect.op in ("<<", "<<<"):
             return redirect.text
     return call.command.stdin.text if call.command.stdin is not None else None
 
 
-def _expect(call: Call) -> Iterator[Effect]:
+def _expect(call: SortedWords) -> Iterator[Effect]:
     yield Effect("execute", None, "runs Tcl code", "shell:unknown-code")
     for word in call.values("-c"):
         for command in re.findall(r"\b(?:spawn|exec|system)\s+([^;\n\]]+)", word.text or ""):
             yield Effect("shell", literal(command), "runs a command from expect")
 
 
-def _sqlite(call: Call) -> Iterator[Effect]:
+def _sqlite(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     for word in call.operands[:1]:
         yield Effect("write", word)
@@ -279,7 +279,7 @@ PROGRAMS = {
 }
 
 
-def _perl(call: Call) -> Iterator[Effect]:
+def _perl(call: SortedWords) -> Iterator[Effect]:
     yield from code_from("perl", "-e", "-E")(call)
     if call.has("-i"):
         for word in call.operands:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ..effects import Effect, of_options, of_role, plain
-from ..sorting import Call, cut, literal
+from ..sorting import SortedWords, cut, literal
 from .spec import program
 from .wordlist import words
 
@@ -15,7 +15,7 @@ _EXEC_SSH = re.compile(
 )
 
 
-def _curl(call: Call) -> Iterator[Effect]:
+def _curl(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     if call.has("-O", "--remote-name", "--remote-name-all", "-J"):
         yield Effect("create", literal("./x"))
@@ -31,7 +31,7 @@ def _curl(call: Call) -> Iterator[Effect]:
         yield Effect("network")
 
 
-def _wget(call: Call) -> Iterator[Effect]:
+def _wget(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     if not call.has("-O", "--output-document", "--spider"):
         yield Effect(
@@ -40,7 +40,7 @@ def _wget(call: Call) -> Iterator[Effect]:
         )
 
 
-def _ssh(call: Call) -> Iterator[Effect]:
+def _ssh(call: SortedWords) -> Iterator[Effect]:
     """A remote command is the other machine's; what options run is ours."""
     if [word.text for word in call.command.args] == ["-V"]:
         return
@@ -48,7 +48,7 @@ def _ssh(call: Call) -> Iterator[Effect]:
     yield Effect("network", call.operands[0] if call.operands else None)
 
 
-def _ssh_options(call: Call) -> Iterator[Effect]:
+def _ssh_options(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     for word in call.values("-o"):
         start = "".join(part or "" for part in word.parts)
@@ -60,13 +60,13 @@ def _ssh_options(call: Call) -> Iterator[Effect]:
             yield Effect("hijack", word, "makes ssh run a program")
 
 
-def _scp(call: Call) -> Iterator[Effect]:
+def _scp(call: SortedWords) -> Iterator[Effect]:
     yield from _ssh_options(call)
     yield from plain(call)
     yield Effect("network")
 
 
-def _rsync(call: Call) -> Iterator[Effect]:
+def _rsync(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     dest = call.operands[-1] if len(call.operands) > 1 else None
     deletes = call.has("--del", "--delete") or any(name.startswith("--delete") for name in call.unlisted)
@@ -77,14 +77,14 @@ def _rsync(call: Call) -> Iterator[Effect]:
             yield Effect("delete", word)
 
 
-def _nc(call: Call) -> Iterator[Effect]:
+def _nc(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     if call.has("-e", "-c", "--exec", "--sh-exec", "--lua-exec"):
         yield Effect("reverse-shell")
     yield Effect("network", call.operands[0] if call.operands else None)
 
 
-def _socat(call: Call) -> Iterator[Effect]:
+def _socat(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     for word in call.operands:
         text = "".join(part or "" for part in word.parts)
@@ -104,7 +104,7 @@ _OPENSSL_KNOWN = words(
 )
 
 
-def _openssl(call: Call) -> Iterator[Effect]:
+def _openssl(call: SortedWords) -> Iterator[Effect]:
     """Digests and inspection print; a few sub-commands reach out, everything may write with -out."""
     first = call.operands[0].text if call.operands else None
     yield from plain(call, "text maybe*")
@@ -119,7 +119,7 @@ def _openssl(call: Call) -> Iterator[Effect]:
         yield Effect("unknown", None, "makes or prints keys", "shell:unknown-use")
 
 
-def _gpg(call: Call) -> Iterator[Effect]:
+def _gpg(call: SortedWords) -> Iterator[Effect]:
     if call.has(
         "--verify", "--list-keys", "-k", "--list-public-keys", "--fingerprint", "--list-packets", "--list-sigs"
     ):

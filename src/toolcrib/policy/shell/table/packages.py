@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ..effects import Effect, of_options, plain
-from ..sorting import Call
+from ..sorting import SortedWords
 from .spec import Program, program
 from .wordlist import words
 
@@ -73,7 +73,7 @@ _APT = program("text*", "-o=aptsetting --option=aptsetting -c=exec --config-file
 _APT_LOOK = program("text*", "-o=aptsetting --option=aptsetting -c=exec --config-file=exec -a -n")
 
 
-def _make(call: Call) -> Iterator[Effect]:
+def _make(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     for word in call.values("--eval", "-E"):
         yield (
@@ -101,14 +101,14 @@ _DPKG_LOOKS = words(
 )
 
 
-def _dpkg(call: Call) -> Iterator[Effect]:
+def _dpkg(call: SortedWords) -> Iterator[Effect]:
     looks = call.has(*_DPKG_LOOKS)
     yield from of_options(call)
     if not looks:
         yield Effect("install")
 
 
-def _rpm(call: Call) -> Iterator[Effect]:
+def _rpm(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     first = call.command.args[0].text if call.command.args else ""
     if not re.match(r"-q\w*|--query|-V|--verify|--eval-x", first or "") or call.has("--pipe"):
@@ -116,14 +116,14 @@ def _rpm(call: Call) -> Iterator[Effect]:
     yield from (Effect("network", word) for word in call.operands if "://" in word.start)  # `rpm -qp URL`
 
 
-def _pacman(call: Call) -> Iterator[Effect]:
+def _pacman(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     first = (call.command.args[0].text if call.command.args else "") or ""
     if not re.match(r"-(?:Q|F[^y]|Si|Ss)", first):
         yield Effect("install")
 
 
-def _compiler(call: Call) -> Iterator[Effect]:
+def _compiler(call: SortedWords) -> Iterator[Effect]:
     if [w.text for w in call.command.args] in (["-v"], ["-dumpversion"], ["-dumpmachine"], ["--print-search-dirs"]):
         return
     yield from plain(call)
@@ -132,7 +132,7 @@ def _compiler(call: Call) -> Iterator[Effect]:
 def _checks(*flags: str):
     """A formatter or linter that only reports with these flags, by configuration that may name code."""
 
-    def handler(call: Call) -> Iterator[Effect]:
+    def handler(call: SortedWords) -> Iterator[Effect]:
         yield from plain(call)
         yield Effect(
             "execute", None, "runs with the workspace's own configuration, which can name code", "shell:unknown-code"

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from ..effects import Effect, plain
 from ..parts import Word
-from ..sorting import Call, cut
+from ..sorting import SortedWords, cut
 from .environment import assignment
 from .spec import program
 
 
-def _declare(call: Call) -> Iterator[Effect]:
+def _declare(call: SortedWords) -> Iterator[Effect]:
     """`export NAME=value`, `declare -x`, `readonly`, `local`."""
     for word in call.operands:
         yield from declared(word, call.name == "export" or call.has("-x"))
@@ -31,7 +31,7 @@ def declared(word: Word, exported: bool = False) -> Iterator[Effect]:
         yield Effect("unknown", word, "sets a variable that is known only when it runs", "shell:unknown-option")
 
 
-def _env(call: Call) -> Iterator[Effect]:
+def _env(call: SortedWords) -> Iterator[Effect]:
     """Assignments before a program; without one it prints the environment."""
     ran = False
     for word in call.command.args:
@@ -44,7 +44,7 @@ def _env(call: Call) -> Iterator[Effect]:
     yield from plain(call, "text*")
 
 
-def _printenv(call: Call) -> Iterator[Effect]:
+def _printenv(call: SortedWords) -> Iterator[Effect]:
     """Single variables are harmless unless their names say otherwise."""
     if not call.operands:
         yield Effect("unknown", None, "prints the whole environment", "shell:environment")
@@ -53,52 +53,52 @@ def _printenv(call: Call) -> Iterator[Effect]:
             yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
 
 
-def _trap(call: Call) -> Iterator[Effect]:
+def _trap(call: SortedWords) -> Iterator[Effect]:
     """`trap` runs its first operand later, in this same script."""
     if len(call.operands) > 1 and call.operands[0].text is None:
         yield Effect("shell", call.operands[0], "runs a command at a signal")
 
 
-def _alias(call: Call) -> Iterator[Effect]:
+def _alias(call: SortedWords) -> Iterator[Effect]:
     for word in call.operands:
         _, equals, _ = word.start.partition("=")
         if equals:
             yield Effect("shell", cut(word, word.start.index("=") + 1), "gives a command another name")
 
 
-def _flock(call: Call) -> Iterator[Effect]:
+def _flock(call: SortedWords) -> Iterator[Effect]:
     """The lock file is made where it does not exist."""
     for word in call.operands[:1]:
         if not (word.text or "").isdigit():
             yield Effect("create", word)
 
 
-def _unset(call: Call) -> Iterator[Effect]:
+def _unset(call: SortedWords) -> Iterator[Effect]:
     for word in call.operands:
         if (word.text or "").startswith("HIST"):
             yield Effect("log", word, "keeps the shell's history from being written")
 
 
-def _history(call: Call) -> Iterator[Effect]:
+def _history(call: SortedWords) -> Iterator[Effect]:
     if call.has("-r", "-n"):
         yield from (Effect("read", word) for word in call.operands)
     if call.has("-c", "-d", "-w", "-a", "-s"):
         yield Effect("log", None, "tampers with the shell's history", "shell:history")
 
 
-def _fc(call: Call) -> Iterator[Effect]:
+def _fc(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     if not call.has("-l"):
         yield Effect("execute", None, "runs commands of the history", "shell:unknown-code")
 
 
-def _shell_alone(call: Call) -> Iterator[Effect]:
+def _shell_alone(call: SortedWords) -> Iterator[Effect]:
     """Without a program to run it starts a shell that reads its input."""
     if len(call.operands) < 1 + (call.name == "setarch"):
         yield Effect("execute", None, "starts a shell", "shell:unknown-code")
 
 
-def _set(call: Call) -> Iterator[Effect]:
+def _set(call: SortedWords) -> Iterator[Effect]:
     if not call.command.args:
         yield Effect("unknown", None, "prints variables, the environment's too", "shell:environment")
     for word in call.operands[:1]:
@@ -108,7 +108,7 @@ def _set(call: Call) -> Iterator[Effect]:
         yield Effect("log", None, "turns the shell's history off", "shell:history")
 
 
-def _kill(call: Call) -> Iterator[Effect]:
+def _kill(call: SortedWords) -> Iterator[Effect]:
     """Signals to one's own jobs are the sandbox's business, to others a person's, to everything nobody's."""
     words = list(call.command.args)
     if words and words[0].text in ("-l", "-L", "--list", "--table"):
@@ -136,7 +136,7 @@ def _killed(word: Word) -> Iterator[Effect]:
         yield Effect("process", word)
 
 
-def _pkill(call: Call) -> Iterator[Effect]:
+def _pkill(call: SortedWords) -> Iterator[Effect]:
     pattern = call.operands[0].text if call.operands else None
     if call.has("-u", "--euid", "-U", "--uid", "-v", "--inverse") or (
         call.operands and pattern in ("", ".", ".*", "^", "$", "[a-z]")
@@ -148,14 +148,14 @@ def _pkill(call: Call) -> Iterator[Effect]:
         yield Effect("process")
 
 
-def _test(call: Call) -> Iterator[Effect]:
+def _test(call: SortedWords) -> Iterator[Effect]:
     return iter(())
 
 
 _UNKNOWN = Word((None,))
 
 
-def _assigns(call: Call) -> Iterator[Effect]:
+def _assigns(call: SortedWords) -> Iterator[Effect]:
     """read, mapfile, getopts: their operands are variables that they set. IFS is only set for themselves."""
     yield from plain(call)
     if call.unsure:
@@ -164,7 +164,7 @@ def _assigns(call: Call) -> Iterator[Effect]:
         yield from assignment((word.text or "").partition("[")[0], _UNKNOWN)
 
 
-def _printf(call: Call) -> Iterator[Effect]:
+def _printf(call: SortedWords) -> Iterator[Effect]:
     """printf -v sets a variable."""
     words = call.command.args
     first = words[0].start if words else ""
@@ -180,14 +180,14 @@ def _printf(call: Call) -> Iterator[Effect]:
         )
 
 
-def _let(call: Call) -> Iterator[Effect]:
+def _let(call: SortedWords) -> Iterator[Effect]:
     """let evaluates its words as arithmetic, in which names are assigned."""
     for word in call.command.args:
         for name in re.findall(r"[A-Za-z_]\w*", "".join(part or "" for part in word.parts)):
             yield from assignment(name, _UNKNOWN)
 
 
-def _wait(call: Call) -> Iterator[Effect]:
+def _wait(call: SortedWords) -> Iterator[Effect]:
     for word in call.values("-p"):
         yield from assignment(word.text or "", _UNKNOWN)
 

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..effects import Effect
-    from ..sorting import Call
+    from ..sorting import SortedWords
 
-Handler = Callable[["Call"], "Iterable[Effect]"]
+Handler = Callable[["SortedWords"], "Iterable[Effect]"]
 """Says what a parsed call does where operands and options alone do not."""
 
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 
 from ..effects import Effect, of_options, plain
-from ..sorting import Call
+from ..sorting import SortedWords
 from .spec import Program, program
 
 
 def _only_looks(*safe: str, kind: str, harmless_alone: bool = True):
     """A handler: harmless with these first operands (or none), else an effect of that kind."""
 
-    def handler(call: Call) -> Iterator[Effect]:
+    def handler(call: SortedWords) -> Iterator[Effect]:
         first = call.operands[0].text if call.operands else None
         if (first is None and not call.operands and harmless_alone) or first in safe:
             yield from (effect for effect in plain(call) if effect.kind != kind)
@@ -23,7 +23,7 @@ def _only_looks(*safe: str, kind: str, harmless_alone: bool = True):
     return handler
 
 
-def _date(call: Call) -> Iterator[Effect]:
+def _date(call: SortedWords) -> Iterator[Effect]:
     """`date +FORMAT` prints; any other operand sets the clock."""
     yield from plain(call)
     for word in call.operands:
@@ -31,24 +31,24 @@ def _date(call: Call) -> Iterator[Effect]:
             yield Effect("system", word, "sets the clock")
 
 
-def _hostname(call: Call) -> Iterator[Effect]:
+def _hostname(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     if call.operands:
         yield Effect("system", None, "changes the machine's name")
 
 
-def _sysctl(call: Call) -> Iterator[Effect]:
+def _sysctl(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     if any("=" in "".join(part or "" for part in word.parts) for word in call.operands):
         yield Effect("kernel")
 
 
-def _mount(call: Call) -> Iterator[Effect]:
+def _mount(call: SortedWords) -> Iterator[Effect]:
     if call.command.args and not (len(call.command.args) == 1 and call.command.args[0].text in ("-l", "-h", "-V")):
         yield Effect("mount")
 
 
-def _ip(call: Call) -> Iterator[Effect]:
+def _ip(call: SortedWords) -> Iterator[Effect]:
     """`ip addr`, `ip route show` look; everything else changes something."""
     yield from of_options(call)
     texts = [text or "" for text in call.texts()]
@@ -62,16 +62,16 @@ def _ip(call: Call) -> Iterator[Effect]:
         yield Effect("firewall")
 
 
-def _ifconfig(call: Call) -> Iterator[Effect]:
+def _ifconfig(call: SortedWords) -> Iterator[Effect]:
     if len(call.operands) > 1:
         yield Effect("firewall")
 
 
-def _init(call: Call) -> Iterator[Effect]:
+def _init(call: SortedWords) -> Iterator[Effect]:
     yield Effect("power")
 
 
-def _crontab(call: Call) -> Iterator[Effect]:
+def _crontab(call: SortedWords) -> Iterator[Effect]:
     if call.has("-l"):
         yield Effect("unknown", None, "reads the user's schedule, outside the workspace", "shell:read-outside")
     elif call.has("-r"):
@@ -80,21 +80,21 @@ def _crontab(call: Call) -> Iterator[Effect]:
         yield Effect("persist", None, "makes commands run on a schedule")
 
 
-def _at(call: Call) -> Iterator[Effect]:
+def _at(call: SortedWords) -> Iterator[Effect]:
     if call.has("-l", "-V"):
         yield Effect("unknown", None, "reads the user's queue, outside the workspace", "shell:read-outside")
     else:
         yield Effect("persist", None, "makes commands run later")
 
 
-def _ps(call: Call) -> Iterator[Effect]:
+def _ps(call: SortedWords) -> Iterator[Effect]:
     """BSD's `e` (`ps auxe`) shows the environment of every process."""
     yield from plain(call)
     if any("e" in (text or "e") and re.fullmatch(r"[a-zA-Z]*", text or "") for text in call.texts()):
         yield Effect("unknown", None, "shows the environment of processes", "shell:environment")
 
 
-def _getent(call: Call) -> Iterator[Effect]:
+def _getent(call: SortedWords) -> Iterator[Effect]:
     database = call.operands[0].text if call.operands else None
     if database in ("passwd", "group"):
         yield Effect("unknown", None, "lists the users of the machine", "shell:read-outside")
@@ -104,19 +104,19 @@ def _getent(call: Call) -> Iterator[Effect]:
         yield Effect("network", call.operands[1])
 
 
-def _sysfs_fdisk(call: Call) -> Iterator[Effect]:
+def _sysfs_fdisk(call: SortedWords) -> Iterator[Effect]:
     if call.has("-l", "--list", "-x") and not call.unsure:
         yield Effect("unknown", None, "reads the tables of disks", "shell:read-outside")
     else:
         yield Effect("device")
 
 
-def _journalctl(call: Call) -> Iterator[Effect]:
+def _journalctl(call: SortedWords) -> Iterator[Effect]:
     yield from plain(call)
     yield Effect("unknown", None, "reads the system's log", "shell:read-outside")
 
 
-def _fuser(call: Call) -> Iterator[Effect]:
+def _fuser(call: SortedWords) -> Iterator[Effect]:
     """With -k it ends everything that uses a file or a file system."""
     if not call.has("-k", "--kill"):
         yield from (Effect("list", word) for word in call.operands)

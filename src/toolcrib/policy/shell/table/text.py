@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from ..effects import Effect, of_operands, of_options, plain
 from ..parts import Word
-from ..sorting import Call, cut, literal, sort_words
+from ..sorting import SortedWords, cut, literal, sort_words
 from .sedscript import sed_effects
 from .spec import program
 
 
-def _sed(call: Call) -> Iterator[Effect]:
+def _sed(call: SortedWords) -> Iterator[Effect]:
     """The script is the first operand unless -e or -f gave one; with -i the files are changed."""
     yield from of_options(call)
     scripts = call.values("-e", "--expression")
@@ -31,7 +31,7 @@ def _sed(call: Call) -> Iterator[Effect]:
     yield from of_operands(operands, "write*" if call.has("-i", "--in-place") else "read*")
 
 
-def _awk(call: Call) -> Iterator[Effect]:
+def _awk(call: SortedWords) -> Iterator[Effect]:
     yield from of_options(call)
     operands = list(call.operands)
     scripts = call.values("-e", "--source")
@@ -53,7 +53,7 @@ def _awk_script(script: Word) -> Iterator[Effect]:
     yield from effects_of_code("awk", script.text)
 
 
-def _jq(call: Call) -> Iterator[Effect]:
+def _jq(call: SortedWords) -> Iterator[Effect]:
     """The filter is the first operand unless -f names a file of it; some options take two values."""
     words: list[Word] = []
     rest = list(call.command.args)
@@ -75,7 +75,7 @@ def _jq(call: Call) -> Iterator[Effect]:
     yield from plain(call, files)
 
 
-def _grep(call: Call) -> Iterator[Effect]:
+def _grep(call: SortedWords) -> Iterator[Effect]:
     """The pattern is the first operand unless -e or -f gave one."""
     yield from plain(
         call, "read*" if call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list") else "text read*"
@@ -85,7 +85,7 @@ def _grep(call: Call) -> Iterator[Effect]:
 _YQ_READS = re.compile(r"\b(?:load\w*|strenv|env|envsubst|import|include|input_filename)\b|\$ENV")
 
 
-def _yq(call: Call) -> Iterator[Effect]:
+def _yq(call: SortedWords) -> Iterator[Effect]:
     """Both programs of that name: an expression, perhaps behind `eval`, and files."""
     changes = call.has("-i", "--inplace", "--in-place")
     texts = call.texts()
@@ -97,7 +97,7 @@ def _yq(call: Call) -> Iterator[Effect]:
     yield from plain(call, f"text {roles}" if named else roles)
 
 
-def _media(call: Call) -> Iterator[Effect]:
+def _media(call: SortedWords) -> Iterator[Effect]:
     """Names that lead elsewhere: addresses, `concat:`, ImageMagick's `msl:` and `@file`, its scripts."""
     yield from plain(call)
     for word in (*call.operands, *call.values("-i")):
@@ -112,7 +112,7 @@ def _media(call: Call) -> Iterator[Effect]:
             yield Effect("read", cut(word, 1))
 
 
-def _xxd(call: Call) -> Iterator[Effect]:
+def _xxd(call: SortedWords) -> Iterator[Effect]:
     """xxd takes no options behind its first file: whatever comes next is written to."""
     yield from plain(call)
     words = call.command.args
@@ -120,7 +120,7 @@ def _xxd(call: Call) -> Iterator[Effect]:
     yield from (Effect("write", word) for word in words[first + 1 :])
 
 
-def _binutils(call: Call) -> Iterator[Effect]:
+def _binutils(call: SortedWords) -> Iterator[Effect]:
     """binutils take further words from `@file`."""
     yield from plain(call)
     for word in call.operands:
@@ -128,7 +128,7 @@ def _binutils(call: Call) -> Iterator[Effect]:
             yield Effect("named", word, "takes words from a file", "shell:unknown-option")
 
 
-def _less(call: Call) -> Iterator[Effect]:
+def _less(call: SortedWords) -> Iterator[Effect]:
     """`less +!command file` runs a command at once."""
     for word in call.values("+"):
         if "!" in word.start or "|" in word.start:
