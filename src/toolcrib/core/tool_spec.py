@@ -136,7 +136,7 @@ class ToolSpec(ToolFields):
             raise TypeError(f"a tool has no {unknown}; it has {', '.join(sorted(FIELDS))}")
         owner = given.get("name", "")
         if "category" in given:
-            given |= {"category": category_of(given["category"], owner), "categorized": True}
+            given = {"categorized": True, **given, "category": category_of(given["category"], owner)}
         timeout, max_output = given.get("timeout"), given.get("max_output", DEFAULT_MAX_OUTPUT)
         if timeout is not None and timeout <= 0:
             raise ToolDefinitionError(f"{owner}: timeout must be positive seconds or None, got {timeout!r}")

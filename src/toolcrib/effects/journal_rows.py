@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ..boundary.workspace_paths import WorkspacePath
 from ..core.errors import ToolError
-from ..record.change import COMMAND_PREFIX, Row, new_row
+from ..record.change import COMMAND_PREFIX, new_row
 from ..record.change_table import ChangeTable
 from ..record.journal import Journal
+from ..record.rows import ChangeRow, NewChange
 from .layer_apply import ApplyConflict
 from .layer_store import HeldChanges, LayerStore
 
@@ -23,7 +24,7 @@ class JournalledLayers:
         Raises ApplyConflict, LayerUnknown, LayerBusy or OSError; then nothing is changed.
         """
         row = new_row(journal.ws.locate("."), held.call_id, tool, held.session_id, held.command[:300], None)
-        number = journal.table.insert(row | _row_of(held))
+        number = journal.table.insert(_with_layer(row, held))
         try:
             done = self.layers.apply(held.id)
         except BaseException:
@@ -33,21 +34,21 @@ class JournalledLayers:
         journal.prune_sometimes()
         return done
 
-    def conflict(self, row: Row) -> str | None:
+    def conflict(self, row: ChangeRow) -> str | None:
         """Why a layer cannot be undone or redone now; None if it can. Raises LayerUnknown."""
         held = self._held(row)
         if held.state == "held":  # the process ended before it was applied
             return None
         return "; ".join(self.layers.conflicts(held.id)) or None
 
-    def reverse(self, table: ChangeTable, workspace: WorkspacePath, row: Row, undo_id: str) -> str | None:
+    def reverse(self, table: ChangeTable, workspace: WorkspacePath, row: ChangeRow, undo_id: str) -> str | None:
         """Undo or redo a layer. Returns a line about it; None if it was never applied. Raises ToolError."""
         held = self._held(row)
         if held.state == "held":
             table.undone(row["id"])
             return None
         new = new_row(workspace, undo_id, "undo", row["session_id"], None, row["id"])
-        number = table.insert(new | _row_of(held))
+        number = table.insert(_with_layer(new, held))
         try:
             line = self._turn(held)
         except BaseException:
@@ -63,7 +64,7 @@ class JournalledLayers:
         """Remember that an undo of an edit wrote the file `was` anew: it is now the file `now`."""
         self.layers.aliases.add(root, path, was, now)
 
-    def _held(self, row: Row) -> HeldChanges:
+    def _held(self, row: ChangeRow) -> HeldChanges:
         return self.layers.get(str(row["kept"])[len(COMMAND_PREFIX) :])
 
     def _turn(self, held: HeldChanges) -> str:
@@ -83,6 +84,6 @@ class JournalledLayers:
         return f"{'took back' if back else 'brought back'} what a command changed ({count} step{'s' * (count != 1)})"
 
 
-def _row_of(held: HeldChanges) -> Row:
+def _with_layer(row: NewChange, held: HeldChanges) -> NewChange:
     """What the journal notes of a layer. The path of such a row is the root; the layer's plan has the paths below."""
-    return {"before_kind": "dir", "after_kind": "dir", "kept": f"{COMMAND_PREFIX}{held.id}", "kept_size": 0}
+    return {**row, "before_kind": "dir", "after_kind": "dir", "kept": f"{COMMAND_PREFIX}{held.id}", "kept_size": 0}

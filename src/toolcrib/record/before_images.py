@@ -12,8 +12,9 @@ from ..boundary.staged_file import Staged
 from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import ChangedMeanwhile, WorkspacePath, identity
 from ..core.errors import ToolError
-from .change import HASH_LIMIT, Row, sha_of
+from .change import HASH_LIMIT, sha_of
 from .moving import copy_content
+from .rows import ChangeRow
 from .state import StateFolder
 
 LINK_LIMIT = 64 * 2**20  # larger before-images are kept by a second name of the same inode where possible
@@ -62,7 +63,7 @@ class BeforeImages:
             os.close(parent)
         return f"journal/{name}", sha
 
-    def path(self, row: Row) -> Path:
+    def path(self, row: ChangeRow) -> Path:
         """Where the content of a row is kept. ToolError if it was cleaned away."""
         path = self._folder.path / str(row["kept"])
         if row["kept"] is None or not os.path.lexists(path):

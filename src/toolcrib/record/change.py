@@ -8,14 +8,10 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ..boundary.workspace_paths import Identity, WorkspacePath, identity
-
-Kind = Literal["absent", "file", "dir", "link"]
-Status = Literal["pending", "done", "undone"]
-Row = dict[str, Any]
-"""A row of the list, by the columns of `change_table`. One that is to be inserted lacks those that are NULL."""
+from .rows import ChangeRow, ChangeStatus, FileKind, NewChange
 
 COMMAND_PREFIX = "layers/"
 """How `kept` begins in the row of a command."""
@@ -35,9 +31,9 @@ class Change:
     reason: str | None
     root: str
     path: str
-    before: Kind
-    after: Kind
-    status: Status
+    before: FileKind
+    after: FileKind
+    status: ChangeStatus
     undoes: int | None
     kept: str | None
 
@@ -53,39 +49,44 @@ class Change:
 
 def new_row(
     place: WorkspacePath, call_id: str, tool: str, session_id: str | None, reason: str | None, undoes: int | None
-) -> Row:
-    """A row for a path that does not exist before."""
+) -> NewChange:
+    """The row for a path that does not exist before, nor afterwards: the caller sets what differs."""
     return {
         "call_id": call_id, "session_id": session_id, "tool": tool, "at": time.time(), "reason": reason,
-        "root": str(place.root.path), "path": "/".join(place.parts), "before_kind": "absent",
-        "kept_size": 0, "status": "pending", "undoes": undoes,
+        "root": str(place.root.path), "path": "/".join(place.parts), "kept": None, "kept_size": 0,
+        "before_kind": "absent", "before_mode": None, "before_identity": None, "before_sha": None,
+        "after_kind": "absent", "after_mode": None, "after_identity": None, "after_sha": None,
+        "status": "pending", "undoes": undoes,
     }  # fmt: skip
 
 
-def before(st: os.stat_result, sha: str | None) -> Row:
-    """The columns that say how an existing path is before; `sha` of its content where that is known."""
+def with_before(row: NewChange, st: os.stat_result, sha: str | None) -> NewChange:
+    """The row for a path that exists before; `sha` is that of its content, if known."""
     return {
+        **row,
         "before_kind": kind_of(st), "before_mode": stat.S_IMODE(st.st_mode),
         "before_identity": text(identity_of(st)), "before_sha": sha,
     }  # fmt: skip
 
 
 def matches(
-    now: os.stat_result | None, row: Row, side: Literal["before", "after"], sha: Callable[[], str | None]
+    now: os.stat_result | None, row: ChangeRow, side: Literal["before", "after"], sha: Callable[[], str | None]
 ) -> bool:
     """Whether a path is as the row says of this side; `sha` reads its content, and is called only if it must be."""
-    kind: Kind = row[f"{side}_kind"]
+    if side == "before":
+        kind, known_identity, known_sha = row["before_kind"], row["before_identity"], row["before_sha"]
+    else:
+        kind, known_identity, known_sha = row["after_kind"], row["after_identity"], row["after_sha"]
     if now is None or kind == "absent":
         return now is None and kind == "absent"
     if kind_of(now) != kind:
         return False
-    if row[f"{side}_identity"] is None or text(identity_of(now)) == row[f"{side}_identity"]:
+    if known_identity is None or text(identity_of(now)) == known_identity:
         return True
-    known = row[f"{side}_sha"]
-    return bool(known) and kind == "file" and now.st_size <= HASH_LIMIT and sha() == known
+    return bool(known_sha) and kind == "file" and now.st_size <= HASH_LIMIT and sha() == known_sha
 
 
-def kind_of(st: os.stat_result) -> Kind:
+def kind_of(st: os.stat_result) -> FileKind:
     """What a path is that exists."""
     if stat.S_ISLNK(st.st_mode):
         return "link"

@@ -9,10 +9,11 @@ import os
 import sqlite3
 import threading
 import weakref
-from typing import Any
+from typing import Any, cast
 
 from ..core.errors import ToolError
-from .change import Change, Row
+from .change import Change
+from .rows import ChangeRow, NewChange
 from .state import StateFolder
 
 _SCHEMA = """
@@ -43,7 +44,7 @@ class ChangeTable:
 
     # Writing
 
-    def insert(self, row: Row) -> int:
+    def insert(self, row: NewChange) -> int:
         """Add a row; its number. ToolError if it cannot be written: then the change must not be made."""
         columns = ", ".join(row)
         marks = ", ".join("?" * len(row))
@@ -76,7 +77,7 @@ class ChangeTable:
 
     # Reading
 
-    def of_call(self, call: str) -> list[Row]:
+    def of_call(self, call: str) -> list[ChangeRow]:
         """The rows of a call that are not undone, newest first."""
         with self.lock:
             cursor = self._connect().execute(
@@ -84,8 +85,7 @@ class ChangeTable:
             )
             names = [d[0] for d in cursor.description]
             found = cursor.fetchall()
-        rows: list[Row] = [dict(zip(names, values, strict=True)) for values in found]
-        return rows
+        return [cast("ChangeRow", dict(zip(names, values, strict=True))) for values in found]
 
     def listed(self, call_id: str | None, limit: int, session_id: str | None) -> list[Change]:
         """The newest rows as lists show them, of one call or session or of all."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Protocol
 
 from ..boundary.workspace_paths import WorkspacePath
-from .change import Row
 from .change_table import ChangeTable
+from .rows import ChangeRow
 
 
 class CommandChanges(Protocol):
     """Undoes and redoes what commands changed. The room `effects` has it."""
 
-    def conflict(self, row: Row) -> str | None:
+    def conflict(self, row: ChangeRow) -> str | None:
         """Why a row cannot be reversed now; None if it can. Raises ToolError where its changes were cleaned away."""
         ...
 
-    def reverse(self, table: ChangeTable, workspace: WorkspacePath, row: Row, undo_id: str) -> str | None:
+    def reverse(self, table: ChangeTable, workspace: WorkspacePath, row: ChangeRow, undo_id: str) -> str | None:
         """Reverse a row. Returns a line about it; None if its changes were never applied. Raises ToolError."""
         ...
 

@@ -20,7 +20,7 @@ from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import Identity
 from ..core.errors import ToolError
 from .before_images import BeforeImages, fresh_name
-from .change import Change, before, identity_of, new_row, sha_of, text
+from .change import Change, identity_of, new_row, sha_of, text, with_before
 from .change_table import ChangeTable
 from .command_changes import CommandChanges
 from .moving import move
@@ -89,8 +89,9 @@ class Journal:
             row = new_row(staged.place, call_id, tool, session_id, reason, undoes)
             if staged.before is not None:
                 kept, sha = self.images.keep(staged, staged.place)
-                row |= before(staged.before, sha) | {"kept": kept, "kept_size": staged.before.st_size}
-            row |= {"after_kind": "file", "after_identity": text(staged.identity), "after_sha": sha_of(data)}
+                row = with_before(row, staged.before, sha)
+                row.update({"kept": kept, "kept_size": staged.before.st_size})
+            row.update({"after_kind": "file", "after_identity": text(staged.identity), "after_sha": sha_of(data)})
             number = self.table.insert(row)
         except BaseException:
             staged.abort()
@@ -118,7 +119,8 @@ class Journal:
         if len(todo) > _MAX_DIRECTORIES:
             raise ToolError(f"{path[:80]}… needs {len(todo):,} new directories; at most {_MAX_DIRECTORIES} are made")
         for each in todo:
-            row = new_row(self.ws.locate(each), call_id, tool, session_id, None, None) | {"after_kind": "dir"}
+            row = new_row(self.ws.locate(each), call_id, tool, session_id, None, None)
+            row["after_kind"] = "dir"
             number = self.table.insert(row)
             try:
                 self.ws.mkdir(each)
@@ -150,8 +152,8 @@ class Journal:
         try:
             st = os.lstat(name, dir_fd=parent)
             target = self.trash_path(name)
-            row = new_row(place, call_id, tool, session_id, reason, undoes) | before(st, None)
-            row |= {"kept": f"trash/{target.parent.name}/{target.name}", "after_kind": "absent"}
+            row = with_before(new_row(place, call_id, tool, session_id, reason, undoes), st, None)
+            row["kept"] = f"trash/{target.parent.name}/{target.name}"
             row["kept_size"] = st.st_size if stat.S_ISREG(st.st_mode) else 0
             number = self.table.insert(row)
             there = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

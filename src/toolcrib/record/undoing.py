@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import ToolcribError, ToolError
-from .change import COMMAND_PREFIX, HASH_LIMIT, Row, before, identity_of, kind_of, matches, new_row, sha_of, text
+from .change import COMMAND_PREFIX, HASH_LIMIT, identity_of, kind_of, matches, new_row, sha_of, text, with_before
 from .command_changes import CommandChanges
 from .moving import move
+from .rows import ChangeRow
 from .state import remove_entry
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Undoing:
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _conflict(self, row: Row) -> str | None:
+    def _conflict(self, row: ChangeRow) -> str | None:
         if _is_command(row):
             return self._commands().conflict(row)
         shown = self._shown(row)
@@ -98,7 +99,7 @@ class Undoing:
             return f"{shown} was removed since"
         return f"{shown} was changed since"
 
-    def _reverse(self, row: Row, undo_id: str) -> str | None:
+    def _reverse(self, row: ChangeRow, undo_id: str) -> str | None:
         if _is_command(row):
             return self._commands().reverse(self.table, self.ws.locate("."), row, undo_id)
         shown = self._shown(row)
@@ -118,7 +119,9 @@ class Undoing:
         self.table.undone(row["id"])
         return line
 
-    def _reverse_creation(self, row: Row, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
+    def _reverse_creation(
+        self, row: ChangeRow, shown: str, now: os.stat_result | None, by: dict[str, Any]
+    ) -> str | None:
         if now is None:
             return None
         if row["after_kind"] == "dir" and row["undoes"] is None:  # one that was made, not a tree that came back
@@ -126,9 +129,9 @@ class Undoing:
         self.journal.move_to_trash(shown, by["call_id"], f"undo of {row['call_id']}", tool="undo", undoes=row["id"])
         return f"removed {shown}"
 
-    def _remove_directory(self, row: Row, shown: str, now: os.stat_result, by: dict[str, Any]) -> str:
+    def _remove_directory(self, row: ChangeRow, shown: str, now: os.stat_result, by: dict[str, Any]) -> str:
         new = new_row(self.ws.locate(shown), by["call_id"], "undo", by["session_id"], None, row["id"])
-        number = self.table.insert(new | before(now, None) | {"after_kind": "absent"})
+        number = self.table.insert(with_before(new, now, None))
         try:
             self.ws.rmdir(shown)
         except OSError:
@@ -137,14 +140,15 @@ class Undoing:
         self.table.done(number, row["id"])
         return f"removed {shown}/"
 
-    def _make_directory(self, row: Row, shown: str, by: dict[str, Any]) -> str | None:
+    def _make_directory(self, row: ChangeRow, shown: str, by: dict[str, Any]) -> str | None:
         self.journal.mkdirs(shown, **by)
-        self.ws.chmod(shown, row["before_mode"])
+        if row["before_mode"] is not None:
+            self.ws.chmod(shown, row["before_mode"])
         self._same_again(row, text(identity_of(self.ws.lstat(shown))))
         self.table.execute("UPDATE change SET status = 'done' WHERE id = ?", row["undoes"])
         return f"made {shown}/"
 
-    def _reverse_change(self, row: Row, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
+    def _reverse_change(self, row: ChangeRow, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
         data = self.journal.images.path(row).read_bytes()
         if now is not None and not stat.S_ISREG(now.st_mode):
             self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
@@ -152,7 +156,9 @@ class Undoing:
         self._same_again(row, text(written.identity))
         return f"restored {shown}"
 
-    def _reverse_removal(self, row: Row, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
+    def _reverse_removal(
+        self, row: ChangeRow, shown: str, now: os.stat_result | None, by: dict[str, Any]
+    ) -> str | None:
         if now is not None:
             self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
         self.journal.mkdirs(os.path.dirname(shown) or ".", **by)
@@ -162,7 +168,7 @@ class Undoing:
         there = os.open(source.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             new = new_row(place, by["call_id"], "undo", by["session_id"], None, row["id"])
-            new |= {"after_kind": kind_of(st), "after_identity": text(identity_of(st))}
+            new["after_kind"], new["after_identity"] = kind_of(st), text(identity_of(st))
             new["after_mode"] = st.st_mode & 0o7777
             number = self.table.insert(new)
             try:
@@ -180,14 +186,15 @@ class Undoing:
         remove_entry(source.parent)
         return f"restored {shown}{'/' if stat.S_ISDIR(st.st_mode) else ''}"
 
-    def _same_again(self, row: Row, restored: str) -> None:
+    def _same_again(self, row: ChangeRow, restored: str) -> None:
         """Earlier changes ended in the file that was just restored; it is the same file with a new inode."""
         self.table.execute(
             "UPDATE change SET after_identity = ? WHERE root = ? AND path = ? AND after_identity = ? AND id != ?",
             restored, row["root"], row["path"], row["before_identity"], row["id"],
         )  # fmt: skip
-        if (self.journal.folder.path / COMMAND_PREFIX).is_dir() and self.journal.commands is not None:
-            self.journal.commands.restored(row["root"], row["path"], row["before_identity"], restored)
+        was, commands = row["before_identity"], self.journal.commands
+        if (self.journal.folder.path / COMMAND_PREFIX).is_dir() and commands is not None and was is not None:
+            commands.restored(row["root"], row["path"], was, restored)
 
     def _commands(self) -> CommandChanges:
         if self.journal.commands is None:
@@ -196,7 +203,7 @@ class Undoing:
 
     # How a path is now
 
-    def _shown(self, row: Row) -> str:
+    def _shown(self, row: ChangeRow) -> str:
         return self.ws.relative(os.path.join(str(row["root"]), str(row["path"])))
 
     def _now(self, shown: str) -> os.stat_result | None:
@@ -211,5 +218,5 @@ class Undoing:
             return sha_of(f.read(HASH_LIMIT + 1))
 
 
-def _is_command(row: Row) -> bool:
+def _is_command(row: ChangeRow) -> bool:
     return str(row["kept"]).startswith(COMMAND_PREFIX)

@@ -12,7 +12,7 @@ from ...core.dialects import AS_SAID, SHOWN
 from ...core.empty import EMPTY
 from ...core.output import TextBlock, ToolOutput
 from ...core.schema import full_schema
-from ...core.tool import Tool, ToolCategory, ToolOrigin
+from ...core.tool import Tool, ToolCategory, ToolOrigin, ToolSpec
 from .config import ServerConfig
 from .listed import Json, ListedTool
 
@@ -24,46 +24,12 @@ _C = ToolCategory
 
 
 class McpTool(Tool):
-    """A tool of an MCP server. Its schema was compiled when it was listed; here that waits for the first call."""
+    """A tool of an MCP server."""
 
     def __init__(self, name: str, listed: ListedTool, config: ServerConfig, run: Run, shown: str | None = None) -> None:
-        """`shown` is what MCP clients see it as, where that is a name that only MCP knows."""
-        own = config.of_tool(listed.name)
-        given = own.category or config.category
-        trusted = config.trust == "hints"
-        self.listed = listed
-        self.name, self.title = name, listed.title
-        self.description = listed.description or listed.title or f"The tool {listed.name} of MCP server {config.name}."
-        # a tool of ours that only lists and reads; what the server's own do is its word
-        unknown = _C.SHELL if listed.kind == "tool" else _C.NETWORK_READ
-        self.category = ToolCategory(given) if given else hinted(listed) if trusted else unknown
-        self.categorized = given is not None or trusted
-        self.read_only = True if trusted and not given and listed.hint("readOnlyHint") else None
-        # hints of a server that is not trusted count only where they make things stricter
-        destructive, idempotent = listed.hint("destructiveHint"), listed.hint("idempotentHint")
-        self.destructive = destructive if trusted or destructive else None
-        self.idempotent = idempotent if trusted else None
-        self.open_world = listed.hint("openWorldHint") if trusted else True
-        self.timeout = max(own.max_timeout or config.max_timeout, own.timeout or config.timeout) + SLACK
-        self.output_schema = listed.output_schema
-        self.source = f"mcp:{config.name}"
-        self.origin = ToolOrigin("mcp", config.name, listed.name)
-        self.parameters = dict(listed.schema)
-        fields = dict(listed.extra)
-        if trusted and not given and listed.kind == "tool":
-            fields[AS_SAID] = True
-            if listed.hints:
-                fields["annotations"] = dict(listed.hints)
-        elif isinstance(listed.hints.get("title"), str):
-            fields["annotations"] = {"title": listed.hints["title"]}
-        if shown is not None:
-            fields[SHOWN] = shown
-            self.names = (shown,)
-        self.mcp_fields = fields or EMPTY
-        self._run = run
-
-    def prepare(self) -> None:
-        """Nothing: what could fail was looked at when the tool was listed."""
+        """`shown` is its name for MCP clients, where only MCP knows that one."""
+        super().__init__(_spec(name, listed, config, shown))
+        self.listed, self._run = listed, run
 
     @functools.cached_property
     def _schema(self) -> Json:
@@ -93,6 +59,44 @@ class McpTool(Tool):
     async def execute(self, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
         """Call it on its server, outside the pipeline."""
         return await self._run(self.listed, arguments, ctx)
+
+
+def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None) -> ToolSpec:
+    own = config.of_tool(listed.name)
+    given = own.category or config.category
+    trusted = config.trust == "hints"
+    # the server's own tools do what it says; ours only list and read
+    unknown = _C.SHELL if listed.kind == "tool" else _C.NETWORK_READ
+    destructive, idempotent = listed.hint("destructiveHint"), listed.hint("idempotentHint")
+    fields = dict(listed.extra)
+    if trusted and not given and listed.kind == "tool":
+        fields[AS_SAID] = True
+        if listed.hints:
+            fields["annotations"] = dict(listed.hints)
+    elif isinstance(listed.hints.get("title"), str):
+        fields["annotations"] = {"title": listed.hints["title"]}
+    if shown is not None:
+        fields[SHOWN] = shown
+    return ToolSpec(
+        name=name,
+        title=listed.title,
+        description=listed.description or listed.title or f"The tool {listed.name} of MCP server {config.name}.",
+        category=given or (hinted(listed) if trusted else unknown),
+        categorized=given is not None or trusted,
+        parameters=dict(listed.schema),
+        # hints of a server that is not trusted count only where they make things stricter
+        read_only=True if trusted and not given and listed.hint("readOnlyHint") else None,
+        destructive=destructive if trusted or destructive else None,
+        idempotent=idempotent if trusted else None,
+        open_world=listed.hint("openWorldHint") if trusted else True,
+        timeout=max(own.max_timeout or config.max_timeout, own.timeout or config.timeout) + SLACK,
+        output_schema=listed.output_schema,
+        names=() if shown is None else (shown,),
+        source=f"mcp:{config.name}",
+        origin=ToolOrigin("mcp", config.name, listed.name),
+        mcp_fields=fields or EMPTY,
+        tested=True,  # its schema was compiled when it was listed
+    )
 
 
 def hinted(listed: ListedTool) -> ToolCategory:
