@@ -197,18 +197,6 @@ async def test_no_sandbox_means_no_command_and_a_remedy(folder, monkeypatch):
     assert not (folder / "x").exists()
 
 
-async def test_effects_that_cannot_be_held_back_are_asked_about_first(folder):
-    (folder / "toolcrib.toml").write_text('[sandbox]\neffects = "review"\nbackend = "none"\n')
-    async with Toolbox.open(workspace=folder, config=folder / "toolcrib.toml") as box:
-        output = await box.call("exec", {"command": "touch x"})
-        assert output.error_kind == "pending"
-        assert "held back" in output.for_llm
-    async with Toolbox.open(workspace=folder, config=folder / "toolcrib.toml", mode="autonomous") as box:
-        output = await box.call("exec", {"command": "touch x"})
-        assert output.error_kind == "denied"
-    assert not (folder / "x").exists()
-
-
 @pytest.mark.parametrize("grant", ["", "state", "state/toolcrib", "config/toolcrib/x"])
 async def test_no_grant_reaches_our_own_settings_and_record(folder, tmp_path, grant):
     settings = tmp_path / "given.toml"

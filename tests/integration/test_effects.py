@@ -298,3 +298,14 @@ async def test_over_mcp(work: Path, mode: str, said: str) -> None:
     assert len(shown) == 1 and "modified a" in shown[0] and "+after" in shown[0]
     assert result.is_error == (said == DENY), text
     assert (work / "a").read_text() == ("after\n" if said == APPROVE else "before\n")
+
+
+async def test_effects_that_cannot_be_held_back_are_asked_about_first(work: Path) -> None:
+    async with toolbox(work, "review", config='backend = "none"\n') as box:
+        output = await run(box, "touch x")
+        assert output.error_kind == "pending"
+        assert "held back" in output.for_llm
+    async with toolbox(work, "review", config='backend = "none"\n', mode="autonomous") as box:
+        output = await run(box, "touch x")
+        assert output.error_kind == "denied"
+    assert not (work / "x").exists()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 WINGS = {
     "composed": "sources.composed",
+    "docker": "boundary.sandbox.docker",
     "effects": "effects",
+    "landlock": "boundary.sandbox.landlock",
     "lint": "policy.lint",
     "openapi": "sources.openapi",
     "plugins": "sources.plugins",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, cast, get_args
 
 from ...core.errors import ConfigError, SandboxUnavailable
+from ...core.wings import has_wing
 from .settings import Profile, SandboxSettings
 from .spec import DoctorFinding, Sandbox
 
@@ -32,26 +33,28 @@ class BackendModule(Protocol):
 @dataclass(frozen=True, slots=True)
 class Backend:
     """One way to confine commands. `confines`: it can keep a command from writing. `alternative`: doctor shows it where
-    the default is used, too. `linux`: it needs Linux."""
+    the default is used, too. `linux`: it needs Linux. `wing`: it is a wing of its own name."""
 
     name: str
     module: str
     confines: bool = True
     alternative: bool = False
     linux: bool = False
+    wing: bool = False
 
     def load(self) -> BackendModule:
         """Its module."""
         return cast("BackendModule", importlib.import_module(self.module, __package__))
 
 
-BACKENDS = (
+_ALL = (
     Backend("bubblewrap", ".bubblewrap_backend", linux=True),  # the default
-    Backend("landlock", ".landlock", linux=True, alternative=True),
-    Backend("docker", ".docker"),
+    Backend("landlock", ".landlock", linux=True, alternative=True, wing=True),
+    Backend("docker", ".docker", wing=True),
     Backend("external", ".external", confines=False),
     Backend("none", ".none", confines=False),
 )
+BACKENDS = tuple(backend for backend in _ALL if not backend.wing or has_wing(backend.name))
 
 
 def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
