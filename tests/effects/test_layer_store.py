@@ -39,7 +39,7 @@ class Commands:
         sandbox = select_sandbox(settings or SandboxSettings(), workspace)
         assert isinstance(sandbox, BubblewrapSandbox)
         self.sandbox = sandbox
-        self.ws = Workspace(workspace, write_roots=settings.write if settings else ())
+        self.ws = Workspace(workspace, write_roots=settings.write_roots if settings else ())
         folder = StateFolder.for_workspace(workspace, state)
         self.journal = Journal(folder, self.ws, commands=lambda: command_changes(folder))
         self.changes = changes_in(self.journal)
