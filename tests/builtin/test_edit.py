@@ -120,9 +120,9 @@ async def test_a_file_changed_since_it_was_read(room):
     await room.ok("read_file", path="f")
     await room.ok("edit_file", path="f", old_text="one", new_text="1")
     room.put("f", "1\ntwo\nthree\n")
-    assert "changed by somebody else" in await room.ok("edit_file", path="f", old_text="two", new_text="2")
+    assert "had changed since it was last read" in await room.ok("edit_file", path="f", old_text="two", new_text="2")
     room.put("f", "all new")
-    assert "changed by somebody else" in await room.fails("edit_file", path="f", old_text="2", new_text="3")
+    assert "has changed since it was last read" in await room.fails("edit_file", path="f", old_text="2", new_text="3")
 
 
 async def test_preview(room):

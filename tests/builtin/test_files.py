@@ -211,7 +211,7 @@ async def test_a_change_by_others_is_reported(room):
     await room.ok("read_file", path="f")
     assert "Note" not in await room.ok("write_file", path="f", content="two")
     room.put("f", "theirs")
-    assert "changed by somebody else" in await room.ok("write_file", path="f", content="three")
+    assert "had changed since it was last read" in await room.ok("write_file", path="f", content="three")
 
 
 async def test_what_is_asked_about(room):

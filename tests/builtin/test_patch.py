@@ -175,7 +175,7 @@ async def test_a_failure_in_the_middle_is_taken_back(room, monkeypatch):
     monkeypatch.setattr(type(room.journal), "write", failing)
     patch = v4a("*** Update File: a\n-1\n+2\n*** Add File: d/e\n+x\n*** Update File: b\n-1\n+2")
     out = await room.fails("apply_patch", patch=patch)
-    assert "No space" in out and "nothing of the patch was kept" in out
+    assert "No space" in out and "no part of the patch was applied" in out
     assert (room.root / "a").read_text() == "1\n" and not (room.root / "d").exists()
 
 
@@ -286,7 +286,7 @@ async def test_taking_back_a_patch_leaves_an_earlier_call_of_the_same_id(room):
     await room.registry.execute("write_file", {"path": "kept", "content": "x"}, room.ctx, call_id="call_1")
     patch = "*** Begin Patch\n*** Add File: n\n+x\n*** Add File: n/sub\n+x\n*** End Patch\n"
     output = await room.registry.execute("apply_patch", {"patch": patch}, room.ctx, call_id="call_1")
-    assert output.is_error and "nothing of the patch was kept" in output.for_llm
+    assert output.is_error and "no part of the patch was applied" in output.for_llm
     assert (room.root / "kept").read_text() == "x"
     assert not (room.root / "n").exists()
 

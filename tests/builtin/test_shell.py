@@ -463,7 +463,7 @@ async def test_idle_sessions_end(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     await one_has_ended(bench)
     assert not alive("87.5")
     output = await bench("exec_session", action="read", session_id=session)
-    assert "nobody had touched it" in output.for_llm
+    assert "it had not been used" in output.for_llm
 
 
 async def test_a_session_that_prints_without_end_is_bounded(bench: Bench) -> None:

@@ -172,7 +172,7 @@ async def test_without_an_approver_an_ask_is_refused():
     registry = ToolRegistry([made("destructive")], policy=Policy())
     output = await registry.execute("t", {})
     assert output.error_kind == "denied"
-    assert "nobody can be asked" in output.for_llm
+    assert "no person can be asked" in output.for_llm
 
 
 async def test_a_changed_policy_is_heard_after_policy_changed():

@@ -324,7 +324,7 @@ def test_an_end_that_was_cut_off_is_found_only_with_a_hash_that_was_kept(path):
     change(path, "DELETE FROM record WHERE seq > 30")
     assert check(path).problem is None
     assert "ends at row 30" in (check(path, (end.seq, end.hash)).problem or "")
-    assert "no row has the kept hash" in (check(path, (None, end.hash)).problem or "")
+    assert "no row has the hash given" in (check(path, (None, end.hash)).problem or "")
     audit = Audit(path).open()
     finished(audit, 20)  # grown over
     audit.close()

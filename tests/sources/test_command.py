@@ -46,7 +46,7 @@ async def test_a_full_schema_counts_in_full_and_gives_defaults(room: Room) -> No
     [
         (tool("echo '{{a}}'", parameters={"a": "string"}), "inside quotes"),
         (tool("echo {{b}}", parameters={"a": "string"}), "no parameter of that name; parameters: a"),
-        (tool("echo {{a}}", parameters={"a": "text"}), "'text' is no type"),
+        (tool("echo {{a}}", parameters={"a": "text"}), "'text' is not a type"),
         (tool("echo {{a}}", parameters={"properties": {"a": {"type": "string"}}}), "needs a default"),
         (tool("echo", category="reading"), "unknown category"),
         (tool("echo", working_dir="/etc"), "outside"),

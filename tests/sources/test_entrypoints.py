@@ -80,7 +80,7 @@ def test_one_that_fails_is_named_and_the_others_load(install: Install) -> None:
     assert registry.names == ["add"]
     assert why["a"] == ""
     assert "no tools" in why["b"]
-    assert "'3', which is no Tool" in why["c"]
+    assert "'3', which is not a Tool" in why["c"]
     assert "@tool" in why["d"]
     assert "AttributeError" in why["e"]
     assert "tc_three:x of tc-three: SystemExit: 3" in why["f"]

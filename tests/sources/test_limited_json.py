@@ -28,13 +28,13 @@ def test_an_object_in_any_encoding_of_json(tmp_path: Path, encoding: str) -> Non
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "is no JSON: Expecting value"),
+        (b"", "is not JSON: Expecting value"),
         (b"[]", "should be an object"),
         (b"null", "should be an object"),
-        (b"[" * 999, "is no JSON"),
+        (b"[" * 999, "is not JSON"),
         (b" " * 1_001, "more than 1,000 bytes"),
-        (b'{"a": NaN}', "NaN is no number"),
-        (b'{"a": "\xff"}', "is no JSON"),
+        (b'{"a": NaN}', "NaN is not valid JSON"),
+        (b'{"a": "\xff"}', "is not JSON"),
         (b'{"\\ud800": 1}', "half of a character"),
         (b'{"a": ["\\uDC00"]}', "half of a character"),
         (b'{"a": %s}' % (b"9" * 900), None),
@@ -53,7 +53,7 @@ def test_yaml_is_told_apart_and_nobody_waits_for_a_fifo(tmp_path: Path) -> None:
     with pytest.raises(Wrong, match="YAML is not read"):
         read(tmp_path / "x.yaml", b"a: b")
     os.mkfifo(tmp_path / "fifo")
-    for path, why in {"fifo": "no ordinary file", "missing": "No such file", ".": "cannot be read"}.items():
+    for path, why in {"fifo": "not a regular file", "missing": "No such file", ".": "cannot be read"}.items():
         with pytest.raises(Wrong, match=why):
             json_object(tmp_path / path, 1_000, Wrong)
 

@@ -78,7 +78,7 @@ def test_placeholders_where_a_value_could_be_more_than_an_argument_are_refused(t
 
 
 def test_a_refusal_names_the_placeholder() -> None:
-    with pytest.raises(ToolDefinitionError, match=r"\{\{name\}\} stands inside quotes"):
+    with pytest.raises(ToolDefinitionError, match=r"\{\{name\}\} is inside quotes"):
         command_template("echo 'hello {{name}}'")
 
 

@@ -1,4 +1,4 @@
-"""A tool in Python. `pip install .` beside Toolcrib, and enable plugins."""
+"""A tool in Python. `pip install .` next to Toolcrib, and enable plugins."""
 
 from toolcrib import tool
 

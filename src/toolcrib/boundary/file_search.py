@@ -149,4 +149,4 @@ def _explain(said: str, query: Query, ripgrep: Ripgrep | None) -> str:
         hints.append("use smaller repetitions")
     if not query.fixed_strings:
         hints.append("to search for the text as it is, set fixed_strings=true")
-    return f"the pattern is no valid regular expression:\n{said}\nHint: {'; '.join(hints)}." if hints else said
+    return f"the pattern is not a valid regular expression:\n{said}\nHint: {'; '.join(hints)}." if hints else said

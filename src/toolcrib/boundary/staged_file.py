@@ -32,13 +32,13 @@ class Staged:
             else:
                 now = os.lstat(self._name, dir_fd=self._dir_fd)
                 if identity(now) != identity(self.before):
-                    raise ChangedMeanwhile(f"{self.place.shown} was changed by somebody else; read it again")
+                    raise ChangedMeanwhile(f"{self.place.shown} has changed since you read it; read it again")
                 os.rename(self._temp, self._name, src_dir_fd=self._dir_fd, dst_dir_fd=self._dir_fd)
             self._temp = None
         except FileExistsError:
-            raise ChangedMeanwhile(f"{self.place.shown} was created by somebody else meanwhile") from None
+            raise ChangedMeanwhile(f"{self.place.shown} was created by something else in the meantime") from None
         except FileNotFoundError:
-            raise ChangedMeanwhile(f"{self.place.shown} was removed by somebody else meanwhile") from None
+            raise ChangedMeanwhile(f"{self.place.shown} was removed by something else in the meantime") from None
         finally:
             self.abort()
 

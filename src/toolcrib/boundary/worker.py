@@ -115,7 +115,7 @@ class Workers:
     def _slot(self, cancelled: Callable[[], bool]) -> Generator[None]:
         while not self._slots.acquire(timeout=_LOOK_SECONDS):
             if cancelled():
-                raise WorkerCancelled("nobody waits for it any more")
+                raise WorkerCancelled("its caller no longer waits for it")
         try:
             yield
         finally:
@@ -242,7 +242,7 @@ class _JobClock:
         end = time.monotonic() + self._seconds
         while not self._stopped.wait(max(0.0, min(_LOOK_SECONDS, end - time.monotonic()))):
             if self._cancelled():
-                self._why = WorkerCancelled("nobody waits for it any more")
+                self._why = WorkerCancelled("its caller no longer waits for it")
             elif time.monotonic() >= end:
                 self._why = WorkerTimeout(f"it took longer than {self._seconds:g} s")
             if self._why is not None:

@@ -173,7 +173,7 @@ class Workspace(WorkspaceRoots):
             before = entry(parent, name)
             self._must_be_replaceable(before, parent, name, place, override)
             if expect is not None and (before is None or identity(before) != expect):
-                raise ChangedMeanwhile(f"{place.shown} was changed by somebody else; read it again")
+                raise ChangedMeanwhile(f"{place.shown} has changed since you read it; read it again")
             temp = f".{name[:40]}.{secrets.token_hex(6)}.tmp"  # 40 characters are at most 160 bytes of 255
             staged = Staged(parent, name, temp, place, before)
         except BaseException:

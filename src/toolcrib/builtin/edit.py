@@ -204,7 +204,7 @@ def _choose(
     if not count:
         told = f"old_text was not found in {shown}."
         if changed:
-            told += " The file was changed by somebody else since it was last read here; read it again."
+            told += " The file has changed since it was last read here; read it again."
         hint = miss_hint(text, old, shown)
         raise ToolError(f"{told} {hint}" if hint else f"{told} Nothing in it comes close; read the file again.")
     lines = _lines(text, matches.found)
@@ -246,7 +246,7 @@ def _answer(text: str, shown: str, matches: Matches, chosen: list[Match], change
     where = f"line {_lines(text, chosen)}" if count == 1 else f"lines {_lines(text, chosen)}"
     answer = f"Successfully replaced {count} {noun} in {shown} ({where}{tier})"
     if changed:
-        answer += "\nNote: the file had been changed by somebody else since it was last read here; read it again"
+        answer += "\nNote: the file had changed since it was last read here; read it again"
     return answer
 
 

@@ -249,7 +249,7 @@ class FileTools(JournaledTools):
         except FileNotFoundError:
             return ""
         if self.seen.changed(ctx.session_id, shown, now):
-            return "\nNote: the file had been changed by somebody else since it was last read here; that is overwritten"
+            return "\nNote: the file had changed since it was last read here; this change is overwritten"
         return ""
 
     # list_dir

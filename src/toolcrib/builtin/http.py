@@ -118,7 +118,7 @@ class HttpRequestTool:
         left_out: list[str] = []
         for name, value in given.items():
             if not _NAME.fullmatch(name):
-                raise ToolError(f"{name[:100]!a} is no header name")
+                raise ToolError(f"{name[:100]!a} is not a header name")
             low = name.lower()
             secret = _SECRET.search(value) is not None
             if low in OURS or low in FORGERIES or (low in CREDENTIALS and not secret):
@@ -171,7 +171,7 @@ def refuse_domain(outgoing: OutgoingRequests, domains: tuple[str, ...], host: Ho
     if any(matches(domain, str(host)) for domain in domains) or outgoing.guard().allowed_domain(host):
         return
     listed = ", ".join(domains[:10]) or "none"
-    raise AddressRefused(f"{host} is no allowed domain ({listed}); the setting {RULE} allows one", RULE)
+    raise AddressRefused(f"{host} is not an allowed domain ({listed}); the setting {RULE} allows one", RULE)
 
 
 def response(answer: WebResponse, method: str, left_out: Sequence[str] = ()) -> ToolOutput:
@@ -185,7 +185,7 @@ def response(answer: WebResponse, method: str, left_out: Sequence[str] = ()) -> 
     if answer.retry_after is not None:
         lines.append(f"[the server asks to wait {answer.retry_after:.0f} s]")
     if body.kind == "binary":
-        text = f"[{body.name}, {len(answer.body):,} bytes, not shown: it is no text]"
+        text = f"[{body.name}, {len(answer.body):,} bytes, not shown: it is not text]"
     else:
         text = safe(decode(answer.body, body.charset, markup=body.kind == "html"))
     if answer.cut:

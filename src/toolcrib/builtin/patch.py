@@ -89,9 +89,7 @@ class PatchTools(JournaledTools):
         self._commit(changes, call, ctx)
         lines = [f"{_letter(f)} {path}" for path, f in changes.items()]
         lines += notes
-        lines += [
-            f"Note: {path} had been changed by somebody else since it was last read" for path in changed_by_others
-        ]
+        lines += [f"Note: {path} had changed since it was last read" for path in changed_by_others]
         return "\n".join([f"Applied the patch to {len(changes)} file{'s' if len(changes) != 1 else ''}:", *lines])
 
     def _commit(self, changes: dict[str, _File], call: str, ctx: ToolContext) -> None:
@@ -104,7 +102,7 @@ class PatchTools(JournaledTools):
                     begun = True
                     if file.data is None:
                         if file.identity is None or identity(self.ws.lstat(path)) != file.identity:
-                            raise ToolError(f"{path} was changed by somebody else; read it again")
+                            raise ToolError(f"{path} has changed since you read it; read it again")
                         self.journal.move_to_trash(
                             path, call, "apply_patch", tool="apply_patch", session_id=ctx.session_id
                         )
@@ -125,7 +123,7 @@ class PatchTools(JournaledTools):
             if begun and self.journal.changes(call, limit=1):
                 self.journal.undo(call, force=True)
             if isinstance(error, ToolError):
-                raise ToolError(f"{error} (nothing of the patch was kept)") from None
+                raise ToolError(f"{error} (no part of the patch was applied)") from None
             raise
 
     # Working out what the patch makes of the files, without touching them

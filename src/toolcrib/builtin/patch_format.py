@@ -65,7 +65,7 @@ def parse_patch(text: str) -> list[FilePatch]:
         found = _parse_v4a([*lines, "*** End Patch"], 0)
     else:
         raise ToolError(
-            "this is no patch that can be read: begin with '*** Begin Patch' and '*** Update File: path', "
+            "this is not a valid patch: begin with '*** Begin Patch' and '*** Update File: path', "
             "or give a unified diff with '--- a/path' and '+++ b/path'"
         )
     if not found:

@@ -163,7 +163,7 @@ class ShellTools:
             '"kill" ends it.'
         )
         if session.layered:
-            text += "\n(what it changes is kept apart from the workspace until it ends)"
+            text += "\n(its changes reach the workspace only after it ends)"
         elif sandbox.profile != "read-only":
             text += f"\n{NO_UNDO}"
         return ToolOutput(text, meta={"session_id": session.id, "sandbox": sandbox.name})
@@ -228,7 +228,7 @@ class ShellTools:
             text += ending(result)
             meta["exit_code"] = exit_code(result)
         elif result.ended_by == "timeout":
-            text.append(f"[session {session.id} was ended: nobody had touched it for too long]")
+            text.append(f"[session {session.id} was ended: it had not been used for too long]")
         else:
             text.append(f"[session {session.id} was ended, and everything it had started]")
         effects = self._runner.effects
@@ -304,7 +304,7 @@ def _what_it_does(command: str, cwd: str) -> str:
         lines = summary(command, os.path.normpath(cwd), os.path.expanduser("~"))
     except Exception as error:
         log.debug("no summary of a command", exc_info=True)
-        lines = [f"(its parts cannot be told: {error})"]
+        lines = [f"(its parts could not be analysed: {error})"]
     return "\nwhat it would do:" + "".join(f"\n  {line}" for line in lines) if lines else ""
 
 

@@ -37,7 +37,7 @@ def streams(stdout: Capture, stderr: Capture, redact: Callable[[str], str] | Non
     if err.head.strip() or err.tail.strip():
         parts.append(f"STDERR:\n{err.text.removesuffix(chr(10))}")
     lost = [capture for capture in (stdout, stderr) if capture.spill_error]
-    return [*parts, *(f"[the rest of {c.name} could not be kept: {c.spill_error}]" for c in lost)]
+    return [*parts, *(f"[the rest of {c.name} could not be stored: {c.spill_error}]" for c in lost)]
 
 
 def ending(result: ProcessResult) -> list[str]:

@@ -99,7 +99,7 @@ class WebSearchTool:
                 failed.append(f"{name}: {error}")
                 continue
             return _shown(query, _clean(found, count), provider, failed)
-        raise ToolError("nobody could be asked. " + "; ".join(failed or ["web.search names no provider"]))
+        raise ToolError("no search provider could be asked. " + "; ".join(failed or ["web.search names no provider"]))
 
     def _order(self) -> list[str]:
         """Whom to ask, and in which order; read at each call, so that a key that was set later counts."""

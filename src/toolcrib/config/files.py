@@ -110,12 +110,12 @@ def _read(path: Path) -> bytes:
     with os.fdopen(fd, "rb") as file:
         raw = file.read(MAX_BYTES + 1)
     if len(raw) > MAX_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_BYTES:,} bytes; that is no configuration")
+        raise ConfigError(f"{path}: larger than {MAX_BYTES:,} bytes, which is too large for a configuration")
     return raw
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""

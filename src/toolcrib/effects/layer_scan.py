@@ -330,7 +330,7 @@ class _Scan:
     # --- small things
 
     def _conflict(self, before: Entry) -> str:
-        return "it was changed meanwhile by somebody else" if before.ctime > self.started else ""
+        return "something else changed it in the meantime" if before.ctime > self.started else ""
 
     def _add(self, change: PathChange) -> None:
         self._count()

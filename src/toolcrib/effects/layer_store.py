@@ -137,7 +137,7 @@ class LayerStore:
     def get(self, name: str) -> HeldChanges:
         """A layer by its id. Raises LayerUnknown."""
         if not _ID.fullmatch(name):
-            raise LayerUnknown(f"{name!r} is no id of changes; they look like ch-19a5c0e7b21-3fa9c1")
+            raise LayerUnknown(f"{name!r} is not an id of changes; ids look like ch-19a5c0e7b21-3fa9c1")
         held = self._load(self.path / name)
         if held is None:
             waiting = ", ".join(each.id for each in self.all("held")) or "none"

@@ -88,7 +88,7 @@ def _written(remember: Remember, rule: str) -> str:
     except Exception as error:
         log.exception("the rule %s could not be written", rule)
         return f"The rule was not written ({error}); it was approved this once."
-    return f"Wrote the rule `{rule}` to {where}." if where is not None else f"Kept the rule `{rule}`."
+    return f"Wrote the rule `{rule}` to {where}." if where is not None else f"Stored the rule `{rule}`."
 
 
 def _by(row: ApprovalRow) -> str:

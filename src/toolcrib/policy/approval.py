@@ -368,7 +368,7 @@ class ApprovalService:
         """Nobody can be asked here and now. `rule` is what asks; `meta["would_allow"]` the rule that would allow it."""
         name = request.tool.name
         if self.store is None:
-            text = f"{name} needs approval and nobody can be asked: {reason}. The host can pass an approver."
+            text = f"{name} needs approval, and no person can be asked: {reason}. The host can pass an approver."
             return ToolOutput.error(text, "denied")
         self._emit(ApprovalRequested(request.call_id, name, asked.id, reason, asked.preview))
         text = (

@@ -222,7 +222,7 @@ class LabelFlow:
             source, part = found
             if self.policy == "said" and any(_stands_in(part, said) for said in session.said):
                 continue
-            return _ask(self.policy, f"{_quoted(part)} stands in the result of {source.shown}, which is untrusted, "
+            return _ask(self.policy, f"{_quoted(part)} is in the result of {source.shown}, which is untrusted, "
                         f"and {_why_sink(tool)}")  # fmt: skip
         if session.full:
             text = f"this session has read more untrusted content than can be searched, and {_why_sink(tool)}"

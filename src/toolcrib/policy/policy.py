@@ -198,7 +198,7 @@ class Policy:
 
     def _quieted(self, check: Check) -> Check:
         if check.verdict == "ask" and self.never_ask:
-            reason = f"nobody is asked (approval.never_ask), so what would ask is refused: {check.reason}"
+            reason = f"no person is asked (approval.never_ask), so questions are refused: {check.reason}"
             return Check("deny", check.category, "approval.never_ask", reason, check.step)
         if check.verdict == "ask" and self.quiet:
             return Check("allow", check.category, "approval:off", f"approvals are off ({check.reason})", check.step)
@@ -263,7 +263,7 @@ class Policy:
             return approved
         if self.approval_service is None:
             text = (
-                f"{request.tool.name} needs approval and nobody can be asked: {verdict.reason}. "
+                f"{request.tool.name} needs approval, and no person can be asked: {verdict.reason}. "
                 "The host can pass an approver, or run in another mode."
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})

@@ -54,7 +54,7 @@ def parse_reply(text: str) -> Reply | None:
     if found := _NO.fullmatch(text):
         return Reply(found["id"].lower(), Decision(False, safe((found["reason"] or "").strip())[:MAX_REASON]))
     if found := _NEAR.match(text):
-        return Reply(found["id"].lower(), None, "a yes has to stand alone")
+        return Reply(found["id"].lower(), None, "a yes must not have other text")
     return None
 
 

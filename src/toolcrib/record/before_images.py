@@ -38,7 +38,7 @@ class BeforeImages:
             fd = os.open(own, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
             try:
                 if identity(os.fstat(fd)) != identity(before):
-                    raise ChangedMeanwhile(f"{place.shown} was changed by somebody else; read it again")
+                    raise ChangedMeanwhile(f"{place.shown} has changed since you read it; read it again")
                 if before.st_size > LINK_LIMIT and _keep_by_link(parent, own, target, before):
                     return f"journal/{name}", None
                 out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -51,7 +51,7 @@ class BeforeImages:
                     else:
                         copy_content(fd, out)
                     if os.fstat(out).st_size != before.st_size:
-                        raise ChangedMeanwhile(f"{place.shown} is being changed by somebody else")
+                        raise ChangedMeanwhile(f"{place.shown} is being changed by another process")
                 finally:
                     os.close(out)
             finally:
@@ -67,7 +67,7 @@ class BeforeImages:
         """Where the content of a row is kept. ToolError if it was cleaned away."""
         path = self._folder.path / str(row["kept"])
         if row["kept"] is None or not os.path.lexists(path):
-            raise ToolError(f"the earlier content of {row['path']} is no longer kept; it was cleaned away")
+            raise ToolError(f"the earlier content of {row['path']} is no longer stored; it was cleaned up")
         return path
 
     def forget(self, kept: str | None) -> None:

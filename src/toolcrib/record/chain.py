@@ -242,8 +242,8 @@ def _absent(seq: int | None, through: int, last: str, digest: bytes, end: int) -
     """Why the kept row was not met, or None where that is as it should be."""
     if seq is not None and seq <= through:
         if seq == through and digest.hex() != last:
-            return "the kept hash is not that of this row"
+            return "the hash given is not the hash of this row"
         return None  # dropped by retention: nothing is left to compare
     if seq is not None and seq > end:
-        return f"the kept row is missing: the record ends at row {end}, so its end was cut off or it was rewritten"
-    return "no row has the kept hash: the record was rewritten, or its end was cut off"
+        return f"the row given is missing: the record ends at row {end}, so its end was cut off or it was rewritten"
+    return "no row has the hash given: the record was rewritten, or its end was cut off"

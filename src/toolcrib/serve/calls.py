@@ -186,7 +186,7 @@ class CallHandler:
                 return await self._approved(transport, peer, claims.id, wanted, session, answers)
             waiting = transport.waiting.pop(claims.id, None)
             if waiting is None:
-                raise StateRefused("the question was answered already, or nobody waits for it any more")
+                raise StateRefused("the question was already answered, or its caller no longer waits")
         except StateRefused as refused:
             raise MCPError(
                 INVALID_PARAMS, f"Invalid or expired requestState: {refused}", {"reason": "invalid_request_state"}

@@ -25,7 +25,7 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
     except OSError as error:
         raise wrong(f"{path}: cannot be read: {error.strerror or error}") from None
     if data is None:
-        raise wrong(f"{path}: is no ordinary file")
+        raise wrong(f"{path}: is not a regular file")
     if len(data) > most:
         raise wrong(f"{path}: has more than {most:,} bytes")
     try:
@@ -36,7 +36,7 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
         raise wrong(f"{path}: has half of a character (\\ud800 to \\udfff without its other half)") from None
     except (ValueError, RecursionError) as error:
         hint = " (YAML is not read: convert it)" if path.suffix in (".yaml", ".yml") else ""
-        raise wrong(f"{path}: is no JSON{hint}: {str(error)[:_MAX_MESSAGE]}") from None
+        raise wrong(f"{path}: is not JSON{hint}: {str(error)[:_MAX_MESSAGE]}") from None
     if not isinstance(root, dict):
         raise wrong(f"{path}: should be an object")
     return cast("dict[str, Any]", root)
@@ -50,4 +50,4 @@ def _bytes(path: Path, most: int) -> bytes | None:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not valid JSON")

@@ -22,7 +22,7 @@ def parameter_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(given, str) and not (name == "type" and given == "object"):
             kind = "string" if given == _RAW_STRING else given
             if kind not in TYPES:
-                raise ToolDefinitionError(f"parameter {name!r}: {given!r} is no type; known: {', '.join(TYPES)}")
+                raise ToolDefinitionError(f"parameter {name!r}: {given!r} is not a type; known: {', '.join(TYPES)}")
             given = {"type": kind}
         spelled[name] = given
     return full_schema(spelled)

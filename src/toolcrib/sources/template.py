@@ -37,7 +37,7 @@ _EVALUATE = frozenset(
 )  # fmt: skip
 _TESTS = frozenset({"test", "["})
 _NAMES_VARIABLE = frozenset({"-v", "-R"})  # tests of a variable; its subscript is evaluated
-_KEPT = "is kept in a variable, which could be evaluated later; use it where it is needed"
+_KEPT = "is stored in a variable, which could be evaluated later; use it where it is needed"
 _REDIRECTS = frozenset({"<", ">", ">>", ">|", "<>", "<<<"})
 _OWN_PARAMETERS = re.compile(r"[0-9]+|[@*#]")
 
@@ -102,7 +102,7 @@ def _check_places(text: str) -> None:
     for index, name in enumerate(marks.names):
         if index not in places.good:
             why = places.bad.get(index) or (
-                "stands inside quotes, a substitution, a comment or the like. Let it stand as a word of its own, "
+                "is inside quotes, a substitution, a comment or the like. Make it a separate word, "
                 "without quotes: each value is passed as one argument, whatever it holds"
             )
             raise ToolDefinitionError(f"{{{{{name}}}}} {why}")
@@ -116,7 +116,7 @@ def _check_programs(marks: _Marks) -> None:
         for index in marks.found(_text(command.words[:1])):
             runner = command.via[-1] if command.via else "the shell"
             raise ToolDefinitionError(
-                f"{{{{{marks.names[index]}}}}} stands where {runner} takes a command, so its value would say what "
+                f"{{{{{marks.names[index]}}}}} is where {runner} takes a command, so its value would decide what "
                 "runs. Name the program in the template"
             )
         for index in _run_by_a_shell(command, marks):
@@ -174,9 +174,9 @@ class _Places:
         elif isinstance(node, tree.Simple):
             self._simple(node)
         elif isinstance(node, tree.Function):
-            self._refuse(node, "stands in a function, where $1 means something else")
+            self._refuse(node, "is in a function, where $1 means something else")
         elif isinstance(node, (tree.Condition, tree.Arithmetic, tree.ArithFor)):
-            self._refuse(node, "stands where bash does arithmetic, which can run code. Use [ … ] instead")
+            self._refuse(node, "is where bash does arithmetic, which can run code. Use [ … ] instead")
         elif isinstance(node, tree.For):
             self._refuse(node.words or (), _KEPT)
             self.walk(node.body)
@@ -200,7 +200,7 @@ class _Places:
         why = self._evaluates(name, node.words)
         for index, word in enumerate(node.words):
             if index == 0:
-                self._refuse(word, "stands where a program's name is expected, so its value would say what runs")
+                self._refuse(word, "is where a program's name is expected, so its value would decide what runs")
             elif why:
                 self._refuse(word, why)
             else:
@@ -217,7 +217,7 @@ class _Places:
         if name in _EVALUATE or (name == "printf" and sources[:1] == ["-v"]):
             return f"is an argument of {name}, which would evaluate it"
         if name in _TESTS and not self._is_plain_test(sources):
-            return f"stands in a {name} whose meaning could change with it. Use one test for each comparison"
+            return f"is in a {name} whose meaning could change with it. Use one test for each comparison"
         return ""
 
     def _is_plain_test(self, sources: list[str]) -> bool:

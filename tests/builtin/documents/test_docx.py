@@ -110,7 +110,7 @@ def test_damage_is_named(parse):
     assert "damaged" in parse(docx("")[:-30])[0]["refused"]
     assert "damaged" in parse(docx("<w:p>&"))[0]["refused"]
     assert "damaged" in parse(b"PK\3\4" + docx("")[40:])[0]["refused"]  # its places are before its beginning
-    assert "is no XML" in parse(docx("<w:p>"[:-1], prolog="<<"))[0]["refused"]
+    assert "is not XML" in parse(docx("<w:p>"[:-1], prolog="<<"))[0]["refused"]
     without = docx("", more={"[Content_Types].xml": TYPES.replace("/word/", "/gone/")})
     assert "text" in parse(without)[0] or "damaged" in parse(without)[0]["refused"]
     assert "damaged" in parse(changed(docx(""), {"word/document.xml": lambda _: b"<x/>"}))[0].get("refused", "damaged")

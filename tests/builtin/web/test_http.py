@@ -64,7 +64,7 @@ async def test_only_allowed_domains(web, name, goes):
 
 async def test_with_nothing_allowed_nothing_is_sent(web):
     site = web.page("ok")
-    assert "no allowed domain (none)" in await web.refused("http_request", method="GET", url=site.url())
+    assert "not an allowed domain (none)" in await web.refused("http_request", method="GET", url=site.url())
     assert site.asked == []
 
 
@@ -97,7 +97,7 @@ async def test_redirects_stay_inside_the_allowed_domains(web):
     before = len(site.asked)
     bad = await send(web, site.url("/evil.example", "api.example"), method="POST", body="{}")
     assert bad.is_error
-    assert "evil.example is no allowed domain" in bad.for_llm
+    assert "evil.example is not an allowed domain" in bad.for_llm
     assert len(site.asked) == before + 1
 
 
@@ -200,7 +200,7 @@ async def test_long_answers_are_cut_while_they_come(web):
 
 async def test_what_is_no_text_is_only_named(web):
     output = await send(web, web.page(b"\x89PNG\0\0", "image/png").url(name="api.example"))
-    assert output.for_llm == "Status: 200\n\n[a PNG image, 6 bytes, not shown: it is no text]"
+    assert output.for_llm == "Status: 200\n\n[a PNG image, 6 bytes, not shown: it is not text]"
 
 
 async def test_a_post_is_not_repeated(web):

@@ -235,8 +235,8 @@ async def test_without_a_key_the_next_is_asked_and_the_answer_says_so(web):
         ({"status": 401}, "does not take the key (status 401)"),
         ({"status": 403}, "status 403, which may be about the key"),
         ({"status": 500}, "status 500"),
-        ({"body": "<html>"}, "its answer is no JSON"),
-        ({"body": "[" * 100_000}, "its answer is no JSON"),
+        ({"body": "<html>"}, "its answer is not JSON"),
+        ({"body": "[" * 100_000}, "its answer is not JSON"),
         ({"status": 302, "headers": {"Location": "http://169.254.169.254/"}}, "redirects to where requests may not go"),
     ],
 )

@@ -44,7 +44,7 @@ async def test_file_tools_refuse_and_edits_beside_it_work(tmp_path: Path) -> Non
         ]
         for name, arguments in calls:
             output = await box.call(name, arguments)
-            assert output.is_error and "stands in the text" in output.for_llm, output
+            assert output.is_error and "is in the text" in output.for_llm, output
         good = await box.call("edit_file", {"path": "app.conf", "old_text": "size = 1", "new_text": "size = 2"})
         assert not good.is_error
         assert file.read_text() == f"name = a\nkey = {key}\nsize = 2\n"

@@ -39,7 +39,7 @@ def test_strings(text, tool, spec):
         ("Bash(a\0)", "NUL"),
         ("{", "not JSON"),
         (7, "should be text"),
-        ({"tool": "x", "arg": {}}, "'arg' is no key"),
+        ({"tool": "x", "arg": {}}, "'arg' is not a key"),
         ({"tool": 1}, "tool should be"),
         ({"tool": "x", "verdict": "deny"}, "says 'deny'"),
         ({"tool": "x", "category": "fun"}, "category 'fun'"),

@@ -115,7 +115,7 @@ async def test_nothing_but_rubbish_is_shown_in_the_error(client: Any) -> None:
     servers = await client(config)
     error = servers.servers["raw"].error
     assert error is not None
-    assert "on stdout it printed what is no message: I am no server" in error
+    assert "on stdout it printed something that is not a message: I am no server" in error
 
 
 async def test_a_result_of_16_megabytes(client: Any) -> None:
@@ -224,7 +224,7 @@ async def test_a_timeout_without_progress(client: Any, tmp_path: Path) -> None:
     path = tmp_path / "told"
     output = await call(servers, "silence", path=str(path))
     assert output.error_kind == "timeout"
-    assert "did not answer within 0.3 s; the server was told to stop" in output.for_llm
+    assert "did not answer within 0.3 s; the server was asked to stop" in output.for_llm
     assert "mcp_servers.raw.timeout" in output.for_llm
     for _ in range(500):
         if path.exists():

@@ -92,10 +92,10 @@ def test_it_is_bounded() -> None:
         ({"name": "t"}, "a tool was left out: t: its inputSchema is missing"),
         ({"name": "t", "inputSchema": None}, "a tool was left out: t: its inputSchema is missing"),
         ({"name": "t", "inputSchema": "object"}, "a tool was left out: t: its inputSchema is no object"),
-        ({"name": 7, "inputSchema": OBJECT}, "a tool was left out: its name is no text, but '7'"),
-        ({"inputSchema": OBJECT}, "a tool was left out: its name is no text, but 'None'"),
-        ("tool", "a tool was left out: it is no object, but 'tool'"),
-        (None, "a tool was left out: it is no object, but 'None'"),
+        ({"name": 7, "inputSchema": OBJECT}, "a tool was left out: its name is not text, but '7'"),
+        ({"inputSchema": OBJECT}, "a tool was left out: its name is not text, but 'None'"),
+        ("tool", "a tool was left out: it is not an object, but 'tool'"),
+        (None, "a tool was left out: it is not an object, but 'None'"),
     ],
 )
 def test_one_that_nobody_could_call_is_left_out(entry: Any, fault: str) -> None:

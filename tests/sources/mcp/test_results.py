@@ -117,7 +117,7 @@ def test_nobody_forges_our_keys(trusted: bool) -> None:
         ({"result": "ok"}, '[the server answered with no content but {"result":"ok"}]'),
         ({}, "(no output)"),
         ({"content": [{"type": "text", "text": "t", "annotations": "loud", "_meta": None}], "_meta": []}, "t"),
-        ({"content": [{"type": "image", "data": "!"}]}, "[an image came in a form that is no base64]"),
+        ({"content": [{"type": "image", "data": "!"}]}, "[an image was not valid base64]"),
         ({"content": [{"type": "resource_link"}]}, '[content of a kind that is not known: {"type":"resource_link"}]'),
     ],
 )  # fmt: skip

@@ -152,10 +152,10 @@ def test_a_header_takes_no_line_breaks(value: str) -> None:
     [
         ({"openapi": "2.0"}, "3.0 and 3.1 can be read"),
         ({"paths": []}, "paths: should be an object"),
-        ({"paths": {"/a/{x}": {"get": {}}}}, "{x} of the path is no parameter"),
+        ({"paths": {"/a/{x}": {"get": {}}}}, "{x} of the path is not a parameter"),
         ({"paths": {"a": {"get": {}}}}, "should begin with /"),
         ({"paths": {"/a": {"get": {"parameters": [{"$ref": "other.json#/x"}]}}}}, "only references inside the file"),
-        ({"paths": {"/a": {"get": {"parameters": [{"$ref": "#/nowhere"}]}}}}, "which is not there"),
+        ({"paths": {"/a": {"get": {"parameters": [{"$ref": "#/nowhere"}]}}}}, "which does not exist"),
         ({"paths": {"/a": {"$ref": "#/paths/~1a"}}}, "go in a circle"),
         ({"paths": {"/a": {"get": {"parameters": [{"name": [], "in": "query"}]}}}}, 'the texts "name" and "in"'),
         ({"paths": {"/a": {"get": {"parameters": [{"name": "a"}]}}}}, 'the texts "name" and "in"'),
@@ -200,7 +200,7 @@ def test_rubbish_in_any_place_is_right_or_an_error_of_ours(rubbish: Any) -> None
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     for name, text, why in [
         ("a.yaml", "openapi: 3.0.0", "YAML is not read"), ("b.json", "[]", "an object"),
-        ("c.json", "[" * 100_000, "no JSON"), ("d.json", '{"swagger": "2.0"}', "is swagger 2.0"),
+        ("c.json", "[" * 100_000, "not JSON"), ("d.json", '{"swagger": "2.0"}', "is swagger 2.0"),
     ]:  # fmt: skip
         (tmp_path / name).write_text(text)
         with pytest.raises(OpenApiError, match=why):

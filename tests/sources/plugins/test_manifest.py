@@ -54,8 +54,8 @@ def tool(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("manifest", "why"),
     [
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ([], "should be an object"),
         ({**PLUGIN, "name": "a b"}, 'name is "a b"'),
         ({**PLUGIN, "name": "-a"}, "the first no -"),
@@ -68,7 +68,7 @@ def tool(**more: Any) -> dict[str, Any]:
         ({**PLUGIN, "version": "1" * 65}, "one line of at most 64"),
         ({**PLUGIN, "description": "x" * 10_001}, "has 10,001 characters"),
         ({**PLUGIN, "description": "\ud800"}, "half of a character"),
-        ({**PLUGIN, "timeout_secs": float("nan")}, "NaN is no number"),
+        ({**PLUGIN, "timeout_secs": float("nan")}, "NaN is not valid JSON"),
         ({"name": "p", "version": "1", "tools": [TOOL]}, "description is missing"),
         ({**PLUGIN, "tools": []}, "at least one tool"),
         ({**PLUGIN, "tools": [TOOL, TOOL]}, "more than once"),
@@ -122,7 +122,7 @@ def test_keys_that_are_not_known_are_few_short_lines(tmp_path: Path) -> None:
 def test_nobody_waits_for_a_manifest_that_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "plugin.json")
     assert manifest_file(tmp_path) is None
-    with pytest.raises(ManifestError, match="is no ordinary file"):
+    with pytest.raises(ManifestError, match="is not a regular file"):
         read_manifest(tmp_path / "plugin.json")
 
 

@@ -151,18 +151,18 @@ PRINTS = "#!/usr/bin/env python3\nimport sys, json, time, os\n"
 ANSWERS = {
     'print(json.dumps({"error": {"code": 7, "message": "no such city", "data": [1]}}))': "no such city (code 7)\n[1]",
     "pass": "answered nothing",
-    'print("hello " * 100)': "no JSON-RPC: hello ",
-    "print(3)": "no JSON-RPC: 3",
+    'print("hello " * 100)': "not JSON-RPC: hello ",
+    "print(3)": "not JSON-RPC: 3",
     'print(json.dumps({"result": {"text": "x"}}))': "neither a result nor an error",
     'print("{}")': "neither a result nor an error",
     'print(json.dumps({"result": {"output": 3}}))': "neither a result nor an error",
-    'print("[" * 100_000)': "no JSON-RPC",
+    'print("[" * 100_000)': "not JSON-RPC",
     'print("oops", file=sys.stderr); sys.exit(3)': "failed (exit 3): oops",
     "sys.exit(3)": "failed (exit 3): it said nothing",
     "os.abort()": "failed (exit 134)",
     "sys.stdin.close(); os.close(1); os.close(2)": "answered nothing",
     'sys.stdout.write("x" * 30_000_000)': "a line that is too long",
-    "sys.stdout.buffer.write(bytes(range(256)))": "no JSON-RPC",
+    "sys.stdout.buffer.write(bytes(range(256)))": "not JSON-RPC",
 }
 
 
@@ -231,7 +231,7 @@ async def test_a_bad_one_is_named_and_the_others_load(room: Room, plugin: Made) 
     assert "registered already (plugin:c)" in why["plugin f"]
     assert "plugins/g: tool 'away': '../..' is outside" in why["plugin g"]
     assert "tools.0.category is list" in why["plugin h"]
-    assert "is no JSON" in why["plugin two\\nlines"]
+    assert "is not JSON" in why["plugin two\\nlines"]
     assert all(text.isprintable() for text in why.values())
 
 

@@ -150,8 +150,8 @@ def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     os.mkfifo(tmp_path / "fifo", 0o755)
     for path, why in {
-        "missing": "No such file", "plain": r"chmod \+x", "link": "cannot be opened", "sub": "no ordinary file",
-        "fifo": "no ordinary file",
+        "missing": "No such file", "plain": r"chmod \+x", "link": "cannot be opened", "sub": "not a regular file",
+        "fifo": "not a regular file",
     }.items():  # fmt: skip
         with pytest.raises(ProgramRefused, match=why):
             PinnedProgram(tmp_path, path).open()

@@ -172,7 +172,7 @@ async def _send(
     except httpx2.TimeoutException:
         raise ToolError(f"{target.authority} did not answer in time") from None
     except httpx2.InvalidURL as error:
-        raise ToolError(f"{_shown(target.url)} is no URL that can be sent: {error}") from None
+        raise ToolError(f"{_shown(target.url)} is not a URL that can be sent: {error}") from None
     except httpx2.HTTPError as error:
         raise ToolError(f"the request to {target.authority} failed: {_why(error)}") from None
     headers = {name.lower(): value for name, value in got.headers.items()}

@@ -63,10 +63,10 @@ def _what_is_wrong(text: str, name: str) -> str:
     if "%" in name:
         return f"the host {shown} is percent-encoded; write it plainly"
     if ":" in name:
-        return f"{shown} is no host; an IPv6 address stands in brackets"
+        return f"{shown} is not a host name; an IPv6 address needs brackets"
     if len(name) > _MAX_NAME:
         return f"a host of {len(name):,} characters is too long; {_MAX_NAME} are possible"
-    return f"{shown} is no host name"
+    return f"{shown} is not a host name"
 
 
 def _shown(text: str) -> str:
@@ -79,7 +79,7 @@ def _bracketed(text: str) -> IPv6Address:
             raise ValueError
         return IPv6Address(text[1:-1])
     except ValueError:
-        reason = f"{_shown(text)} is no IPv6 address" + ("; zones are not taken" if "%" in text else "")
+        reason = f"{_shown(text)} is not an IPv6 address" + ("; zones are not supported" if "%" in text else "")
         raise AddressRefused(reason, RULE_MALFORMED) from None
 
 
@@ -93,7 +93,7 @@ def _ascii(text: str) -> str:
         mapped = idna.uts46_remap(unicodedata.normalize("NFKC", text), std3_rules=False, transitional=False)
         return ".".join(label if label.isascii() else _alabel(label) for label in mapped.lower().split("."))
     except (idna.IDNAError, UnicodeError) as error:
-        raise AddressRefused(f"{_shown(text)} is no international host name: {error}", RULE_MALFORMED) from None
+        raise AddressRefused(f"{_shown(text)} is not an international host name: {error}", RULE_MALFORMED) from None
 
 
 def _alabel(label: str) -> str:
@@ -114,7 +114,7 @@ def _ipv4(text: str, name: str) -> IPv4Address:
     parts = name.split(".")
     value = _number_of(parts, octal=True)
     if value is None:
-        raise AddressRefused(f"{_shown(text)} looks like an IPv4 address and is none", RULE_MALFORMED)
+        raise AddressRefused(f"{_shown(text)} looks like an IPv4 address but is not valid", RULE_MALFORMED)
     address = IPv4Address(value)
     plain = _number_of(parts, octal=False) if any(part[0] == "0" for part in parts) else None
     if plain is not None and plain != value and is_public(address) and not is_public(IPv4Address(plain)):

@@ -53,7 +53,7 @@ def parse_url(text: str) -> Target:
         raise AddressRefused("the URL names no scheme; it should begin with https://", RULE_SCHEME)
     scheme = found.group(1).lower()
     if scheme not in DEFAULT_PORTS:
-        raise AddressRefused(f"{scheme}: is no scheme for requests; only http and https are", RULE_SCHEME)
+        raise AddressRefused(f"{scheme}: is not a scheme for requests; use http or https", RULE_SCHEME)
     rest = text[found.end() :]
     if not rest.startswith("//"):
         raise AddressRefused(f"two slashes should stand after {scheme}:", RULE_MALFORMED)
@@ -79,7 +79,7 @@ def _no_traps(text: str) -> None:
 def _without_userinfo(authority: str) -> str:
     userinfo, at, host = authority.rpartition("@")
     if at and not _USERINFO.fullmatch(userinfo):
-        raise AddressRefused("what stands before the @ of the URL is no user name", RULE_MALFORMED)
+        raise AddressRefused("the part before the @ of the URL is not a valid user name", RULE_MALFORMED)
     return host
 
 
@@ -95,7 +95,7 @@ def _split_port(text: str) -> tuple[str, int | None]:
     if not port:
         return host, None
     if not _PORT.fullmatch(port):
-        raise AddressRefused(f"{port[:40]!a} is no port", RULE_MALFORMED)
+        raise AddressRefused(f"{port[:40]!a} is not a port", RULE_MALFORMED)
     number = int(port)
     if not 1 <= number <= 65_535:
         raise AddressRefused(f"there is no port {number}", RULE_MALFORMED)

@@ -162,9 +162,9 @@ class FilteringProxy:
             conn.receive_data(head)
             event = conn.next_event()
         except h11.RemoteProtocolError as error:
-            raise BadRequest(400, f"this is no HTTP request: {error}") from None
+            raise BadRequest(400, f"this is not an HTTP request: {error}") from None
         if not isinstance(event, h11.Request):
-            raise BadRequest(400, "this is no whole HTTP request")
+            raise BadRequest(400, "this is not a complete HTTP request")
         self._judge_credential(event)
         request = read_request(event)
         server = await self._connect(request)

@@ -89,7 +89,7 @@ class Inbox:
 def _judge_lines(data: bytearray, start: int, end: int) -> None:
     """What lies between; only the new part, or whoever sends byte by byte would have all of it read each time."""
     if start == 0 and not _METHOD.match(data):
-        raise BadRequest(400, "this is a proxy for HTTP; what came is no request (TLS is spoken after CONNECT)")
+        raise BadRequest(400, "this is a proxy for HTTP, and this is not a request (use CONNECT before TLS)")
     if _BARE_LF.search(data, start, end) or _BARE_CR.search(data, start, end):
         raise BadRequest(400, "a line of the request's head ends otherwise than in CR LF")
     if _FOLDED.search(data, start, end):

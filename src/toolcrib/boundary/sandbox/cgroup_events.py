@@ -51,7 +51,7 @@ class CgroupEvents:
 
     def notes(self) -> list[str]:
         """What the command's reader should know. After the end."""
-        who = "it" if self._alone or self._group is not None else "it, or a command that ran beside it,"
+        who = "it" if self._alone or self._group is not None else "it, or a command that ran at the same time,"
         found: list[str] = []
         if "pids" in self._hit:
             found.append(

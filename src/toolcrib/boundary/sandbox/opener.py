@@ -52,7 +52,7 @@ def _open(pid: int, port: int) -> socket.socket:
     net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     owner = fcntl.ioctl(net, _GET_USERNS)
     if os.fstat(owner).st_ino == os.stat("/proc/self/ns/user").st_ino:
-        raise OSError(0, "that is no namespace of a sandbox")  # ours, or the number is another process's by now
+        raise OSError(0, "that is not the namespace of a sandbox")  # ours, or the number is another process's by now
     for fd, kind in ((owner, _NEWUSER), (net, _NEWNET)):
         if libc.setns(fd, kind) != 0:
             number = ctypes.get_errno()

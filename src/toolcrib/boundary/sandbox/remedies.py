@@ -23,7 +23,7 @@ PROC = (
     "systempaths=unconfined` (Docker), `--security-opt unmask=ALL` (Podman) or procMount: Unmasked (Kubernetes)."
 )
 WITHOUT = (
-    'If there is no way: sandbox.backend = "landlock" has weaker walls that need no namespaces, "docker" has '
+    'If there is no way: sandbox.backend = "landlock" is weaker but needs no namespaces, "docker" has '
     'containers; "external" says that this machine is a sandbox itself; "none" runs commands without any.'
 )
 

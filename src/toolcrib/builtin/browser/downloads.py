@@ -64,7 +64,7 @@ class Downloads:
         """What is kept under an id. Raises ToolError."""
         kept = self._kept.get(name)
         if kept is None:
-            there = ", ".join(self._kept) or "there are none"
+            there = ", ".join(self._kept) or "none"
             raise ToolError(f"there is no download or screenshot {name[:40]!r} in this session ({there})")
         return kept
 

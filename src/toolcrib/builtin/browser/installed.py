@@ -34,7 +34,7 @@ def missing(settings: BrowserSettings) -> str | None:
         return f"needs {', '.join(absent)}: pip install 'toolcrib[browser]', and {INSTALL}"
     if find_browser(settings.executable_path) is None:
         if settings.executable_path is not None:
-            return f"tools.browser.executable_path: {settings.executable_path} is no program that can be run"
+            return f"tools.browser.executable_path: {settings.executable_path} is not a program that can be run"
         return f"no Chromium is installed: {INSTALL}"
     return None
 

@@ -307,7 +307,7 @@ class BrowserSession:
         if "Timeout" in first:
             return (
                 f"it did not load within {self.settings.timeout:g} s (tools.browser.timeout); if the last page hangs, "
-                "new_tab=true opens it beside"
+                "new_tab=true opens it in a new tab"
             )
         return first.partition(" at ")[0]
 
@@ -364,7 +364,7 @@ class BrowserSession:
         """The element of a ref, if it is still there. Raises ToolError that says to look again."""
         found = self.find(ref)
         if found is None:
-            raise ToolError(f"{ref[:40]!r} is no ref of the last snapshot; take one with browser_snapshot")
+            raise ToolError(f"{ref[:40]!r} is not a ref of the last snapshot; take one with browser_snapshot")
         locator = found.tab.page.locator(f"aria-ref={found.element.handle}")
         there = 0
         with contextlib.suppress(Exception):  # Playwright knows no such frame any more

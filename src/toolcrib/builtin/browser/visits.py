@@ -103,7 +103,7 @@ class Visits:
 
     def _judge_domain(self, host: str) -> None:
         if self._settings.only_allowed_domains and not self._in_domains(host):
-            raise AddressRefused(f"{host} is none of the domains in {SETTING}, and only those may be reached", SETTING)
+            raise AddressRefused(f"{host} is not one of the domains in {SETTING}; only those may be reached", SETTING)
 
     def _rule(self, url: str) -> Judgement | None:
         """What policy says of opening this address; a rule that fails to be asked refuses."""

@@ -122,7 +122,7 @@ def _judge_xml(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         except _Enough:
             return
         except expat.ExpatError as error:
-            raise Refused(f"it is damaged: {info.filename[:100]!r} in it is no XML ({error})") from None
+            raise Refused(f"it is damaged: {info.filename[:100]!r} in it is not XML ({error})") from None
 
 
 def _raising(error: Exception) -> Callable[..., None]:

@@ -61,7 +61,7 @@ def open_document(data: bytes) -> ParsedDocument:
         return _open_ole(data)
     if kind == "zip":
         return _open_office(data)
-    raise Refused("it is no document of a kind that is read here" if data else "it is empty")
+    raise Refused("documents of this kind are not supported" if data else "it is empty")
 
 
 def _open_office(data: bytes) -> ParsedDocument:

@@ -62,7 +62,7 @@ def results_of(answer: WebResponse, *path: str) -> list[Mapping[str, Any]]:
     try:
         value: Any = json.loads(answer.body)
     except (ValueError, RecursionError):
-        raise ToolError("its answer is no JSON") from None
+        raise ToolError("its answer is not JSON") from None
     for name in path:
         value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
     if not isinstance(value, list):

@@ -103,7 +103,7 @@ def _node(tool: str, path: str, node: Json) -> Iterator[LintFinding]:
         yield LintFinding(tool, "warning", "array-items", text, "give it `items`")
     reference = node.get("$ref")
     if isinstance(reference, str) and not reference.startswith("#"):
-        text = f"refers at {path} to a schema elsewhere, {reference[:80]!r}, which nobody fetches"
+        text = f"refers at {path} to a schema elsewhere, {reference[:80]!r}, which is not fetched"
         yield LintFinding(tool, "error", "remote-reference", text, "put the schema in, under $defs")
     yield from _default(tool, path, node)
 

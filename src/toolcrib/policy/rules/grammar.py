@@ -132,7 +132,7 @@ def _table(table: Mapping[str, Any], verdict: Verdict, source: RuleSource) -> Ru
         raise _wrong(str(dict(table)), source, "holds something that JSON cannot say") from None
     unknown = [key for key in table if key not in _KEYS]
     if unknown:
-        raise _wrong(text, source, f"{unknown[0]!r} is no key of a rule; known: {', '.join(_KEYS)}")
+        raise _wrong(text, source, f"{unknown[0]!r} is not a key of a rule; known: {', '.join(_KEYS)}")
     said = table.get("verdict", verdict)
     if said != verdict:
         raise _wrong(text, source, f"says {said!r}, but stands among the {verdict} rules")

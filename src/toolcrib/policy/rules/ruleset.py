@@ -259,7 +259,7 @@ def _judgement(rule: Rule, verdict: str, *, unsure: bool = False) -> Judgement:
     shown = clip(rule.shown, MAX_SHOWN)
     where = f" ({rule.source.where or rule.source.layer})"
     if unsure:
-        reason = f"whether the {rule.verdict} rule {shown}{where} means it cannot be told beforehand"
+        reason = f"whether the {rule.verdict} rule {shown}{where} matches is not known before it runs"
     elif rule.reason:
         reason = rule.reason
     else:

@@ -28,4 +28,4 @@ def _character(found: re.Match[str]) -> str:
         return chr(int(code, 16))
     if letter in _PLAIN:
         return _PLAIN[letter]
-    raise ConfigError(f"{found[0]!r} is no escape here; write \\\\ for a backslash")
+    raise ConfigError(f"{found[0]!r} is not an escape here; write \\\\ for a backslash")

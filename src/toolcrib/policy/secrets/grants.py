@@ -151,7 +151,7 @@ def _from_file(path: Path, where: str) -> str:
     except OSError as error:
         raise ToolError(f"{where}: {path} cannot be read: {error.strerror}") from None
     if data is None:
-        raise ToolError(f"{where}: {path} is no ordinary file")
+        raise ToolError(f"{where}: {path} is not a regular file")
     if mode & 0o077:
         log.warning("%s: %s can be read by others (mode %o); chmod 600 it", where, path, stat.S_IMODE(mode))
     return _as_text(data, where, str(path))

@@ -22,7 +22,7 @@ def lost_by(redactor: Redactor, current: str, new: str) -> str | None:
             shown = f"{line}{shown}".strip()
         if shown in new and shown not in current:
             return (
-                f"{one_line(shown)!r} stands in the text, and in the file there is a secret in its place: that is how "
+                f"{one_line(shown)!r} is in the text, but the file has a secret in its place: that is how "
                 "secrets are shown, and writing it would destroy this one. Leave its line alone; change the other "
                 "lines with edit_file"
             )

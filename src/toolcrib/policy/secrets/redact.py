@@ -50,7 +50,7 @@ class Redactor:
         if len(value) < MIN_SECRET:
             raise ConfigError(
                 f"secrets.{name}: the value has {len(value)} characters; a secret needs at least {MIN_SECRET}, because "
-                "it is removed from every text, and shorter ones stand in many by chance"
+                "it is removed from every text, and shorter values are in many texts by chance"
             )
         if not any(known.value == value for known in self.values):
             self.values = (*self.values, Value(name, value))

@@ -96,7 +96,7 @@ class Listeners:
         """`resources/subscribe`. Raises MCPError."""
         listener = self._sessions.get(session) if session is not None else None
         if listener is None:
-            raise MCPError(INVALID_REQUEST, "there is no session to tell of changes")
+            raise MCPError(INVALID_REQUEST, "there is no session for notifications")
         if uri not in listener.uris:
             if len(listener.uris) >= MAX_WATCHED:
                 raise MCPError(INVALID_REQUEST, f"a session may listen for {MAX_WATCHED:,} resources")

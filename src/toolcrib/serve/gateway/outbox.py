@@ -50,7 +50,7 @@ class Outbox:
                     try:
                         await send()
                     except Exception:  # a session that has gone
-                        log.debug("a client could not be told something", exc_info=True)
+                        log.debug("a message did not reach a client", exc_info=True)
                 if self._left_out:
                     log.warning("%d messages of servers were left out: they came too fast", self._left_out)
                     self._left_out = 0

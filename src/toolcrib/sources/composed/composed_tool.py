@@ -144,7 +144,7 @@ def _parameter(name: str, value: Any) -> ComposedParameter:
     if unknown:
         raise ToolDefinitionError(f"parameter {name!r}: unknown {unknown[0]!r}; it has type, description, required")
     if kind not in TYPES:
-        raise ToolDefinitionError(f"parameter {name!r}: {kind!r} is no type; known: {', '.join(TYPES)}")
+        raise ToolDefinitionError(f"parameter {name!r}: {kind!r} is not a type; known: {', '.join(TYPES)}")
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION or not isinstance(required, bool):
         raise ToolDefinitionError(f"parameter {name!r}: description should be text, required true or false")
     return ComposedParameter(cast("str", kind), description, required)

@@ -180,7 +180,7 @@ class ComposedTools:
         if found is not None:
             what = "a composed tool" if found.source == SOURCE else "a tool"
             return f"there is {what} {name!r} already"
-        return f"{name!r} is the name of a tool that is not there at present" if name in self._reserved() else ""
+        return f"{name!r} is the name of a tool that is not available at present" if name in self._reserved() else ""
 
     def _unknown(self, name: str) -> str:
         names = [each.name for each in self._registry if each.source == SOURCE]

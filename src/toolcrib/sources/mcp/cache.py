@@ -58,7 +58,7 @@ class ListCache:
             replace_file(self._path(identity), json.dumps(entry))
             self._path(identity, "failed").unlink(missing_ok=True)
         except Exception as error:
-            log.warning("the tools of MCP server %s could not be kept: %s", name, error)
+            log.warning("the tools of MCP server %s could not be stored: %s", name, error)
 
     def keep(self, identity: str, kind: str, value: Any) -> None:
         """Keep something else of a server, as JSON. A failure is logged: it costs time, nothing else."""
@@ -67,7 +67,7 @@ class ListCache:
             private_folder(self._folder)
             replace_file(self._path(identity, kind), json.dumps({"version": VERSION, "kept": value}))
         except Exception as error:
-            log.warning("the %s of an MCP server could not be kept: %s", kind, error)
+            log.warning("the %s of an MCP server could not be stored: %s", kind, error)
 
     def kept(self, identity: str, kind: str) -> Any:
         """What `keep` kept, or None."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .notifications import ListKind
 
 Answers = dict[str, mcp_types.InputResponse]
-NOBODY = "there is nobody here who could be asked"
+NOBODY = "there is no person here who could be asked"
 
 
 class Callbacks:
@@ -160,7 +160,9 @@ class Callbacks:
             case mcp_types.ListRootsRequest():
                 if not self._config.roots:
                     self._lacking(mine, "roots")
-                    raise MCPError(mcp_types.INVALID_REQUEST, "the roots are not told (mcp_servers.NAME.roots)")
+                    raise MCPError(
+                        mcp_types.INVALID_REQUEST, "this server does not get the roots (mcp_servers.NAME.roots)"
+                    )
                 root: Any = self._services.workspace.as_uri()
                 return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root, name="workspace")])
 

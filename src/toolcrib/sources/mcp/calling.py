@@ -80,7 +80,7 @@ async def call(
         raise ToolError(f"MCP server {connection.name}: {error.message} ({error.code})") from error
     except ValidationError as error:
         raise ToolError(
-            f"MCP server {connection.name} answered {what} with something that is no result: {_first(error)}. "
+            f"MCP server {connection.name} answered {what} with something that is not a result: {_first(error)}. "
             "It may have had its effect."
         ) from error
     except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:  # it closed before this was written

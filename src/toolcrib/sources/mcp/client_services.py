@@ -39,7 +39,7 @@ class LoginDoor(Protocol):
 
 
 def _no_walls(profile: Profile, read: tuple[Path, ...]) -> Sandbox:
-    raise SandboxUnavailable("there is no sandbox here for a server to stand in")
+    raise SandboxUnavailable("there is no sandbox here that a server could run in")
 
 
 @dataclass(frozen=True, slots=True)

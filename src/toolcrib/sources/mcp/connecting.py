@@ -82,7 +82,7 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
     env = server_environment(services.environ, values)
     cwd = Path(os.path.abspath(services.workspace / os.path.expanduser(config.cwd or "")))
     if not cwd.is_dir():
-        raise ToolError(f"its working directory {cwd} is not there (mcp_servers.{config.name}.cwd)")
+        raise ToolError(f"its working directory {cwd} does not exist (mcp_servers.{config.name}.cwd)")
     command = os.path.expanduser(config.command or "")
     found = shutil.which(command, path=env["PATH"]) if os.sep not in command else str(cwd / command)
     if found is None:

@@ -160,7 +160,7 @@ class Connection(Generic[C]):
     async def end(self) -> None:
         """End it unless it is in use."""
         if not self.lost and not self.busy:
-            log.info("MCP server %s: a connection that nobody uses is ended", self.name)
+            log.info("MCP server %s: an unused connection is ended", self.name)
             await self.close()
 
     async def clear(self) -> str:

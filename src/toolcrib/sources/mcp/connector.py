@@ -91,7 +91,7 @@ class Connector:
             raise McpFailure(f"MCP server {name} cannot be used: {self._config.fault}")
         left = self._not_before - time.monotonic()
         if left > 0:
-            raise McpFailure(f"MCP server {name} is not there: {self.error}. It is tried again in {left:.0f} s.")
+            raise McpFailure(f"MCP server {name} is not available: {self.error}. It is tried again in {left:.0f} s.")
 
     async def _connect(self, who: Downstream | None) -> Connection[Callbacks]:
         connection: Connection[Callbacks] | None = None

@@ -28,11 +28,11 @@ def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int
     is wrong is left away, with a word in `faults`.
     """
     if not isinstance(entry, dict):
-        raise ToolError(f"it is no object, but {str(entry)[:80]!r}")
+        raise ToolError(f"it is not an object, but {str(entry)[:80]!r}")
     wire = cast("Json", entry)
     name = wire.get("name")
     if not isinstance(name, str):
-        raise ToolError(f"its name is no text, but {str(name)[:80]!r}")
+        raise ToolError(f"its name is not text, but {str(name)[:80]!r}")
     if not name:
         raise ToolError("it has no name")
     short = name[:80]

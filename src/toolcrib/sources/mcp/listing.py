@@ -110,7 +110,7 @@ def _page(raw: Json, faults: list[str]) -> _Page:
     if not isinstance(tools, list):
         raise ToolError(f"its answer to tools/list has no list of tools, but {str(raw)[:200]}")
     if cursor is not None and not isinstance(cursor, str):
-        faults.append("its list of tools goes on at what is no cursor; what came before counts")
+        faults.append("its list of tools has an invalid cursor; only the tools before it count")
     return _Page(cast("list[Any]", tools), cursor if isinstance(cursor, str) and cursor else None)
 
 

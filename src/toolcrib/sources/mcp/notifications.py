@@ -89,7 +89,7 @@ class Notifications:
                     async for _ in events:
                         pass
             except Exception as error:
-                log.debug("%s tells no changes: %s", self._name, error)
+                log.debug("%s reports no changes: %s", self._name, error)
             await asyncio.sleep(RELISTEN_SECONDS)
             for kind, on in wanted.items():  # what was missed meanwhile
                 if on:
@@ -149,7 +149,7 @@ class Notifications:
                 if not ready.done():
                     ready.set_exception(error)
                     return
-                log.debug("%s tells no changes of resources: %s", self._name, error)
+                log.debug("%s reports no changes of resources: %s", self._name, error)
             await asyncio.sleep(RELISTEN_SECONDS)
             for uri in uris:  # what was missed meanwhile
                 self._heard.updated(uri)

@@ -47,7 +47,7 @@ class RegisteredTools:
             try:
                 self._pins.trust_first(server.identity, listing.tools)
             except OSError as error:
-                log.warning("MCP server %s: what it says cannot be kept, so its tools ask: %s", server.name, error)
+                log.warning("MCP server %s: its listing cannot be stored, so its tools ask: %s", server.name, error)
         new = [listed for name, listed in wanted.items() if name not in tools]
         taken = {tool.name for tool in self.registry} if new else set[str]()
         for listed in new:

@@ -176,7 +176,7 @@ def _decoded(text: Any) -> bytes | None:
 
 
 def _no_base64(what: str) -> TextBlock:
-    return TextBlock(f"[{what} came in a form that is no base64]")
+    return TextBlock(f"[{what} was not valid base64]")
 
 
 def _odd(what: str, value: Any) -> TextBlock:

@@ -69,7 +69,7 @@ def _transport(given: Any, has_url: bool, where: str) -> Any:
         return "http" if has_url else "stdio"
     found = TRANSPORTS.get(str(given).lower())
     if found is None:
-        raise ConfigError(f"{where}.transport: {given!r} is none; it can be stdio, http or sse")
+        raise ConfigError(f"{where}.transport: {given!r} is not a transport; it can be stdio, http or sse")
     if (found == "stdio") == has_url:
         needs = "a command" if found == "stdio" else "a url"
         raise ConfigError(f"{where}.transport: {given} needs {needs}")
@@ -80,7 +80,7 @@ def _sandbox(given: Any, has_url: bool, where: str) -> Any:
     if given in (None, "none", False):
         return None
     if has_url:
-        raise ConfigError(f"{where}.sandbox: only a local server (with a command) can stand in one")
+        raise ConfigError(f"{where}.sandbox: only a local server (with a command) can run in a sandbox")
     if given not in ("read-only", "workspace-write"):
         raise ConfigError(f"{where}.sandbox: is {given!r}; it can be read-only, workspace-write or none")
     return given

@@ -80,7 +80,7 @@ class StdioTransport:
         """How it ended, what it printed to stderr, and what on stdout was no message."""
         said = [self.fault or self.ended or ""]
         if self._rubbish:
-            said.append(f"on stdout it printed what is no message: {' | '.join(self._rubbish)}")
+            said.append(f"on stdout it printed something that is not a message: {' | '.join(self._rubbish)}")
         if self.stderr:
             said.append(f"its stderr ends: {_tail(self.stderr)}")
         return "; ".join(part for part in said if part)

@@ -68,7 +68,7 @@ class Subscriptions:
             if self._uris and self._watching is None:
                 await connection.notifications.watch(self._uris)
         except (MCPError, TimeoutError) as error:
-            log.warning("MCP server %s does not tell what it told before: %s", self._name, error)
+            log.warning("MCP server %s no longer reports changes: %s", self._name, error)
 
     def renew(self) -> None:
         """A connection is over: what was told over it is asked for over another, without waiting for a call."""

@@ -72,7 +72,7 @@ class ToolCaller:
             waited = f"within {over.seconds:g} s"
             if over.progressed and over.seconds == idle:
                 waited += " of its last report"
-            text = f"{tool.name} of MCP server {config.name} did not answer {waited}; the server was told to stop."
+            text = f"{tool.name} of MCP server {config.name} did not answer {waited}; the server was asked to stop."
             hint = f"mcp_servers.{config.name}.timeout can give it more"
             return ToolOutput.error(f"{text} It may have had part of its effect. ({hint})", "timeout")
         finally:
@@ -90,6 +90,6 @@ class ToolCaller:
                 await connection.callbacks.calls.turn(tool.name, caller_of(ctx))
         except TimeoutError:
             raise ToolError(
-                f"{tool.name} of MCP server {self._config.name} was not called: it asks questions, and somebody else "
+                f"{tool.name} of MCP server {self._config.name} was not called: it asks questions, and another client "
                 "has not answered theirs yet. Try again later."
             ) from None

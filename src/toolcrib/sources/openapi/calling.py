@@ -195,7 +195,7 @@ def _utf8(key: str, text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ToolError(f"{key[:100]!a} has half of a surrogate pair, which is no text") from None
+        raise ToolError(f"{key[:100]!a} has half of a surrogate pair, which is not valid text") from None
 
 
 def _header(name: str, value: str) -> str:

@@ -68,7 +68,7 @@ class OpenApiDocument:
         for part in reference[2:].split("/"):
             key = unquote(part).replace("~1", "/").replace("~0", "~")
             if not isinstance(found, dict) or key not in found:
-                raise self.wrong(where, f"refers to {reference[:100]!r}, which is not there")
+                raise self.wrong(where, f"refers to {reference[:100]!r}, which does not exist")
             found = cast("dict[str, Any]", found)[key]
         return found
 

@@ -100,7 +100,7 @@ def _operation(
             required.append(parameter.key)
     missing = set(IN_PATH.findall(path)) - {each.name for each in found if each.place == "path"}
     if missing:
-        raise document.wrong(where, f"{{{min(missing)}}} of the path is no parameter")
+        raise document.wrong(where, f"{{{min(missing)}}} of the path is not a parameter")
     encoding, key = None, BODY
     if "requestBody" in node:
         body = document.resolve(node["requestBody"], f"{where}.requestBody")

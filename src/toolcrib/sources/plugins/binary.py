@@ -165,7 +165,7 @@ def _answer(line: str, tool: str, meta: dict[str, Any]) -> ToolOutput:
         found = None
     if not isinstance(found, dict):
         raw = clip(line, MAX_RAW)
-        return ToolOutput.error(f"Plugin tool {tool!r} answered with what is no JSON-RPC: {raw}", meta=meta)
+        return ToolOutput.error(f"Plugin tool {tool!r} gave an answer that is not JSON-RPC: {raw}", meta=meta)
     answer = cast("dict[str, Any]", found)
     result, error = answer.get("result"), answer.get("error")
     if isinstance(error, dict):

@@ -207,7 +207,7 @@ class Channel:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            self._complain("printed what is no JSON-RPC", line)
+            self._complain("printed a line that is not JSON-RPC", line)
             return
         message = cast("dict[str, Any]", found)
         if message.get("method") in ("inbound", "notification: inbound") and isinstance(message.get("params"), dict):
@@ -249,7 +249,7 @@ class Channel:
         if self._messages.full():
             self.dropped += 1
             if self.dropped == 1:
-                log.warning("messages of the channel %s are dropped: nobody takes them", self.manifest.name)
+                log.warning("messages of the channel %s are dropped: nothing reads them", self.manifest.name)
             return
         self._messages.put_nowait(message)
 

@@ -85,7 +85,7 @@ def _tools(named: object, *, called: bool = False) -> Iterator[Tool]:
     elif inspect.isroutine(cast("object", named)) and not called:
         yield from _tools(_called(named), called=True)
     else:
-        raise ToolDefinitionError(f"it names {str(cast('object', named))[:100]!r}, which is no Tool")
+        raise ToolDefinitionError(f"it names {str(cast('object', named))[:100]!r}, which is not a Tool")
 
 
 def _called(function: Any) -> Any:

@@ -89,7 +89,7 @@ class PinnedProgram:
             return fd
         os.close(fd)
         if not stat.S_ISREG(st.st_mode):
-            raise ProgramRefused(f"{self.place}: is no ordinary file")
+            raise ProgramRefused(f"{self.place}: is not a regular file")
         if not st.st_mode & 0o111:
             raise ProgramRefused(f"{self.place}: may not be executed (chmod +x makes it a program)")
         raise ProgramRefused(f"{self.place}: has more than {MAX_BYTES:,} bytes")

@@ -162,7 +162,7 @@ dependencies = ["toolcrib"]
 include = ["{module}.py"]
 """
 
-_MODULE = '''"""A tool in Python. `pip install .` beside Toolcrib, and enable plugins."""
+_MODULE = '''"""A tool in Python. `pip install .` next to Toolcrib, and enable plugins."""
 
 from toolcrib import tool
 

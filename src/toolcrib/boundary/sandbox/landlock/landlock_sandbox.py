@@ -89,7 +89,7 @@ class LandlockSandbox:
                 'sandbox.loopback needs a network of its own, which backend "landlock" cannot make. Use bubblewrap or '
                 "docker, or leave it off."
             )
-        self._python = own_python('Backend "landlock" starts a Python interpreter beside each command')
+        self._python = own_python('Backend "landlock" starts a Python interpreter for each command')
         self._filters = landlock_syscalls.filters(machine, self.abi)
         self._calls = landlock_syscalls.made_calls(machine)
         self._seccomp = cast("int", landlock_syscalls.SECCOMP[machine.column])
