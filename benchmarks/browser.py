@@ -19,7 +19,7 @@ from pathlib import Path
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.workspace import Workspace
-from toolcrib.builtin.browser_tools import browser_tools
+from toolcrib.builtin.browser import browser_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.record.journal import Journal

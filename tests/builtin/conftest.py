@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.workspace import Workspace
+from toolcrib.builtin.documents import DocumentReader
 from toolcrib.builtin.workspace_tools import file_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
@@ -21,7 +22,7 @@ class FileRoom:
         self.state = StateFolder.for_workspace(self.root, base / "state")
         self.ws = Workspace(self.root, [self.state.spill])
         self.journal = Journal(self.state, self.ws, sync=False)
-        self.registry = ToolRegistry(file_tools(self.ws, self.journal))
+        self.registry = ToolRegistry(file_tools(self.ws, self.journal, documents=DocumentReader()))
         self.ctx = ToolContext(session_id="s")
 
     async def __call__(self, tool: str, **arguments: Any) -> ToolOutput:

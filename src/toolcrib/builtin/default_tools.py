@@ -12,10 +12,9 @@ from ..boundary.sandbox import SandboxSettings, select_sandbox
 from ..boundary.sandbox.lazy import LazySandbox
 from ..boundary.workspace import Workspace
 from ..core.tool import Tool
+from ..core.wings import has_wing
 from ..record.journal import Journal
 from ..record.state import StateFolder
-from .browser_tools import browser_tools
-from .documents.reader import DocumentReader
 from .runner import CommandRunner
 from .search import SearchTools
 from .settings import ToolsSettings, WebSettings
@@ -32,8 +31,10 @@ if TYPE_CHECKING:
     from ..record.spill import Spill
     from .command_effects import CommandEffects
     from .command_rules import CommandRules
+    from .document_reading import DocumentReading
     from .listing import Hider
     from .outgoing import Gate
+    from .settings import DocumentSettings
 
 
 def default_tools(
@@ -80,9 +81,9 @@ def default_tools(
         secrets=secrets, effects=effects,
     )  # fmt: skip
     shell = ShellTools(runner, rules=rules, redact=None if redactor is None else redactor.redact)
-    reader = DocumentReader(settings.documents)
+    reader = _document_reader(settings.documents, made)
     if closers is not None:
-        closers += [*made, shell.close, reader.close]
+        closers += [*made, shell.close]
     network = network or functools.cache(_public_only)
     web_made = web_tools(
         network, web, settings.http_request, gate=gate, secrets=secrets, redactor=redactor,
@@ -99,14 +100,28 @@ def default_tools(
     if any(may_hang(each.path) for each in workspace.roots()):
         for tool in found:  # their judges look at files
             tool.judge_blocks = True
-    browser_made = browser_tools(
-        workspace, journal, network, settings.browser, user_agent=web.user_agent, gate=gate, secrets=secrets,
-        lacking=missing, closers=closers,
-    )  # fmt: skip
-    found += [*web_made, *browser_made]
+    found += web_made
+    if has_wing("browser"):
+        from .browser import browser_tools
+
+        found += browser_tools(
+            workspace, journal, network, settings.browser, user_agent=web.user_agent, gate=gate, secrets=secrets,
+            lacking=missing, closers=closers,
+        )  # fmt: skip
     for tool in found:
         tool.tested = True  # to build all their schemas takes 0.2 s
     return found
+
+
+def _document_reader(settings: DocumentSettings, closers: list[Callable[[], object]]) -> DocumentReading | None:
+    """What reads documents; `closers` gets what ends it. None without the wing."""
+    if not has_wing("documents"):
+        return None
+    from .documents import DocumentReader
+
+    reader = DocumentReader(settings)
+    closers.append(reader.close)
+    return reader
 
 
 def _public_only() -> AddressGuard:

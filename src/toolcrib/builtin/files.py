@@ -22,11 +22,10 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
 from .diffs import bounded_diff
-from .documents.answer import answer
-from .documents.kinds import container, described
-from .documents.reader import DocumentReader, DocumentRequest
+from .document_reading import DocumentReading, DocumentRequest
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .explain import call_id_of, explained
+from .file_kinds import container, described
 from .journaled import JournaledTools
 from .listing import STYLES, DirectoryListing, Hider, ListStyle
 from .masked import LostBy, may_be_masked, refuse_masks
@@ -51,12 +50,12 @@ class FileTools(JournaledTools):
         list_style: ListStyle = "plain",
         lost_by: LostBy | None = None,
         hider: Hider | None = None,
-        documents: DocumentReader | None = None,
+        documents: DocumentReading | None = None,
     ) -> None:
         super().__init__(workspace, journal, seen, lost_by=lost_by)
         self._style = STYLES[list_style]
         self._hider = hider
-        self._documents = documents or DocumentReader()
+        self._documents = documents
         self._places: OrderedDict[tuple[int, ...], tuple[int, int]] = OrderedDict()
         self._harmless: OrderedDict[str, None] = OrderedDict()
 
@@ -70,7 +69,7 @@ class FileTools(JournaledTools):
                 aliases={**names, "start_line": "offset", "startLine": "offset", "endLine": "end_line"},
                 judge=self._judge_read,
                 paths={"path": "read"},
-                timeout=max(60.0, 2 * self._documents.settings.timeout),
+                timeout=60.0 if self._documents is None else max(60.0, 2 * self._documents.settings.timeout),
             ),
             tool(
                 self.write_file,
@@ -148,6 +147,8 @@ class FileTools(JournaledTools):
 
     def _document(self, fd: int, path: str, wanted: DocumentRequest, ctx: ToolContext) -> ToolOutput | None:
         """A document or an image; None for anything else."""
+        if self._documents is None:
+            return None
         head = os.pread(fd, SAMPLE, 0)
         kind = container(head, text=detect(head) is not None)
         if kind is None:
@@ -157,7 +158,7 @@ class FileTools(JournaledTools):
         st = os.fstat(fd)
         self.seen.note(ctx.session_id, shown, identity(st))
         file = FileBytes(fd, st.st_size)
-        return answer(self._documents.read(file, kind, shown, wanted, lambda: ctx.cancelled), shown)
+        return self._documents.read_output(file, kind, shown, wanted, lambda: ctx.cancelled)
 
     def _read(
         self,

@@ -17,9 +17,9 @@ from ..core.output import ImageBlock, ToolOutput
 from ..core.tool import Tool, tool
 from ..policy.addresses import UrlJudge
 from .bodies import Body, describe
-from .documents.kinds import container, described
-from .documents.reader import DocumentReader, DocumentRequest, DocumentText
+from .document_reading import DocumentReading, DocumentRequest, DocumentText
 from .extraction import KEPT
+from .file_kinds import container, described
 from .outgoing import OutgoingRequests, mark
 from .settings import FetchSettings
 
@@ -48,10 +48,10 @@ class WebFetchTool:
         outgoing: OutgoingRequests,
         settings: FetchSettings | None = None,
         keep: Keep | None = None,
-        documents: DocumentReader | None = None,
+        documents: DocumentReading | None = None,
     ) -> None:
         self._outgoing = outgoing
-        self._documents = documents or DocumentReader()
+        self._documents = documents
         self._settings = settings or FetchSettings()
         self._keep = keep
         self._workers: Workers | None = None
@@ -69,11 +69,14 @@ class WebFetchTool:
             open_world=True,
             aliases={"extractMode": "extract_mode", "maxChars": "max_chars"},
             judge=UrlJudge(self._outgoing.guard),
-            timeout=self._settings.timeout
-            + max(ARTICLE_SECONDS + PAGE_SECONDS, 2 * self._documents.settings.timeout)
-            + 5,
+            timeout=self._settings.timeout + self._reading_seconds() + 5,
             max_output=400_000,  # JSON: cut in `_shown`, where it stays JSON
         )
+
+    def _reading_seconds(self) -> float:
+        """How long reading a page or a document may take."""
+        document = 0.0 if self._documents is None else 2 * self._documents.settings.timeout
+        return max(ARTICLE_SECONDS + PAGE_SECONDS, document)
 
     def close(self) -> None:
         """End the processes that read pages."""
@@ -103,8 +106,8 @@ class WebFetchTool:
         body = describe(answer.headers.get("content-type"), answer.body)
         images: tuple[ImageBlock, ...] = ()
         kind = container(answer.body[:4096], text=body.kind != "binary")
-        if kind is not None and (kind != "image" or body.kind == "binary"):
-            found, text, images = await self._document(answer, kind)
+        if self._documents is not None and kind is not None and (kind != "image" or body.kind == "binary"):
+            found, text, images = await self._document(self._documents, answer, kind)
         elif body.kind == "binary":
             raise ToolError(_binary(answer, body))
         else:
@@ -165,14 +168,16 @@ class WebFetchTool:
                 ) from None
         return found, text.decode("utf-8")
 
-    async def _document(self, answer: WebResponse, kind: str) -> tuple[dict[str, Any], str, tuple[ImageBlock, ...]]:
+    async def _document(
+        self, reader: DocumentReading, answer: WebResponse, kind: str
+    ) -> tuple[dict[str, Any], str, tuple[ImageBlock, ...]]:
         """What the document process makes of a body, as `_read` says it, and its images."""
         if answer.cut:
             raise ToolError(
                 f"{answer.final_url} is a document or image of more than {self._settings.max_bytes:,} bytes, which is "
                 "not read in part (a person can raise web.fetch.max_bytes)"
             )
-        read = await self._documents.read_bytes(answer.body, kind, answer.final_url, DocumentRequest(budget=KEPT))
+        read = await reader.read_bytes(answer.body, kind, answer.final_url, DocumentRequest(budget=KEPT))
         found: dict[str, Any] = {"extractor": read.reader, "title": read.title, "links": [], "length": len(read.text)}
         found["document"] = _about(read)
         return found, read.text, read.images

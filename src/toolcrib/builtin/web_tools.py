@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..policy.secrets.grants import Secrets
     from ..policy.secrets.redact import Redactor
-    from .documents.reader import DocumentReader
+    from .document_reading import DocumentReading
 
 
 def web_tools(
@@ -31,7 +31,7 @@ def web_tools(
     keep: Keep | None = None,
     missing: list[tuple[str, str]] | None = None,
     closers: list[Callable[[], object]] | None = None,
-    documents: DocumentReader | None = None,
+    documents: DocumentReading | None = None,
 ) -> list[Tool]:
     """web_fetch, http_request and web_search. What cannot be there is named in `missing`.
 

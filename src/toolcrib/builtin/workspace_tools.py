@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..boundary.workspace import Workspace
 from ..core.tool import Tool
 from ..record.journal import Journal
-from .documents.reader import DocumentReader
+from .document_reading import DocumentReading
 from .edit import EditTools
 from .files import FileTools
 from .listing import Hider, ListStyle
@@ -21,7 +21,7 @@ def file_tools(
     list_style: ListStyle = "plain",
     lost_by: LostBy | None = None,
     hider: Hider | None = None,
-    documents: DocumentReader | None = None,
+    documents: DocumentReading | None = None,
 ) -> list[Tool]:
     """read_file, write_file, edit_file, apply_patch, list_dir and delete_file."""
     seen = Seen()

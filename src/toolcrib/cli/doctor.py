@@ -49,6 +49,7 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
     from .. import __version__
     from ..boundary.sandbox.spec import DoctorFinding
     from ..core.errors import ToolcribError
+    from ..core.wings import has_wing
 
     yield DoctorFinding(
         "toolcrib", True, f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}"
@@ -65,7 +66,8 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
     if settings is not None:
         yield from _configuration(settings)
         yield from _sandbox(settings)
-        yield from _browser(settings)
+        if has_wing("browser"):
+            yield from _browser(settings)
         yield documents()
         yield from _tools(options, settings)
     yield _openat2()
@@ -151,7 +153,7 @@ def _browser(settings: Settings) -> Iterator[DoctorFinding]:
     import subprocess
 
     from ..boundary.sandbox.spec import DoctorFinding
-    from ..builtin.browser.installed import find_browser, missing, needs_no_sandbox
+    from ..builtin.browser import find_browser, missing, needs_no_sandbox
 
     wanted = settings.tools.browser
     path = find_browser(wanted.executable_path)

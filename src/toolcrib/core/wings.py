@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 WINGS = {
+    "browser": "builtin.browser",
     "composed": "sources.composed",
     "docker": "boundary.sandbox.docker",
+    "documents": "builtin.documents",
     "effects": "effects",
     "landlock": "boundary.sandbox.landlock",
     "lint": "policy.lint",

@@ -18,8 +18,8 @@ from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.workspace import Workspace
+from toolcrib.builtin.browser import browser_tools
 from toolcrib.builtin.browser.installed import missing
-from toolcrib.builtin.browser_tools import browser_tools
 from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import AddressRefused

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox
+from toolcrib.builtin.browser.browser_tools import NAMES
 from toolcrib.builtin.browser.installed import find_browser, missing
 from toolcrib.builtin.browser.visits import Visits
-from toolcrib.builtin.browser_tools import NAMES
 from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.config import load_settings
 from toolcrib.core.errors import AddressRefused, ConfigError

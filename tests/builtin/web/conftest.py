@@ -20,6 +20,7 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.worker import Workers
 from toolcrib.builtin import web as web_module
+from toolcrib.builtin.documents import DocumentReader
 from toolcrib.builtin.settings import HttpSettings, WebSettings
 from toolcrib.builtin.web_tools import web_tools
 from toolcrib.core.context import ToolContext
@@ -152,7 +153,9 @@ class Web:
         chosen = guard or self.guard()
         web = settings if isinstance(settings, WebSettings) else None
         http = settings if isinstance(settings, HttpSettings) else None
-        tools = web_tools(lambda: chosen, web, http, keep=self.keep, closers=closers, **more)
+        tools = web_tools(
+            lambda: chosen, web, http, keep=self.keep, closers=closers, **{"documents": DocumentReader(), **more}
+        )  # fmt: skip
         for close in closers:
             self.stack.callback(close)
         return ToolRegistry(tools)

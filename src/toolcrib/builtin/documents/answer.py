@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.output import ToolOutput
-from .reader import DocumentText
+from ..document_reading import DocumentText
 
 
 def answer(found: DocumentText, name: str) -> ToolOutput:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from ..file_kinds import image_type
 from .document import ParsedDocument, Part, Picture, Refused
-from .kinds import image_type
 
 MAX_SIDE = 1568  # larger sides are scaled down by the providers anyway (Anthropic's documented limit)
 MAX_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
 from ...boundary.worker import FileBytes, WorkerCancelled, WorkerFailed, Workers, WorkerTimeout
 from ...core.errors import ToolError
-from ...core.output import ImageBlock
+from ...core.output import ImageBlock, ToolOutput
+from ..document_reading import DocumentRequest, DocumentText
+from ..file_kinds import image_type
 from ..settings import DocumentSettings
-from .kinds import image_type
+from .answer import answer
 
 _WORKER = "toolcrib.builtin.documents.work"
 _FEATURES = "pip install 'toolcrib[docs]'"
@@ -20,36 +21,6 @@ _SHOWN_WITHOUT = ("image/png", "image/jpeg", "image/gif", "image/webp")  # what 
 _SHOWN_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
 _LIBRARY = {"pdf": "pypdfium2", "image": "PIL", "ole": "python_calamine"}
 _PACKAGE = {"PIL": "Pillow", "pptx": "python-pptx", "python_calamine": "python-calamine", "lxml": "python-pptx"}
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRequest:
-    """`pages` as in "1-3,7"; from line `offset` of the first of them; at most `limit` lines and `budget` bytes."""
-
-    pages: str | None = None
-    offset: int = 1
-    limit: int | None = None
-    budget: int = 45_000
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentText:
-    """What was read. `shown` are the numbers of its pages, `next` the pages and the line to go on with.
-
-    `lines` is how many lines the last page has, None where its end was not reached.
-    """
-
-    kind: str
-    reader: str
-    unit: str
-    count: int
-    title: str
-    notes: tuple[str, ...]
-    shown: str
-    next: tuple[str | None, int] | None
-    lines: int | None
-    text: str
-    images: tuple[ImageBlock, ...] = field(repr=False)
 
 
 class DocumentReader:
@@ -69,6 +40,12 @@ class DocumentReader:
         with _explained(self.settings, name):
             head, data = self._started().run_here(self._job(wanted), file, self.settings.timeout, cancelled)
         return _found(head, data, name)
+
+    def read_output(
+        self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
+    ) -> ToolOutput:
+        """The same, as `read_file` says it. Raises ToolError."""
+        return answer(self.read(file, container, name, wanted, cancelled), name)
 
     async def read_bytes(self, data: bytes, container: str, name: str, wanted: DocumentRequest) -> DocumentText:
         """The same of bytes that are here already, without holding up the loop."""

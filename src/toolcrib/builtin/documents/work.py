@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...core.bound import safe
+from ..file_kinds import container
 from .document import ParsedDocument, Part, Picture, Refused
-from .kinds import container
 from .pages import in_words, parse_pages
 
 MAX_PICTURES = 10  # in one answer

@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .browser.installed import missing as why_missing
-from .settings import BrowserSettings
+from ..settings import BrowserSettings
+from .installed import missing as why_missing
 
 if TYPE_CHECKING:
-    from ..boundary.network.address_guard import AddressGuard
-    from ..boundary.workspace import Workspace
-    from ..core.tool import Tool
-    from ..policy.secrets.grants import Secrets
-    from ..record.journal import Journal
-    from .outgoing import Gate
+    from ...boundary.network.address_guard import AddressGuard
+    from ...boundary.workspace import Workspace
+    from ...core.tool import Tool
+    from ...policy.secrets.grants import Secrets
+    from ...record.journal import Journal
+    from ..outgoing import Gate
 
 NAMES = (
     "browser_open", "browser_snapshot", "browser_click", "browser_type", "browser_select", "browser_scroll",
     "browser_wait", "browser_screenshot", "browser_tabs", "browser_save", "browser_close",
 )  # fmt: skip
-
-__all__ = ["NAMES", "browser_tools", "why_missing"]
 
 
 def browser_tools(
@@ -47,10 +45,10 @@ def browser_tools(
         if lacking is not None:
             lacking += [(name, why) for name in NAMES]
         return []
-    from .browser.acting import ActingTools
-    from .browser.engine import Engine
-    from .browser.looking import LookingTools
-    from .browser.saving import SavingTool
+    from .acting import ActingTools
+    from .engine import Engine
+    from .looking import LookingTools
+    from .saving import SavingTool
 
     engine = Engine(settings, guard, journal.folder.path / "browser", gate, user_agent)
     if closers is not None:
