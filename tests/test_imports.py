@@ -56,7 +56,7 @@ def wrong_arrows(source: str, module: str, is_package: bool = False) -> list[str
     found: list[str] = []
     for line, name in imports(source, module, is_package):
         other = room_of(name)
-        if other is None or other == own or name == "toolcrib.__version__":
+        if other is None or other == own or name == "toolcrib._version.__version__":
             continue
         if other not in LEVEL:
             if name.count(".") > 1 or other[0].islower():  # `from toolcrib import Tool` is no room

@@ -53,7 +53,7 @@ def alone(
 ) -> int | None:
     """What runs without a command."""
     if version:
-        from .. import __version__
+        from .._version import __version__
 
         show.out(f"toolcrib {__version__}")
         return None

@@ -46,7 +46,7 @@ def doctor(options: Options) -> int:
 
 
 def _findings(options: Options) -> Iterator[DoctorFinding]:
-    from .. import __version__
+    from .._version import __version__
     from ..boundary.sandbox.spec import DoctorFinding
     from ..core.errors import ToolcribError
     from ..core.wings import has_wing

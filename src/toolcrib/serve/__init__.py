@@ -13,16 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from .defaults import DEFAULT_HOST, DEFAULT_PORT, TOKEN_VARIABLE
+
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
-    from .interface import ToolboxInterface
-
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8808
-TOKEN_VARIABLE = "TOOLCRIB_HTTP_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
+    from ..toolbox import Toolbox
 
 
-async def serve_stdio(box: ToolboxInterface | ToolRegistry) -> None:
+async def serve_stdio(box: Toolbox | ToolRegistry) -> None:
     """Serve MCP on this process's stdin and stdout until the client leaves or SIGTERM comes.
 
     Nothing but the protocol reaches stdout meanwhile: what tools print goes to stderr.
@@ -33,7 +31,7 @@ async def serve_stdio(box: ToolboxInterface | ToolRegistry) -> None:
 
 
 async def serve_http(
-    box: ToolboxInterface | ToolRegistry,
+    box: Toolbox | ToolRegistry,
     host: str = DEFAULT_HOST,
     port: int = DEFAULT_PORT,
     *,

@@ -25,7 +25,7 @@ from ..policy.answers import answer as give_answer
 from ..policy.answers import within
 from ..policy.requests import scopes_of, use_approver
 from . import approval
-from .interface import ToolboxInterface, approvals_of, context_of, state_path
+from .interface import ServedTools
 from .peer import METADATA_KEY, Peer, fits
 from .request_state import RequestStates, StateRefused
 from .running_call import CallEnded, RunningCall
@@ -62,12 +62,11 @@ class WantedCall:
 class CallHandler:
     """The calls of one server."""
 
-    def __init__(self, box: ToolboxInterface) -> None:
+    def __init__(self, box: ServedTools) -> None:
         self.box = box
         self.registry = box.registry
-        self.context = context_of(box)
-        self.approvals = approvals_of(box)
-        self.request_states = RequestStates.of_folder(state_path(box))
+        self.approvals = box.approvals
+        self.request_states = RequestStates.of_folder(box.state)
         self.question_seconds = QUESTION_SECONDS
 
     async def handle(self, ctx: Request, wanted: WantedCall, answers: Answers | None, state: str | None) -> Answer:
@@ -92,7 +91,7 @@ class CallHandler:
         self._note_quiet(transport, session)
         can_ask = peer.can("elicitation")
         ctx = replace(
-            self.context,
+            self.box.context,
             channel="mcp",
             session_id=session,
             sender_id=peer.name,
@@ -229,7 +228,7 @@ class CallHandler:
                 raise StateRefused(_ANSWERED)
             return again
         decision = within(approval.decision_of(answer, peer.name), scopes_of(row))
-        remember = getattr(getattr(self.box, "approval_service", None), "remember", None)
+        remember = self.box.approval_service.remember if self.box.approval_service is not None else None
         answered = await shared_threads.run(give_answer, store, ident, decision, remember)
         if not answered.kept:
             row = answered.row

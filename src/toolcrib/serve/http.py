@@ -18,14 +18,14 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from ..core.errors import ConfigError
-from . import TOKEN_VARIABLE
+from .defaults import TOKEN_VARIABLE
 from .guard import LOOPBACK, RequestGuard, authorities, is_loopback
 from .mcp import McpServer
 from .signals import stop_signal
 
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
-    from .interface import ToolboxInterface
+    from ..toolbox import Toolbox
 
 PATH = "/mcp"
 MAX_BODY = 16 * 2**20
@@ -41,7 +41,7 @@ def app_of(manager: StreamableHTTPSessionManager, hosts: frozenset[str], token: 
 
 
 async def serve(
-    box: ToolboxInterface | ToolRegistry,
+    box: Toolbox | ToolRegistry,
     host: str,
     port: int,
     *,

@@ -1,75 +1,45 @@
-"""What a door serves: anything with a registry and a way to call."""
+"""What the MCP server needs of a toolbox, or of a registry without one."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..core.context import EMPTY_CONTEXT, ToolContext
-from ..core.exposure import Exposure
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..core.exposure import Exposure
+    from ..policy.approval import ApprovalService
     from ..record.approvals import Approvals
     from ..sources.mcp import McpServers
+    from ..toolbox import Toolbox
 
 
-@runtime_checkable
-class ToolboxInterface(Protocol):
-    """A toolbox, as far as a door needs it."""
+@dataclass(frozen=True, slots=True)
+class ServedTools:
+    """`call` runs one call through the pipeline; calls start from `context`. A registry alone stores no approvals,
+    lists all its tools, and has neither private state nor MCP servers."""
 
-    @property
-    def registry(self) -> ToolRegistry:
-        """The tools."""
-        ...
-
-    def call(
-        self, name: str, arguments: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
-    ) -> Awaitable[ToolOutput]:
-        """Run one call through the pipeline."""
-        ...
-
-
-class RegistryInterface:
-    """A registry without a toolbox around it: what its own policy allows runs, nothing is stored."""
-
-    def __init__(self, registry: ToolRegistry) -> None:
-        self.registry = registry
-
-    def call(
-        self, name: str, arguments: Mapping[str, Any] | None = None, ctx: ToolContext | None = None
-    ) -> Awaitable[ToolOutput]:
-        """Run one call through the pipeline."""
-        return self.registry.execute(name, arguments, ctx)
+    registry: ToolRegistry
+    call: Callable[..., Awaitable[ToolOutput]]
+    context: ToolContext = EMPTY_CONTEXT
+    approvals: Approvals | None = None
+    approval_service: ApprovalService | None = None
+    exposure: Exposure | None = None
+    state: Path | None = None
+    servers: McpServers | None = None
 
 
-def as_interface(box: ToolboxInterface | ToolRegistry) -> ToolboxInterface:
-    """The same thing, or a registry made callable like a toolbox."""
-    return RegistryInterface(box) if isinstance(box, ToolRegistry) else box
-
-
-def approvals_of(box: ToolboxInterface) -> Approvals | None:
-    """Where the box keeps approval requests; None where it keeps none."""
-    return getattr(box, "approvals", None)
-
-
-def exposure_of(box: ToolboxInterface) -> Exposure | None:
-    """What decides which of its tools are listed; None where all are."""
-    return getattr(box, "exposure", None)
-
-
-def state_path(box: ToolboxInterface) -> Path | None:
-    """The folder of the box's private state; None where it has none."""
-    return getattr(getattr(box, "state", None), "path", None)
-
-
-def context_of(box: ToolboxInterface) -> ToolContext:
-    """What every call in this box starts from: its workspace, the host's own things."""
-    return getattr(box, "context", EMPTY_CONTEXT)
-
-
-def servers_of(box: ToolboxInterface) -> McpServers | None:
-    """The MCP servers of the box; None where none are configured or connected yet."""
-    return getattr(box, "servers", None)
+def served_tools(box: Toolbox | ToolRegistry) -> ServedTools:
+    """What is served of a toolbox, or of a registry."""
+    if isinstance(box, ToolRegistry):
+        return ServedTools(box, box.execute)
+    return ServedTools(
+        box.registry, box.call, box.context, box.approvals, box.approval_service, box.exposure, box.state.path,
+        box.servers,
+    )

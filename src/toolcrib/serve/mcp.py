@@ -29,7 +29,7 @@ from mcp_types import (
     SubscriptionsListenResult,
 )
 
-from .. import __version__
+from .._version import __version__
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 from ..core.telemetry import traced
@@ -37,13 +37,14 @@ from ..sources.mcp.sdk_private import connection_of, without_spans
 from .calls import Answer, CallHandler, Json, WantedCall
 from .content import offers_structure, result_of
 from .gateway import open_gateway
-from .interface import ToolboxInterface, as_interface, exposure_of
+from .interface import served_tools
 from .peer import Peer
 from .transport_state import HandshakeSession, TransportState, session_id
 
 if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
 
+    from ..toolbox import Toolbox
     from .transport_state import Request
 
 log = logging.getLogger("toolcrib.serve")
@@ -69,12 +70,10 @@ class _Sdk(Server[Any]):
 class McpServer:
     """One MCP server over a toolbox or registry. `sdk` is the SDK's server, to be run on any transport."""
 
-    def __init__(
-        self, box: ToolboxInterface | ToolRegistry, *, name: str = "toolcrib", instructions: str | None = None
-    ) -> None:
-        self.box = as_interface(box)
+    def __init__(self, box: Toolbox | ToolRegistry, *, name: str = "toolcrib", instructions: str | None = None) -> None:
+        self.box = served_tools(box)
         self.registry = self.box.registry
-        self.exposure = exposure_of(self.box)
+        self.exposure = self.box.exposure
         self.calls = CallHandler(self.box)
         self.gateway = open_gateway(self.calls)
         self._runs: list[TransportState] = []
@@ -145,8 +144,8 @@ class McpServer:
         transport.sessions[id(connection)] = session = HandshakeSession(ctx.session)
         connection.exit_stack.callback(transport.sessions.pop, id(connection), None)
         if self.gateway is not None:
-            connection.exit_stack.callback(self.gateway.listeners.forget, transport, session)
-            self.gateway.listeners.begin(transport, session)
+            connection.exit_stack.callback(self.gateway.subscribers.forget, transport, session)
+            self.gateway.subscribers.begin(transport, session)
         if connection.session_id is not None:
             connection.exit_stack.callback(self._session_over, f"mcp:{connection.session_id}")
 
@@ -154,10 +153,9 @@ class McpServer:
         """What was granted for a session ends with it; what was asked in it is for the client's next one."""
         if self.exposure is not None:
             self.exposure.forget(session)
-        approver = getattr(self.box, "approval_service", None)
-        if approver is not None:
+        if self.box.approval_service is not None:
             try:
-                approver.forget(session)
+                self.box.approval_service.forget(session)
             except Exception:  # a record that is closed already
                 log.debug("the approvals of %s could not be released", session, exc_info=True)
 

@@ -19,10 +19,10 @@ from .wire import MessageReader, MessageWriter
 
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
-    from .interface import ToolboxInterface
+    from ..toolbox import Toolbox
 
 
-async def serve(box: ToolboxInterface | ToolRegistry) -> None:
+async def serve(box: Toolbox | ToolRegistry) -> None:
     """See `toolcrib.serve.serve_stdio`."""
     server = McpServer(box)
     if sys.platform == "win32":  # its pipes know neither poll nor duplicates like these: the SDK's own transport

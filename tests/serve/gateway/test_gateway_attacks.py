@@ -437,7 +437,7 @@ async def test_a_server_that_exits_is_listened_to_again(given: Any, connect: Con
             await unsubscribe(client, "x://1")
         await until(lambda: not box.mcp._servers["one"].subscriptions._uris)
         assert server.gateway is not None
-        assert not server.gateway.listeners.watched
+        assert not server.gateway.subscribers.watched
     told = [json.loads(line).get("method") for line in log.read_text().splitlines()]
     assert told.count("resources/subscribe") == 3
     assert told.count("resources/unsubscribe") == 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..interface import servers_of
 from .gateway import Gateway
 
 if TYPE_CHECKING:
@@ -19,5 +18,4 @@ __all__ = ["Gateway", "open_gateway"]
 
 def open_gateway(calls: CallHandler) -> Gateway | None:
     """The gateway for the toolbox whose calls these are; None where it has no MCP servers."""
-    servers = servers_of(calls.box)
-    return Gateway(servers, calls) if servers is not None else None
+    return Gateway(calls.box.servers, calls) if calls.box.servers is not None else None

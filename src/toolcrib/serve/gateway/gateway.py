@@ -39,7 +39,7 @@ from ..content import META_APPROVAL, META_KIND
 from ..peer import Peer
 from ..transport_state import HandshakeSession, TransportState
 from .catalogue import Catalogue
-from .listeners import RESOURCE_NOT_FOUND, Listeners
+from .subscribers import RESOURCE_NOT_FOUND, Subscribers
 
 if TYPE_CHECKING:
     from ...core.tool import Tool
@@ -59,7 +59,7 @@ class Gateway:
     def __init__(self, servers: McpServers, calls: CallHandler) -> None:
         self._servers, self._calls = servers, calls
         self._catalogue = Catalogue(servers, calls.registry.stages.hides)
-        self.listeners = Listeners(servers, self._catalogue, calls)
+        self.subscribers = Subscribers(servers, self._catalogue, calls)
 
     def handlers(self) -> dict[str, Any]:
         """For the constructor of the SDK's server."""
@@ -180,11 +180,11 @@ class Gateway:
     # --- what servers tell
 
     async def _subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
-        await self.listeners.subscribe(_session(ctx), str(params.uri), self._who(ctx))
+        await self.subscribers.subscribe(_session(ctx), str(params.uri), self._who(ctx))
         return EmptyResult()
 
     async def _unsubscribe(self, ctx: Request, params: UnsubscribeRequestParams) -> EmptyResult:
-        await self.listeners.unsubscribe(_session(ctx), str(params.uri))
+        await self.subscribers.unsubscribe(_session(ctx), str(params.uri))
         return EmptyResult()
 
     async def set_level(self, ctx: Request, params: SetLevelRequestParams) -> EmptyResult:
@@ -192,19 +192,19 @@ class Gateway:
         session = _session(ctx)
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
-        await self.listeners.set_level(session, params.level)
+        await self.subscribers.set_level(session, params.level)
         return EmptyResult()
 
     @asynccontextmanager
     async def watching(self, ctx: Request, uris: Iterable[Any]) -> AsyncGenerator[None]:
         """While a stream of 2026-07-28 listens for these resources."""
-        async with self.listeners.watching(ctx.lifespan_context, self._who(ctx), map(str, uris)):
+        async with self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris)):
             yield
 
     async def start(self, transport: TransportState) -> Callable[[], None]:
         """Begin to pass on what servers tell, and connect servers that were never asked: their tools are in the first
         list. Returns what ends it. Raises McpFailure where a required server cannot be reached."""
-        end = await self.listeners.listen(transport)
+        end = await self.subscribers.listen(transport)
         try:
             if self._servers.waiting:
                 await self._servers.start()

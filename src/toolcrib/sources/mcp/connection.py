@@ -27,7 +27,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from ... import __version__
+from ..._version import __version__
 from ...core.errors import ToolError
 from .idle import IdleTimer
 from .notifications import Heard, ListKind, Notifications

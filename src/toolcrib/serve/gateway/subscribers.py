@@ -41,7 +41,7 @@ MAX_WATCHED = 1_000
 
 
 @dataclass(slots=True, eq=False)
-class _Listener:
+class _Subscriber:
     """A session of the handshake era: what it listens for, by the addresses it knows."""
 
     session: HandshakeSession
@@ -49,13 +49,13 @@ class _Listener:
     uris: dict[str, ContentPlace] = field(default_factory=dict[str, "ContentPlace"])
 
 
-class Listeners:
+class Subscribers:
     """The sessions and streams of one MCP server of ours."""
 
     def __init__(self, servers: McpServers, catalogue: Catalogue, calls: CallHandler) -> None:
         self._servers, self._catalogue, self._calls = servers, catalogue, calls
         self._level = LEVELS[0]
-        self._sessions: dict[HandshakeSession, _Listener] = {}
+        self._sessions: dict[HandshakeSession, _Subscriber] = {}
         self._streams: dict[TransportState, Outbox] = {}
         self.watched: dict[tuple[str, str], Counter[str]] = {}
         """By server and its own address: how often each shown address is listened for."""
@@ -80,7 +80,7 @@ class Listeners:
 
     def begin(self, transport: TransportState, session: HandshakeSession) -> None:
         """There is another session of the handshake era."""
-        self._sessions[session] = _Listener(session, Outbox(transport.spawn))
+        self._sessions[session] = _Subscriber(session, Outbox(transport.spawn))
         if self._level != LEVELS[0]:
             transport.spawn(self._tell_level())
 
@@ -203,6 +203,6 @@ class Listeners:
                 _send(sessions, notification)
 
 
-def _send(sessions: Iterable[_Listener], note: Any) -> None:
+def _send(sessions: Iterable[_Subscriber], note: Any) -> None:
     for each in sessions:
         each.outbox.put(None, partial(each.session.session.send_notification, note))
