@@ -8,6 +8,7 @@ WINGS = {
     "docker": "boundary.sandbox.docker",
     "documents": "builtin.documents",
     "effects": "effects",
+    "gateway": "serve.gateway",
     "landlock": "boundary.sandbox.landlock",
     "lint": "policy.lint",
     "openapi": "sources.openapi",

@@ -4,7 +4,7 @@
     await server.sdk.run(read, write, server.sdk.create_initialization_options())     # or serve.stdio, serve.http
 
 Every call goes through the toolbox's own pipeline; nothing here decides whether a call may run. Where the box has MCP
-servers of its own, it is a gateway: what they offer beside tools is passed on by `relay`.
+servers of its own, it is a gateway: what they have besides tools is passed on by the wing `gateway`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .._version import __version__
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
 from ..core.telemetry import traced
+from ..core.wings import has_wing
 from ..sources.mcp.sdk_private import connection_of, without_spans
 from .calls import Answer, CallHandler, Json, WantedCall
 from .content import offers_structure, result_of
-from .gateway import open_gateway
 from .interface import served_tools
 from .peer import Peer
 from .transport_state import HandshakeSession, TransportState, session_id
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
 
     from ..toolbox import Toolbox
+    from .gateway import Gateway
     from .transport_state import Request
 
 log = logging.getLogger("toolcrib.serve")
@@ -75,7 +76,7 @@ class McpServer:
         self.registry = self.box.registry
         self.exposure = self.box.exposure
         self.calls = CallHandler(self.box)
-        self.gateway = open_gateway(self.calls)
+        self.gateway = self._open_gateway()
         self._runs: list[TransportState] = []
         self.sdk = _Sdk(
             name,
@@ -96,6 +97,13 @@ class McpServer:
         if self.gateway is not None:
             self.sdk.add_request_handler("logging/setLevel", SetLevelRequestParams, self.gateway.set_level)
 
+    def _open_gateway(self) -> Gateway | None:
+        if self.box.servers is None or not has_wing("gateway"):
+            return None
+        from .gateway import Gateway
+
+        return Gateway(self.box.servers, self.calls)
+
     # --- life
 
     @asynccontextmanager
@@ -106,7 +114,9 @@ class McpServer:
         self._runs.append(transport)
         try:
             if self.gateway is not None:
-                ends.append(await self.gateway.start(transport))
+                ends.append(await self.gateway.subscribers.listen(transport))
+            if self.box.servers is not None and self.box.servers.waiting:  # their tools are in the first list
+                await self.box.servers.start()
             yield transport
         finally:
             self._runs.remove(transport)

@@ -26,6 +26,7 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
+from toolcrib.core.wings import WINGS
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox
 
@@ -213,3 +214,18 @@ async def test_a_box_without_servers_offers_tools_alone(box: Toolbox, connect: C
         if era == "legacy":
             assert client.server_capabilities.resources is None
             assert client.server_capabilities.logging is None
+
+
+async def test_tools_are_served_without_the_gateway(
+    given: Any, connect: Connect, era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(WINGS, "gateway")
+    async with Toolbox.open(**given(category="network_read")) as box:
+        server = McpServer(box)
+        assert server.gateway is None
+        async with connect(server, era) as client:
+            assert "mcp_raw_echo" in {tool.name for tool in (await client.list_tools()).tools}
+            assert not (await client.call_tool("mcp_raw_echo", {"a": 1})).is_error
+            assert client.server_capabilities.resources is None
+            listed: Any = await client.call_tool("mcp_raw_resources", {})
+            assert "note://1" in listed.content[0].text, "models reach them by a tool"

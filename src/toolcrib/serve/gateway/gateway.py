@@ -201,18 +201,6 @@ class Gateway:
         async with self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris)):
             yield
 
-    async def start(self, transport: TransportState) -> Callable[[], None]:
-        """Begin to pass on what servers tell, and connect servers that were never asked: their tools are in the first
-        list. Returns what ends it. Raises McpFailure where a required server cannot be reached."""
-        end = await self.subscribers.listen(transport)
-        try:
-            if self._servers.waiting:
-                await self._servers.start()
-        except BaseException:
-            end()
-            raise
-        return end
-
     # --- helpers
 
     async def _reach(self, place: ContentPlace, ask: Callable[[Any], Any], who: Peer) -> Json:
