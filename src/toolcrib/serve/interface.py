@@ -40,6 +40,12 @@ def served_tools(box: Toolbox | ToolRegistry) -> ServedTools:
     if isinstance(box, ToolRegistry):
         return ServedTools(box, box.execute)
     return ServedTools(
-        box.registry, box.call, box.context, box.approvals, box.approval_service, box.exposure, box.state.path,
+        box.registry,
+        box.call,
+        box.context,
+        box.approvals,
+        box.approval_service,
+        box.exposure,
+        box.state.path,
         box.servers,
     )
