@@ -1,4 +1,4 @@
-"""What may a client of ours see of another server's words? No secret, and nothing that is said in our name."""
+"""Makes the words of another server fit for our clients: without secrets, and without keys that only we may set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all servers together offer beside tools, under names that no two share, and whose each is.
+"""The resources and prompts of all servers, under names that no two share, and the server that each belongs to.
 
 An address is passed on as it is: results name it, too. Where two servers offer the same, the later one's is
 `mcp+SERVER:ADDRESS`, which is understood whether or not it is needed. Prompts have the prefix of their server's tools.
@@ -156,7 +156,7 @@ class Catalogue:
 
     async def at(self, uri: str, who: Downstream | None = None) -> ContentPlace | None:
         """Whose address it is: of those that list it, that named it, whose template it fits, or the only one that has
-        addresses of its kind. None where that is nobody, or not clear."""
+        addresses of its kind. None where there is no such server, or several."""
         named = _NAMED.fullmatch(uri)
         if named is not None:
             server = next((each for each, name in self._names().items() if name == named[1].lower()), None)
@@ -240,7 +240,7 @@ def _put(
 
 
 def address_name(server: Upstream) -> str:
-    """A server's name as it stands in an address."""
+    """A server's name in the form that an address has."""
     return re.sub(r"[^a-z0-9.-]", "-", server.name.lower())
 
 

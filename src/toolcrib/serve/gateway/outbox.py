@@ -1,4 +1,4 @@
-"""What is still to be told to one listener: in order, the same thing once, and never more than it can hear.
+"""A bounded queue of notifications for one client: in order, and each of them once.
 
 A server that talks without end, and a client that does not read, cost a fixed amount of memory and no other client
 anything.
@@ -15,7 +15,7 @@ log = logging.getLogger("toolcrib.serve")
 MAX_WAITING = 1_000
 """What may wait at once; what comes when there is no room is left out."""
 PAUSE_SECONDS = 0.02
-"""Between two rounds: what is said again meanwhile is told once."""
+"""Between two rounds. A notification that comes again meanwhile is sent once."""
 
 Send = Callable[[], Awaitable[object]]
 

@@ -45,9 +45,9 @@ def _no_walls(profile: Profile, read: tuple[Path, ...]) -> Sandbox:
 @dataclass(frozen=True, slots=True)
 class ClientServices:
     """`environ` is where the few harmless variables of local servers come from; `resolve(text, asker)` puts granted
-    secrets in; `walls(profile, read)` gives the sandbox for a server that is to stand in one and may read these paths;
+    secrets in; `walls(profile, read)` gives the sandbox for a server, which may read these paths in it;
     `learn(name, value)` tells the redactor a secret. `login(config)` gives a door to a person's browser, where there is
-    one; `pins` knows what was accepted of servers, and without them nobody is held to it."""
+    one; `pins` knows what was accepted of servers, without them no change is noticed."""
 
     workspace: Path
     cache: ListCache

@@ -41,7 +41,7 @@ log = logging.getLogger("toolcrib.mcp")
 
 CLOSE_SECONDS = 12.0
 """How long the end of a connection may take before its process is killed and its task is left: more than a server needs
-that has to be told twice."""
+that gets both signals."""
 _CHANGES: Mapping[type[object], ListKind] = {
     ToolListChangedNotification: "tools",
     ResourceListChangedNotification: "resources",

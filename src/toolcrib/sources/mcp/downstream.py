@@ -1,7 +1,7 @@
 """The client of ours behind a call that came in over MCP: what a server that the call reaches may have of it.
 
 Servers ask (a form, a message of a model, roots), tell (logs), and answer in the protocol's own form. Where the call
-came in by another door there is nobody behind it, and `downstream_of` gives None.
+came in by another door there is no such client, and `downstream_of` returns None.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Downstream(Protocol):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What it says beside its request, for whoever answers."""
+        """The `_meta` of its request, for the server that answers."""
         ...
 
     @property

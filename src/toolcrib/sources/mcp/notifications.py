@@ -98,7 +98,7 @@ class Notifications:
     # --- resources
 
     async def watch(self, uris: Iterable[str]) -> None:
-        """Be told of changes of exactly these resources. Raises MCPError for what the server refuses."""
+        """Hear of changes of exactly these resources. Raises MCPError for what the server refuses."""
         async with self._lock:
             client, wanted = self._client, frozenset(uris)
             if client is None or wanted == self._uris:

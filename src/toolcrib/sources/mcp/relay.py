@@ -1,7 +1,7 @@
 """What servers say besides answers, and who hears it: a gateway listens here.
 
-Without a listener nothing is passed on, and servers are not told that clients downstream may be able to do more than we
-are.
+Without a listener nothing is passed on, and servers do not learn that clients downstream may be able to do more
+than we are.
 """
 
 from __future__ import annotations

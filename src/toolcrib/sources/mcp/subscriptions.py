@@ -59,7 +59,7 @@ class Subscriptions:
                 await connection.notifications.level(self.level)
 
     async def take_up(self, connection: Connection[Callbacks]) -> None:
-        """A new connection: what was told over one that is gone is told over this one."""
+        """Ask for the same over a new connection, if the one before is gone."""
         from mcp.shared.exceptions import MCPError
 
         try:
@@ -71,7 +71,7 @@ class Subscriptions:
             log.warning("MCP server %s no longer reports changes: %s", self._name, error)
 
     def renew(self) -> None:
-        """A connection is over: what was told over it is asked for over another, without waiting for a call."""
+        """A connection is over: ask for the same over another, without waiting for a call."""
         if self._unheard and (self._renewing is None or self._renewing.done()):
             self._renewing = asyncio.get_running_loop().create_task(self._renew(), context=contextvars.Context())
 
@@ -98,7 +98,7 @@ class Subscriptions:
 
     @property
     def _watching(self) -> Connection[Callbacks] | None:
-        """The connection that changes are told over."""
+        """The connection over which the server announces changes."""
         return next((each for each in self._connectors.live if each.notifications.watching), None)
 
     def _forget(self, uri: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.mcp")
 
 SETTLE_SECONDS = 0.05
-"""How long is waited for more changes before a server is asked again what it has."""
+"""How long to wait for more changes before a server is asked again what it has."""
 
 
 class ToolList:
