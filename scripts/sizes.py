@@ -163,6 +163,28 @@ def print_rooms(modules: list[Module]) -> None:
     print(f"{'all':<12}{len(modules):>7}{sum(module.sloc for module in modules):>9,}")
 
 
+def wings(root: Path) -> dict[str, str]:
+    """Return the packages of the wings as `core/wings.py` lists them, by name; none in a tree without that file."""
+    path = root / "core/wings.py"
+    tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "WINGS":
+            return ast.literal_eval(node.value)
+    return {}
+
+
+def print_wings(modules: list[Module], root: Path) -> None:
+    rest = sum(module.sloc for module in modules)
+    lines: list[str] = []
+    for name, package in wings(root).items():
+        inside = [m for m in modules if f"{m.name}.".startswith(f"{root.name}.{package}.")]
+        size = sum(module.sloc for module in inside)
+        rest -= size
+        lines.append(f"  {name:<12}{len(inside):>5}{size:>9,}")
+    print(f"main house: {rest:,} SLOC; its wings, with files and SLOC:")
+    print("\n".join(lines))
+
+
 def print_doubled(title: str, found: list[tuple[str, list[Module]]], in_full: bool) -> None:
     some = ", ".join(f"{name} {len(where)}" for name, where in found[:SHOWN])
     print(f"{title}: {len(found)}{' (' + some + (', …' if len(found) > SHOWN else '') + ')' if found else ''}")
@@ -196,6 +218,7 @@ def main() -> None:
     root = options.folder.resolve()
     modules = [read_module(path, root) for path in sorted(root.rglob("*.py"))]
     print_rooms(modules)
+    print_wings(modules, root)
     print_large(modules, options.files)
     print_doubled("class names in several files", doubled(modules, lambda m: m.classes), options.names)
     print_doubled("file names used more than once", doubled(modules, file_name), options.names)
