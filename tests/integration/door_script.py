@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib import Toolbox, ToolOutput, serve, tool
-from toolcrib.cli.door import terminal_door
+from toolcrib.cli.terminal_approver import terminal_approver
 from toolcrib.policy.approval import ApprovalRequest
 
 WORK = Path(sys.argv[1])
@@ -43,7 +43,7 @@ async def yes(_: ApprovalRequest) -> bool:
 
 
 async def main() -> None:
-    door: Any = {"yes": yes, "terminal": terminal_door()}.get(sys.argv[2])
+    door: Any = {"yes": yes, "terminal": terminal_approver()}.get(sys.argv[2])
     builtin = sys.argv[3:4] == ["exec"]
     async with Toolbox.open(workspace=WORK, tools=[launch], approve=door, builtin=builtin) as box:
         if DIES == "before the intent":

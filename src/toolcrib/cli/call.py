@@ -68,8 +68,8 @@ def call(
 async def _call(
     options: Options, name: str, arguments: dict[str, Any] | str, dry_run: bool, effects: str | None
 ) -> ToolOutput:
-    from .door import terminal_door
     from .progress import Progress
+    from .terminal_approver import terminal_approver
 
     settings = options.settings()
     if effects is not None:
@@ -78,9 +78,9 @@ async def _call(
     box = await options.open(replace(settings, dry_run=True) if dry_run else settings, warm_up=False)
     progress = Progress(box.events)
     try:
-        box.approval_service.approver = door = terminal_door(progress.pause)
+        box.approval_service.approver = approver = terminal_approver(progress.pause)
         session = f"cli-{secrets.token_hex(4)}"
-        ctx = replace(box.context, channel="cli", session_id=session, ask=None if door is None else door.ask)
+        ctx = replace(box.context, channel="cli", session_id=session, ask=None if approver is None else approver.ask)
         return await box.call(name, arguments, ctx)
     finally:
         progress.close()

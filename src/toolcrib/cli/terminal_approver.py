@@ -41,12 +41,12 @@ def _keys(request: ApprovalRequest) -> str:
     return "\n".join([*(_KEYS[each] for each in offered if each in _KEYS), _WHY])
 
 
-def terminal_door(pause: Callable[[], None] | None = None) -> TerminalDoor | None:
+def terminal_approver(pause: Callable[[], None] | None = None) -> TerminalApprover | None:
     """The approver, or None without a person: stdin and stderr must be terminals."""
-    return TerminalDoor(pause) if sys.stdin.isatty() and sys.stderr.isatty() else None
+    return TerminalApprover(pause) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
 
-class TerminalDoor:
+class TerminalApprover:
     """Asks one question at a time, in the order they came. `pause` removes a progress display before each question."""
 
     def __init__(self, pause: Callable[[], None] | None = None) -> None:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from toolcrib.cli import door as cli_door
-from toolcrib.cli.door import TerminalDoor
+from toolcrib.cli import terminal_approver as module
+from toolcrib.cli.terminal_approver import TerminalApprover
 from toolcrib.core.errors import ToolError
 from toolcrib.policy.requests import ApprovalRequest
 
@@ -26,15 +26,15 @@ def asked(monkeypatch, capsys):
     async def line(self, prompt):
         return await typed.get()
 
-    monkeypatch.setattr(TerminalDoor, "_line", line)
-    monkeypatch.setattr(cli_door, "_forget_typed_ahead", lambda: None)
-    monkeypatch.setattr(cli_door, "present", lambda r, number, of: shown.append((r.id, number, of)))
+    monkeypatch.setattr(TerminalApprover, "_line", line)
+    monkeypatch.setattr(module, "_forget_typed_ahead", lambda: None)
+    monkeypatch.setattr(module, "present", lambda r, number, of: shown.append((r.id, number, of)))
     return shown, typed
 
 
 async def test_the_oldest_is_asked_first_and_each_says_how_many_there_are(asked):
     shown, typed = asked
-    door = TerminalDoor()
+    door = TerminalApprover()
     tasks = [asyncio.ensure_future(door(request(number))) for number in (2, 3, 1)]
     for answer in ("y", "n", "because", "y"):
         typed.put_nowait(answer)
@@ -48,7 +48,7 @@ async def test_the_oldest_is_asked_first_and_each_says_how_many_there_are(asked)
 
 async def test_one_that_was_answered_elsewhere_leaves_the_queue(asked, capsys):
     shown, typed = asked
-    door = TerminalDoor()
+    door = TerminalApprover()
     tasks = [asyncio.ensure_future(door(request(number))) for number in (1, 2, 3)]
     while not shown:
         await asyncio.sleep(0.01)
@@ -65,14 +65,14 @@ async def test_only_what_is_offered_is_taken(asked, capsys):
     _, typed = asked
     for answer in ("a", "s later", "yes please", "e {", "e [1]", "", "e {}"):
         typed.put_nowait(answer)
-    decision = await TerminalDoor()(request(1))
+    decision = await TerminalApprover()(request(1))
     assert (decision.approve, decision.arguments, decision.scope) == (True, {}, "once")
     assert capsys.readouterr().err.count("Please answer y, n, e, s or w.") == 4
 
 
 async def test_a_tool_asks_until_an_option_is_meant(asked):
     _, typed = asked
-    door = TerminalDoor()
+    door = TerminalApprover()
     for line in ("x\n", "\n", "dec\n", "accept\n", " some text \n"):
         typed.put_nowait(line)
     assert await door.ask("Which?", ("accept", "decline")) == "decline"
