@@ -9,13 +9,7 @@ from ..boundary.network.settings import Domain, GuardSettings
 from ..core.exposure import LIST_LIMIT
 from ..core.settings import AnyPath, Bounds, Checked, Count, OneOrMore, Seconds, Section
 from ..core.tightening import Fewer, More, Only, Smaller
-
-
-def _expression(text: str) -> str:
-    from ..policy.regexes import compile_pattern
-
-    compile_pattern(text)
-    return text
+from ..policy.settings import Expression
 
 
 def _providers(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -39,8 +33,6 @@ def _header_text(text: str) -> str:
     return text
 
 
-Expression = Annotated[str, Checked(_expression)]
-"""A regular expression, as RE2 reads them."""
 Pixels = Annotated[int, Bounds(ge=100, le=5_000)]
 
 

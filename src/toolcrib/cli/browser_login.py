@@ -29,7 +29,7 @@ class BrowserLogin:
     """One login. It opens its socket at once, so that the address is known before the page is opened."""
 
     def __init__(self, config: ServerConfig) -> None:
-        port = config.oauth.redirect_port if config.oauth is not None else None
+        port = config.oauth.redirect_port
         self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

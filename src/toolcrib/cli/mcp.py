@@ -226,17 +226,11 @@ async def _login(options: Options, name: str) -> ServerStatus:
 
     box = await options.open(only, builtin=False)
     try:
-        return await box.mcp.login(_config(settings, name), door, LOGIN_SECONDS)
+        return await box.mcp.login(replace(settings.mcp_servers[name], name=name), door, LOGIN_SECONDS)
     finally:
         for each in doors:
             each.close()
         await box.aclose()
-
-
-def _config(settings: Any, name: str) -> Any:
-    from ..config.mcp import mcp_configs
-
-    return next(config for config in mcp_configs(settings) if config.name == name)
 
 
 def logged_out(options: Options, name: Name) -> int:
@@ -249,8 +243,8 @@ def logged_out(options: Options, name: Name) -> int:
     folder = options.state().path.parent / "mcp" / "tokens"
     import os
 
-    config = _config(settings, name).expanded(os.environ)
-    there = TokenFile(folder, config.url, lambda key, value: None).forget()
+    config = replace(settings.mcp_servers[name], name=name).expanded(os.environ)
+    there = TokenFile(folder, config.url or "", lambda key, value: None).forget()
     show.say(f"Logged out of {name}." if there else f"There was no login to {name}.")
     return OK
 

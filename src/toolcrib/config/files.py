@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ..core.check_settings import Keys
 from ..core.errors import ConfigError
 from ..core.settings import absolute
-
-Keys = tuple[str, ...]
-"""Where a setting is: its key, and those of the tables around it."""
 
 MAX_BYTES = 1 << 20  # a thousand times a long configuration; keeps a wrong path from filling memory
 MAX_DEPTH = 40  # far above anything meant; below where recursion hurts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..policy.hooks import DANGEROUS_PATTERNS, DANGEROUS_TOOLS, HookRule, safety_hook
-from .sections.policy import HookSetting
+from ..policy.settings import HookSettings
 from .settings import Settings
 
 
@@ -14,7 +14,7 @@ def hook_rules(settings: Settings) -> list[HookRule]:
     return [rule for hook in settings.hooks for rule in _rules(hook)]
 
 
-def _rules(hook: HookSetting) -> Iterator[HookRule]:
+def _rules(hook: HookSettings) -> Iterator[HookRule]:
     if hook.preset == "safety":
         yield from safety_hook(hook.tools or DANGEROUS_TOOLS, hook.pattern or DANGEROUS_PATTERNS)
         return

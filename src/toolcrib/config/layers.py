@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from ..core.check_settings import Keys, Violation, check
 from ..core.errors import ConfigError
+from ..core.settings import annotations_of
 from ..core.text import clip, one_line
-from .check import Violation, check
-from .files import ConfigFile, Keys, check_depth
+from .files import ConfigFile, check_depth
 from .hide import is_secret_name
+from .settings import Settings
 from .shapes import Shaped, ShapeError, annotation_at, holds_list, shape, suggestion
 
 ENV_PREFIX = "TOOLCRIB_"
@@ -114,7 +116,10 @@ def _layer(
         raise ConfigError(f"{where}: {error}") from None
     if name == "flags" and layer.shaped.foreign:
         raise ConfigError(f"{'.'.join(layer.shaped.foreign[0])}: there is no such setting")
-    layer.values, violations = check(layer.shaped.values, folder, from_text=from_text)
+    violations: list[Violation] = []
+    for key, value in layer.shaped.values.items():
+        layer.values[key], found = check(annotations_of(Settings)[key], value, (key,), folder, from_text=from_text)
+        violations += found
     if violations:
         raise ConfigError("\n".join(dict.fromkeys(_explain(each, layer) for each in violations)))
     return layer

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from ..core.check_settings import Keys
 from ..core.settings import Section, annotations_of
 from ..core.tightening import Tightening
-from .files import Keys
 from .layers import Layer, code_layer
 from .origin import Ignored
 from .settings import Settings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core.errors import ConfigError
 from ..policy.secrets.grants import Source
-from .sections.policy import VARIABLE
+from ..policy.settings import VARIABLE
 from .settings import Settings
 
 

@@ -1,4 +1,4 @@
-"""Every setting there is, and where its value came from. The sections are in `sections/`, one file a room."""
+"""Every setting there is, and where its value came from. The class of each section is in the room that uses it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from ..boundary.sandbox.settings import SandboxSettings
 from ..builtin.settings import ToolsSettings, WebSettings
 from ..core.settings import AnyPath, Json, NotASetting, Section
 from ..core.tightening import Only, OnlySome, Rank
+from ..policy.settings import (
+    ApprovalSettings,
+    CallLimitSettings,
+    HookSettings,
+    LabelSettings,
+    RedactionSettings,
+    RuleSettings,
+    SecretSettings,
+    is_tightening,
+)
+from ..record.settings import RecordSettings
+from ..sources.mcp.config import ServerConfig, ServerName
+from ..sources.settings import CustomToolSettings, OpenApiSettings, PluginsSettings
 from .origin import MADE_IN_CODE, Origin
-from .sections.policy import Approval, CallLimit, Flow, HookSetting, Redaction, Rules, SecretSource, is_tightening
-from .sections.record import Record
-from .sections.sources import CustomTool, McpServer, OpenApi, Plugins
 
 Mode = Literal["observer", "assistant", "autonomous"]
 
@@ -32,21 +42,21 @@ class Settings(Section):
     """The directory that tools work in. Unset: the current one."""
     dry_run: Annotated[bool, Only(True)] = False
     """Describe what calls would do instead of doing it."""
-    approval: Approval = Approval()
-    rules: Rules = Rules()
-    labels: Flow = Flow()
-    record: Record = Record()
+    approval: ApprovalSettings = ApprovalSettings()
+    rules: RuleSettings = RuleSettings()
+    labels: LabelSettings = LabelSettings()
+    record: RecordSettings = RecordSettings()
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()
     tools: ToolsSettings = ToolsSettings()
-    mcp_servers: dict[str, McpServer] = field(default_factory=dict[str, McpServer])
-    custom_tools: tuple[CustomTool, ...] = ()
-    plugins: Plugins = Plugins()
-    openapi: dict[str, OpenApi] = field(default_factory=dict[str, OpenApi])
-    secrets: dict[str, SecretSource] = field(default_factory=dict[str, SecretSource])
-    redact: Redaction = Redaction()
-    hooks: Annotated[tuple[HookSetting, ...], OnlySome(is_tightening)] = ()
-    limits: CallLimit = CallLimit()
+    mcp_servers: dict[ServerName, ServerConfig] = field(default_factory=dict[str, ServerConfig])
+    custom_tools: tuple[CustomToolSettings, ...] = ()
+    plugins: PluginsSettings = PluginsSettings()
+    openapi: dict[str, OpenApiSettings] = field(default_factory=dict[str, OpenApiSettings])
+    secrets: dict[str, SecretSettings] = field(default_factory=dict[str, SecretSettings])
+    redact: RedactionSettings = RedactionSettings()
+    hooks: Annotated[tuple[HookSettings, ...], OnlySome(is_tightening)] = ()
+    limits: CallLimitSettings = CallLimitSettings()
     agent: Json = field(default_factory=Json)
     channels: Json = field(default_factory=Json)
     jobs: Json = field(default_factory=Json)

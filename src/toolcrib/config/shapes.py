@@ -6,16 +6,15 @@ are what somebody called something, and are never touched.
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
+from ..core.check_settings import Keys
 from ..core.errors import ConfigError
-from ..core.settings import Section, annotations_of
+from ..core.settings import Section, annotations_of, snake
 from ..core.text import one_line
-from .files import Keys
 from .settings import Settings
 
 # Where the designs put a setting, and where it is here.
@@ -48,13 +47,6 @@ MODES: dict[str, tuple[str | None, str]] = {
 SERVERS = ("mcp_servers",)
 SILENT = {"$schema"}
 CLOSE = 80  # rapidfuzz ratio above which an unknown key is a slip, not another program's
-
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-
-
-def snake(key: str) -> str:
-    """`requireFor`, `RequireFor` and `require_for` as `require_for`."""
-    return _WORDS.sub("_", key).lower()
 
 
 @dataclass(slots=True)
@@ -115,6 +107,8 @@ def _section(raw: Mapping[str, Any], model: type[Section], path: Keys, spelled: 
             target = MOVED[*path, name]
             _value(value, annotation_at(target), target, here, out)
         elif name in annotations_of(model):
+            if value is None and _is_number(annotations_of(model)[name]):
+                continue  # null is the default of a number
             _value(value, annotations_of(model)[name], (*path, name), here, out)
         elif any(moved[: len(path) + 1] == (*path, name) for moved in MOVED):
             _container(value, (*path, name), here, out)
@@ -276,6 +270,10 @@ def annotation_at(path: Keys) -> Any:
             raise KeyError(key)
         found = annotations_of(found)[found.spellings.get(key, key)]
     return found
+
+
+def _is_number(annotation: Any) -> bool:
+    return get_origin(annotation) is Annotated and annotation.__origin__ in (int, float)
 
 
 def holds_list(annotation: Any) -> bool:

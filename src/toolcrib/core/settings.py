@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,14 @@ def annotations_of(section: type[Section]) -> dict[str, Any]:
         for name, hint in get_type_hints(section, include_extras=True).items()
         if name in section.__dataclass_fields__ and not isinstance(_last_mark(hint), NotASetting)
     }
+
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def snake(key: str) -> str:
+    """`requireFor`, `RequireFor` and `require_for` as `require_for`."""
+    return _WORDS.sub("_", key).lower()
 
 
 class Bounds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 def open_servers(house: House) -> McpServers:
     """The configured servers; none is started. Raises ConfigError for settings that make no sense."""
-    from ..config.mcp import mcp_configs
     from ..policy.secrets.values import MIN_SECRET
     from ..sources.mcp import ClientServices, McpServers
     from ..sources.mcp.cache import ListCache
@@ -39,6 +39,7 @@ def open_servers(house: House) -> McpServers:
         environ=dict(os.environ), resolve=ground.secrets.resolve, walls=sandbox,
         guard=ground.network, learn=learn, pins=Pins(folder / "pins"),
     )  # fmt: skip
-    servers = McpServers(mcp_configs(ground.settings), host, house.registry)
+    configs = [replace(config, name=name) for name, config in ground.settings.mcp_servers.items()]
+    servers = McpServers(configs, host, house.registry)
     ground.closing.callback(servers.close)
     return servers

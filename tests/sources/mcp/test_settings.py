@@ -28,8 +28,8 @@ def test_defaults() -> None:
         ({"command": "x", "transport": "http"}, "http needs a url"),
         ({"url": "https://x", "transport": "stdio"}, "stdio needs a command"),
         ({"url": "https://x", "sandbox": "read-only"}, "only a local server"),
-        ({"command": "x", "sandbox": "unrestricted"}, "read-only, workspace-write or none"),
-        ({"command": "x", "comand": "y"}, "there is no setting 'comand'"),
+        ({"command": "x", "sandbox": "unrestricted"}, '"read-only", "workspace-write" or "none"'),
+        ({"command": "x", "comand": "y"}, "comand: there is no such setting"),
         ({"url": "127.0.0.1:9/mcp"}, "should begin with http:// or https://"),
     ],
 )

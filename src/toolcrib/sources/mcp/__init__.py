@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .client_services import ClientServices
-from .config import OAuthConfig, ServerConfig, ToolConfig
+from .config import OAuthConfig, ServerConfig, ToolConfig, server_config
 from .failure import McpFailure
 from .servers import McpServers
-from .settings import server_config
 from .upstream import ServerStatus
 
 __all__ = [

@@ -7,22 +7,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from ...core.empty import EMPTY
+from ...core.check_settings import check
 from ...core.errors import ConfigError
+from ...core.settings import AnyPath, Bounds, Checked, NotASetting, Seconds, Section, snake
 from .expand import expand
 
-Transport = Literal["stdio", "http", "sse"]
-Protocol = Literal["auto", "legacy", "2026-07-28"]
-Trust = Literal["none", "hints"]
-
-TIMEOUT, MAX_TIMEOUT, START_TIMEOUT = 30.0, 600.0, 30.0
-"""Seconds: for a call without news, for a call in all however much it reports progress, and for connecting."""
-IDLE_TIMEOUT = 1800.0
-"""Seconds without a call after which a server is ended; it is started again at the next. 0 is never."""
-
-TRANSPORTS: Mapping[str, Transport] = {
+TRANSPORTS: Mapping[str, str] = {
     "stdio": "stdio",
     "http": "http",
     "streamable-http": "http",
@@ -39,56 +31,139 @@ _SECRET = re.compile(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)"
 _LOGIN = re.compile(r"://[^/@\s]*@")
 
 
+def _transport(text: str) -> str:
+    found = TRANSPORTS.get(text.lower())
+    if found is None:
+        raise ValueError(f"unknown transport {text!r}; it can be stdio, http or sse")
+    return found
+
+
+def _address(url: str) -> str:
+    if url and "${" not in url and not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r} should begin with http:// or https://")
+    return url
+
+
+def _server_name(name: str) -> str:
+    if not 0 < len(name) <= 100:
+        raise ValueError("a server's name has 1 to 100 characters")
+    return name
+
+
+ServerName = Annotated[str, Checked(_server_name)]
+
+
 @dataclass(frozen=True, slots=True)
-class ToolConfig:
-    """What is set for one tool of a server, beside what is set for all of them."""
+class ToolConfig(Section):
+    """What is set for one tool of a server."""
+
+    spellings = {"tool_timeout": "timeout", "timeout_secs": "timeout"}
 
     category: str | None = None
-    timeout: float | None = None
-    max_timeout: float | None = None
+    """What it does to the world: network_read, filesystem_write, …"""
+    timeout: Seconds | None = None
+    max_timeout: Seconds | None = None
     disabled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class ServerConfig:
-    """One server. `command` or `url` is set, not both.
+class OAuthConfig(Section):
+    """How to log in to a server. Everything is optional: a server that allows it registers us by itself."""
 
-    `tools` are names or patterns (`read_*`) of those that count, None for all; `disabled_tools` of those that do not.
-    `trust` "hints" believes what the server says of its tools and results. `prefix` None is `mcp_{name}_`.
-    `roots` None tells those of a client behind us that has some, True the workspace where there is none such.
-    `sandbox` is the profile of the walls around a local server, None for none; `read` are paths it may read there.
+    client_id: str | None = None
+    """The id of a client that was registered beforehand."""
+    client_secret: str | None = None
+    """Its secret; `${secret:NAME}` is a granted one, `${VAR}` a variable."""
+    scopes: str | None = None
+    """Scopes to ask for, separated by spaces. Unset: those the server says it needs."""
+    metadata_url: str | None = None
+    """An https address of a document that describes this client, for servers that know clients by such."""
+    redirect_port: Annotated[int, Bounds(ge=1, le=65535)] | None = None
+    """The local port that the browser comes back to. Unset: any that is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig(Section):
+    """An MCP server whose tools become ours: `command` for a local one, `url` for a remote one.
+
+    `${VAR}` and `${VAR:-default}` in command, args, env, cwd, url and headers are variables of Toolcrib's environment.
     """
 
-    name: str
+    spellings = {
+        "tool_timeout": "timeout",
+        "timeout_secs": "timeout",
+        "startup_timeout": "start_timeout",
+        "idle_timeout_secs": "idle_timeout",
+        "type": "transport",
+        "enabled_tools": "tools",
+    }
+    foreign = frozenset({"always_allow", "auto_approve", "description", "icon", "name"})
+
+    name: Annotated[str, NotASetting()] = ""
     command: str | None = None
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = EMPTY
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables for a local server, besides a few harmless ones (PATH, HOME, LANG …)."""
     cwd: str | None = None
-    url: str | None = None
-    headers: Mapping[str, str] = EMPTY
-    transport: Transport = "stdio"
-    protocol: Protocol = "auto"
-    timeout: float = TIMEOUT
-    max_timeout: float = MAX_TIMEOUT
-    start_timeout: float = START_TIMEOUT
-    idle_timeout: float = IDLE_TIMEOUT
+    """Where a local server starts. Unset: the workspace."""
+    url: Annotated[str, Checked(_address)] | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    transport: Annotated[str, Checked(_transport)] | None = None
+    """stdio, http (streamable HTTP) or sse. Unset: stdio with a command, http with a url."""
+    protocol: Literal["auto", "legacy", "2026-07-28"] = "auto"
+    """auto asks for the stateless revision first. legacy is up to 2025-11-25."""
+    timeout: Seconds = 30.0
+    """Seconds that a call may take without a report of progress."""
+    max_timeout: Seconds = 600.0
+    """Seconds that a call may take in all, however much progress it reports."""
+    start_timeout: Seconds = 30.0
+    """Seconds to connect."""
+    idle_timeout: Annotated[float, Bounds(ge=0)] = 1800.0
+    """Seconds without a call after which it is ended, to be started again at the next. 0: never."""
     disabled: bool = False
     required: bool = False
+    """Nothing works without it: a toolbox does not open where it cannot be reached."""
     tools: tuple[str, ...] | None = None
+    """Names of the tools that count, `*` allowed. Unset: all."""
     disabled_tools: tuple[str, ...] = ()
-    per_tool: Mapping[str, ToolConfig] = field(default_factory=dict[str, ToolConfig])
+    """Names of tools that do not, `*` allowed."""
+    per_tool: dict[str, ToolConfig] = field(default_factory=dict[str, ToolConfig])
+    """Settings by the server's own name of a tool."""
     resources: bool = True
+    """A tool that lists and reads its resources, where it has any."""
     prompts: bool = True
+    """A tool that lists and fills in its prompts, where it has any."""
     roots: bool | None = None
-    trust: Trust = "none"
+    """true: tell it the workspace's folder, if it asks. Unset: the roots of a client of the gateway. false: none.
+    Some file servers use roots and not their arguments."""
+    trust: Literal["none", "hints"] = "none"
+    """hints: believe what it says of its tools (whether they only read, or destroy) and of its results (labels)."""
     category: str | None = None
-    sandbox: Literal["read-only", "workspace-write"] | None = None
-    read: tuple[str, ...] = ()
+    """The category of all its tools. Unset: shell, which asks; with trust = "hints" what its hints say."""
+    sandbox: Literal["read-only", "workspace-write", "none"] | None = None
+    """read-only or workspace-write: the sandbox of commands around a local server. Unset: none."""
+    read: tuple[AnyPath, ...] = ()
+    """Further paths that a server in a sandbox may read: its own files, where they are not on the PATH."""
     guarded: bool = False
-    oauth: OAuthConfig | None = None
+    """Send its requests past the address guard, as those of the web tools."""
+    oauth: OAuthConfig = OAuthConfig()
     prefix: str | None = None
-    fault: str | None = None
+    """What its tools' names begin with. Unset: mcp_{server}_."""
+    fault: Annotated[str | None, NotASetting()] = None
     """What is wrong with the settings, found before the server was tried; then it is not."""
+
+    def __post_init__(self) -> None:
+        """Fill in the transport. Raises ValueError for settings that contradict each other."""
+        if not self.command and not self.url:
+            raise ValueError("needs a command or a url")
+        transport = self.transport or ("http" if self.url else "stdio")
+        if (transport == "stdio") == bool(self.url):
+            raise ValueError(f"transport: {transport} needs {'a command' if transport == 'stdio' else 'a url'}")
+        if self.url and self.sandbox not in (None, "none"):
+            raise ValueError("sandbox: only a local server (with a command) can run in a sandbox")
+        object.__setattr__(self, "transport", transport)
+        if self.url:  # the designs: a url wins
+            object.__setattr__(self, "command", None)
 
     @property
     def where(self) -> str:
@@ -104,7 +179,7 @@ class ServerConfig:
 
     def of_tool(self, tool: str) -> ToolConfig:
         """What is set for one tool; the empty settings where nothing is."""
-        return self.per_tool.get(tool) or _NOTHING
+        return self.per_tool.get(tool) or ToolConfig()
 
     def identity(self, cwd: str) -> str:
         """A hash of what decides which tools there are. Values of variables and headers are left out."""
@@ -131,23 +206,20 @@ class ServerConfig:
                 url=None if self.url is None else one(self.url, "url"),
                 headers={key: one(value, f"headers.{key}") for key, value in self.headers.items()},
             )
-        except ConfigError as error:
+        except (ConfigError, ValueError) as error:
             return replace(self, fault=str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class OAuthConfig:
-    """How to log in. `client_id` and `client_secret` are of a client registered beforehand; without them the server
-    registers one. `metadata_url` is an https URL that describes this client (client-id metadata), where it has one."""
-
-    client_id: str | None = None
-    client_secret: str | None = None
-    scopes: str | None = None
-    metadata_url: str | None = None
-    redirect_port: int | None = None
-
-
-_NOTHING = ToolConfig()
+def server_config(name: str, given: Mapping[str, Any]) -> ServerConfig:
+    """A server by the keys of `mcp_servers.{name}`, in any case; None counts as not set. Raises ConfigError."""
+    values = {snake(key): value for key, value in given.items() if value is not None}
+    values = {ServerConfig.spellings.get(key, key): value for key, value in values.items()}
+    _, violations = check(dict[ServerName, dict[str, Any]], {name: values}, ("mcp_servers",))
+    made, found = check(ServerConfig, values, ("mcp_servers", name))
+    violations += found
+    if violations:
+        raise ConfigError("; ".join(f"{'.'.join(each.path)}: {each.text}" for each in violations))
+    return replace(made, name=name)
 
 
 def check_category(config: ServerConfig) -> None:

@@ -87,11 +87,11 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
     found = shutil.which(command, path=env["PATH"]) if os.sep not in command else str(cwd / command)
     if found is None:
         raise ToolError(f"there is no program {command!r} on its PATH ({env['PATH']})")
-    if config.sandbox is None:
+    if config.sandbox is None or config.sandbox == "none":
         return NoSandbox().wrap([found, *args], cwd=cwd, env=env, timeout=None)
     # a sandbox shows what is on the PATH, and the interpreters that it leads to
     env["PATH"] = os.pathsep.join([os.path.dirname(found), env["PATH"]])
-    walls = services.walls(config.sandbox, tuple(Path(os.path.expanduser(path)) for path in config.read))
+    walls = services.walls(config.sandbox, config.read)
     return walls.wrap([found, *args], cwd=cwd, env=env, timeout=None)
 
 

@@ -52,7 +52,7 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
 
     None where there is neither a token nor a door: then a server that wants a login is not even asked how.
     """
-    given = config.oauth or OAuthConfig()
+    given = config.oauth
     storage = TokenFile(services.tokens, url, services.learn)
     door = services.login(config) if services.login is not None else None
     if door is None and not storage.has_tokens:

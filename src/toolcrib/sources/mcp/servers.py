@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ConfigError
 from .client_services import ClientServices, LoginDoor
-from .config import ServerConfig, check_category
+from .config import ServerConfig, check_category, server_config
 from .failure import McpFailure
 from .listed import ServerListing
 from .registered_tools import RegisteredTools
 from .relay import Listener, Relay, ShowUri
-from .settings import server_config
 from .tool import McpTool
 from .upstream import ServerStatus, Upstream
 

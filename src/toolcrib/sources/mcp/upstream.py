@@ -100,7 +100,7 @@ class Upstream:
         """Its state, for people."""
         live, listing = self.connectors.live, self.tools.listing
         return ServerStatus(
-            self.name, self.state, self._where, self.config.transport, tools,
+            self.name, self.state, self._where, self.config.transport or "", tools,
             cached=listing is not None and not self.tools.checked, error=self.tools.error,
             pid=getattr(live[0].transport, "pid", None) if live else None,
             protocol=listing.protocol if listing else None, server=listing.server if listing else None,

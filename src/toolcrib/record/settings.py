@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ...core.settings import Bounds, Section
-from ...core.tightening import Longer
+from ..core.settings import Bounds, Section
+from ..core.tightening import Longer
 
 
 @dataclass(frozen=True, slots=True)
-class Record(Section):
+class RecordSettings(Section):
     """How much of the record of calls is kept. 0 is without limit."""
 
     keep_days: Annotated[int, Bounds(ge=0, le=36_500), Longer()] = 365

@@ -1,17 +1,12 @@
-"""Are plain values what the settings take? pydantic checks them: only the sections that are there, one at a time."""
+"""Is a plain value what a section of the settings takes? pydantic checks it; absent sections cost nothing."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-
-from ..core.settings import annotations_of
-from .files import Keys
-from .settings import Settings
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, SchemaValidator
@@ -24,8 +19,13 @@ _TEXTS = {
     "dict_type": "should be a table of settings",
     "dataclass_type": "should be a table of settings",
     "path_type": "should be a path",
+    "unexpected_keyword_argument": "there is no such setting",
 }
 """What we say instead of pydantic, by its type of error."""
+
+
+Keys = tuple[str, ...]
+"""Where a setting is: its key, and those of the tables around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +41,27 @@ class Violation:
 
 
 def check(
-    values: Mapping[str, Any], folder: Path | None = None, *, from_text: bool = False
-) -> tuple[dict[str, Any], list[Violation]]:
-    """The values of a configuration in our shape as settings have them, and what is wrong with the others.
+    annotation: Any, value: Any, path: Keys, folder: Path | None = None, *, from_text: bool = False
+) -> tuple[Any, list[Violation]]:
+    """The value as settings have it (a section, for one), and what is wrong with it.
 
-    Relative paths start at `folder`. `from_text` is for values that are texts, as those of variables: "5" is a number.
+    `path` is where it is. Relative paths in it start at `folder`. `from_text` is for values that are texts, as those of
+    variables: "5" is a number.
     """
     from pydantic_core import ValidationError
 
-    made: dict[str, Any] = {}
-    found: list[Violation] = []
-    for name, value in values.items():
-        try:
-            made[name] = _validator(name, from_text).validate_python(value, context=folder)
-        except ValidationError as error:
-            found += [_violation(name, each) for each in error.errors(include_url=False)]
-    return made, found
+    try:
+        return _validator(annotation, from_text).validate_python(value, context=folder), []
+    except ValidationError as error:
+        return None, [_violation(path, each) for each in error.errors(include_url=False)]
 
 
 @functools.cache
-def _validator(name: str, from_text: bool) -> SchemaValidator:
-    """Of one key of Settings."""
+def _validator(annotation: Any, from_text: bool) -> SchemaValidator:
     from pydantic import TypeAdapter
     from pydantic_core import SchemaValidator
 
-    schema: Any = TypeAdapter(annotations_of(Settings)[name]).core_schema
+    schema: Any = TypeAdapter(annotation).core_schema
     return SchemaValidator(schema if from_text else _strict(schema))
 
 
@@ -78,8 +74,8 @@ def _strict(schema: Any) -> Any:
     return [_strict(each) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
 
 
-def _violation(name: str, error: ErrorDetails) -> Violation:
-    path = (name, *map(str, error["loc"]))
+def _violation(path: Keys, error: ErrorDetails) -> Violation:
+    path = (*path, *(str(key) for key in error["loc"] if key != "[key]"))
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "value_error":
         return Violation(path, str(context["error"]), given, shows_value=False)
@@ -87,7 +83,7 @@ def _violation(name: str, error: ErrorDetails) -> Violation:
         words = tuple(re.findall(r"'([^']*)'", context["expected"]))
         return Violation(path, _one_of(words), given, words)
     text = _TEXTS.get(kind) or error["msg"].removeprefix("Input ")
-    return Violation(path, text, given, shows_value=kind != "missing")
+    return Violation(path, text, given, shows_value=kind not in ("missing", "unexpected_keyword_argument"))
 
 
 def _one_of(words: tuple[str, ...]) -> str:

@@ -6,10 +6,19 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from ...builtin.settings import Expression
-from ...core.settings import AnyPath, Count, Either, Json, OneOrMore, Prepared, Seconds, Section
-from ...core.tightening import More, Only, Rank, Smaller
+from ..core.settings import AnyPath, Checked, Count, Either, Json, OneOrMore, Prepared, Seconds, Section
+from ..core.tightening import More, Only, Rank, Smaller
 
+
+def _expression(text: str) -> str:
+    from .regexes import compile_pattern
+
+    compile_pattern(text)
+    return text
+
+
+Expression = Annotated[str, Checked(_expression)]
+"""A regular expression, as RE2 reads them."""
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
 RuleText = Annotated[str | Json, Either("should be a rule: a text or a table")]
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
@@ -24,7 +33,7 @@ def _never_is_the_default(timeout: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Approval(Section):
+class ApprovalSettings(Section):
     """Who is asked, and when."""
 
     spellings = {"timeout_secs": "timeout", "auto_approve_timeout_secs": "timeout"}
@@ -47,7 +56,7 @@ class Approval(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules(Section):
+class RuleSettings(Section):
     """Calls that are allowed, asked about or denied whatever the mode says: `Bash(git diff *)`, `Read(src/**)`."""
 
     spellings = {"import": "imports"}
@@ -64,7 +73,7 @@ class Rules(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Flow(Section):
+class LabelSettings(Section):
     """Information flow: what is asked about because an untrusted result said it."""
 
     policy: Annotated[Literal["off", "said", "default", "strict"], Rank(("off", "said", "default", "strict"))] = (
@@ -75,7 +84,7 @@ class Flow(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class CallLimit(Section):
+class CallLimitSettings(Section):
     """How many calls one run may make: since the last user message, or since the toolbox was opened."""
 
     calls: Annotated[Count | None, Smaller(lambda: float("inf"))] = None
@@ -85,7 +94,7 @@ class CallLimit(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class HookSetting(Section):
+class HookSettings(Section):
     """What to do about calls of some tools: log, notify, ask or block; or `preset = "safety"`."""
 
     spellings = {"tool": "tools", "category": "categories", "channel": "channels", "patterns": "pattern"}
@@ -108,8 +117,8 @@ class HookSetting(Section):
     """log and notify start this program, without a shell, with a JSON object on its standard input."""
 
     def __post_init__(self) -> None:
-        from ...core.tool import ToolCategory
-        from ...policy.regexes import compile_pattern
+        from ..core.tool import ToolCategory
+        from .regexes import compile_pattern
 
         if (self.action is None) == (self.preset is None):
             raise ValueError('a hook has either action = "log", "notify", "ask" or "block", or preset = "safety"')
@@ -123,13 +132,13 @@ class HookSetting(Section):
                 raise ValueError(f"unknown category {category!r}; known: {', '.join(known)}")
 
 
-def is_tightening(hook: HookSetting) -> bool:
+def is_tightening(hook: HookSettings) -> bool:
     """Whether an untrusted file may have this hook: one that refuses or asks, and starts or writes nothing."""
     return not hook.file and not hook.command and (hook.action in ("ask", "block") or hook.preset == "safety")
 
 
 @dataclass(frozen=True, slots=True)
-class SecretSource(Section):
+class SecretSettings(Section):
     """A secret by name: where its value comes from, and which tools get it. Exactly one source."""
 
     spellings = {"as": "variable", "tool": "tools"}
@@ -159,7 +168,7 @@ class SecretSource(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class Redaction(Section):
+class RedactionSettings(Section):
     """What is taken out of texts beside the known kinds of keys and the granted secrets. It cannot be turned off."""
 
     patterns: tuple[Expression, ...] = ()

@@ -1,0 +1,70 @@
+"""Settings of tools from elsewhere: commands, plugins, OpenAPI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from ..core.settings import AnyPath, Json, Seconds, Section
+from ..core.tightening import More, Only
+
+
+@dataclass(frozen=True, slots=True)
+class CustomToolSettings(Section):
+    """A tool that is a command: `{{name}}` in it stands for the argument of that name."""
+
+    spellings = {"timeout_secs": "timeout"}
+
+    name: str
+    description: str
+    command: str
+    """A command line. Each `{{name}}` is one argument, whatever its value holds; it cannot stand inside quotes."""
+    parameters: Json = field(default_factory=Json)
+    """`{file = "string"}` (string, integer, number, boolean), or a JSON Schema."""
+    working_dir: str | None = None
+    """A folder inside the workspace. Unset: the workspace."""
+    timeout: Seconds | None = None
+    """Seconds that it may run. Unset: 30."""
+    env: dict[str, str] = field(default_factory=dict[str, str])
+    """Variables for it, besides a few harmless ones (PATH, HOME, LANG …)."""
+    category: str | None = None
+    """Unset: shell. The command with its values is judged as those of exec, whatever stands here."""
+    read: tuple[str, ...] = ()
+    """Further files and folders that it may read."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginsSettings(Section):
+    """Plugins: folders with a `plugin.json`, and packages with entry points in the group `toolcrib.tools`."""
+
+    enabled: Annotated[bool, Only(False)] = False
+    plugin_dirs: tuple[AnyPath, ...] = ()
+    """Folders of plugin folders. Empty: `~/.local/share/toolcrib/plugins`."""
+    allowed_plugins: tuple[str, ...] = ()
+    """Names of plugins, entry points or packages. Empty: all that are not blocked."""
+    blocked_plugins: Annotated[tuple[str, ...], More()] = ()
+    """These are never loaded, whatever else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenApiSettings(Section):
+    """An API whose operations become tools, from its OpenAPI description."""
+
+    spellings = {"timeout_secs": "timeout", "include": "operations", "exclude": "disabled_operations"}
+
+    spec: AnyPath
+    """The description: a JSON file, OpenAPI 3.0 or 3.1."""
+    base_url: str | None = None
+    """Where the API is. Unset: the first of its servers. No request goes anywhere else."""
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    """Sent with every request: `{Authorization = "Bearer ${secret:NAME}"}`, granted to `openapi:` and its name."""
+    operations: tuple[str, ...] | None = None
+    """Names of the operations that count, `*` allowed. Unset: all."""
+    disabled_operations: tuple[str, ...] = ()
+    """Names of operations that do not, `*` allowed."""
+    category: str | None = None
+    """Of all its tools. Unset: network_read for GET and HEAD, network_write for the others."""
+    prefix: str | None = None
+    """What its tools' names begin with. Unset: the API's name and `_`."""
+    timeout: Seconds | None = None
+    """Seconds for one request. Unset: 30."""
