@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-_BYTES_A_CHARACTER = 4  # the most that UTF-8 needs; what is kept can always fill the limit
+_BYTES_A_CHARACTER = 4  # the most that UTF-8 needs; the stored bytes can always fill the limit
 
 
 class SpillTarget(Protocol):
@@ -29,7 +29,7 @@ OpenSpill = Callable[[str], SpillTarget]
 class Excerpt:
     """The text of a stream, or its two ends: `omitted` bytes are missing between `head` and `tail`.
 
-    `spill` is where the whole stream is (its beginning, if `truncated`), None if it was not kept.
+    `spill` is where the whole stream is (its beginning, if `truncated`), None if it was not stored.
     """
 
     head: str
@@ -98,7 +98,7 @@ class Capture:
     def excerpt(self, limit: int | None = None, redact: Callable[[str], str] | None = None) -> Excerpt:
         """What was fed, decoded, at most `limit` characters of it. Spills the whole if it does not fit.
 
-        `redact` sees more than is shown, so that no secret is cut in two and so past knowing.
+        `redact` gets more than is shown, so that a secret is never cut in two and missed.
         """
         limit = self.limit if limit is None else min(limit, self.limit)
         if self.total <= 2 * self._half:

@@ -1,4 +1,4 @@
-"""The environment of a command: a short allow-list, and what was granted by name. Secrets never by default."""
+"""Which environment variables does a command get? A short list, and those granted by name; no secrets by default."""
 
 from __future__ import annotations
 

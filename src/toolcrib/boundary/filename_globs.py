@@ -118,7 +118,7 @@ class GlobMatcher:
         return False
 
     def _with_skips(self, number: int, index: int) -> Iterable[tuple[int, int]]:
-        """A place in a pattern, and those after it that `**` lets stand for no directory at all."""
+        """A position in a pattern, and those after it if `**` matches no directory at all."""
         pattern = self._patterns[number]
         yield number, index
         while index < len(pattern) - 1 and pattern[index] is None:
@@ -126,7 +126,7 @@ class GlobMatcher:
             yield number, index
 
     def _directory(self, path: str) -> frozenset[tuple[int, int]]:
-        """Where the patterns stand after these directories."""
+        """The positions in the patterns after these directories."""
         known = self._directories.get(path)
         if known is not None:
             return known

@@ -37,7 +37,7 @@ _KERNEL_FILESYSTEMS = {
     0xCAFE4A11: "bpf",
 }
 
-_RETRIES = 128  # openat2 answers EAGAIN while somebody renames above the path; an attacker can keep that up
+_RETRIES = 128  # openat2 answers EAGAIN while a folder above the path is renamed; an attacker can do that all the time
 
 
 class _OpenHow(ctypes.Structure):

@@ -1,4 +1,4 @@
-"""Files of our own (settings, trust, tokens, lists): replaced in one step, so that nobody reads half of one."""
+"""Toolcrib's own files (settings, trust, tokens, lists): replaced in one step, so that no reader sees half of one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes | str, mode: int = 0o600) -> None:
-    """Write a file anew, on the disk before it takes the old one's place. Its folder must be there. Raises OSError;
-    then the old file stands as it was."""
+    """Replace a file; the new one is on the disk before it takes the old one's place. Its folder must exist.
+
+    Raises OSError; then the old file is unchanged.
+    """
     raw = data.encode() if isinstance(data, str) else data
     fd, temp = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mkstemp makes it 0600
     try:

@@ -52,7 +52,7 @@ def _in_repository(ws: Workspace, place: WorkspacePath) -> bool:
 
 
 def judge_path(ws: Workspace, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
-    """A reason to ask about reading or changing a path, or to deny it; None if there is none. Opens no content."""
+    """A reason to ask about reading or changing a path, or to deny it; None if it is allowed. Opens no content."""
     try:
         place = ws.locate(path)
         if write:

@@ -86,7 +86,7 @@ class Process:
         spawner().call(lambda: self._kill(reason))
 
     def terminate(self) -> None:
-        """Ask the process group to end itself (SIGTERM). Whoever asks waits, and kills what does not."""
+        """Ask the process group to end itself (SIGTERM). The caller waits, and kills it if it does not end."""
         spawner().call(lambda: self._tree and self._tree.signal_group(signal.SIGTERM))
 
     @property
@@ -145,7 +145,7 @@ class Process:
         future: asyncio.Future[None] = loop.create_future()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nothing waits
                 loop.call_soon_threadsafe(lambda: future.done() or future.set_result(None))
 
         self.when_done(wake)
@@ -358,5 +358,5 @@ def start(
 async def run(
     spawn: Spawn, *, timeout: float | None, limit: int = 10_000, open_spill: OpenSpill | None = None
 ) -> ProcessResult:
-    """Run a command to its end: `limit` characters of each stream are kept, the rest goes to the spill."""
+    """Run a command to its end: `limit` characters of each stream are returned, the rest goes to the spill."""
     return await start(spawn, timeout=timeout, limit=limit, open_spill=open_spill).finished()

@@ -1,4 +1,4 @@
-"""How is a running command ended, and when is it gone? Its process group, and pid 1 of the sandbox it may be in.
+"""How is a running command ended, and when has it ended? Its process group, and pid 1 of the sandbox it may be in.
 
 Everything happens in the process thread.
 """
@@ -19,7 +19,7 @@ from .spawner import Watched, spawner
 class ProcessTree:
     """The processes of one command. `stop` ends it where a launcher knows better how to.
 
-    `owner` is the command that fails where a callback does; it is not kept, to be freed in time.
+    `owner` is the command that fails where a callback does; no reference to it is stored, so that it is freed in time.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], marker: str, stop: Callable[[], None] | None) -> None:

@@ -1,4 +1,4 @@
-"""Which names inside a workspace nobody may change silently, and why: a table, and how paths match it.
+"""Which names inside a workspace are never changed without a question, and why? A table, and how paths match it.
 
 These files make other programs run something (git hooks, editor tasks, shell start files) or widen what an
 agent may do (MCP and our own settings). The file tools ask before they write one; the sandbox binds the

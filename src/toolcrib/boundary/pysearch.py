@@ -1,4 +1,4 @@
-"""A stand-in for ripgrep where there is none: the same queries and the same records, by Python's own `re`.
+"""A replacement for ripgrep where it is not installed: the same queries and the same records, by Python's own `re`.
 
 It runs as a process of its own, so that a pattern that backtracks for ever can be ended from outside. It opens
 every directory and file relative to the one above it and follows no link. `.gitignore` files count from the

@@ -114,7 +114,7 @@ class Running:
 
 
 def _directory_name(descriptor: int) -> str:
-    """A name for an open directory that `chdir` takes and nobody can swap (on Linux)."""
+    """A name for an open directory that `chdir` accepts and no other program can swap (on Linux)."""
     if sys.platform == "linux":
         return f"/proc/self/fd/{descriptor}"
     import fcntl

@@ -118,7 +118,7 @@ class Ripgrep:
 def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) -> Ripgrep | None:
     """The first usable ripgrep, or None.
 
-    One that lies inside `outside`, the workspace, is passed over on PATH: whoever may write there could put
+    One that lies inside `outside`, the workspace, is skipped on PATH: a program that may write there could put
     another program in its place. A configured path that does not work is a ConfigError, never passed over.
     """
     if configured:

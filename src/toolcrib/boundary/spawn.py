@@ -1,4 +1,4 @@
-"""What to start: a command as a sandbox has prepared it, and the sandbox's word with its own launcher."""
+"""What to start: a command as a sandbox has prepared it, and the protocol between sandbox and launcher."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Handshake(Protocol):
-    """A sandbox's word with its launcher: it names the leader of the tree, and holds it until limits are set."""
+    """The protocol with a launcher: it names the leader of the process tree, and holds it until limits are set."""
 
     @property
     def fd(self) -> int:
@@ -41,7 +41,7 @@ class Spawn:
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
-    notes: list[str] = field(default_factory=list[str])  # what `appeared` has to say beside
+    notes: list[str] = field(default_factory=list[str])  # further lines for the reader, added by `appeared`
     stop: Callable[[], None] | None = None
     """How to end it before its time, where a signal to its process group would end the launcher alone. Called in
     the thread that spawns, perhaps more than once; must not block. The group is signalled if that does not help."""

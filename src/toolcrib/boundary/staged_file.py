@@ -1,4 +1,4 @@
-"""New content of a file, written beside it and put in its place in one step."""
+"""New content of a file: written to a file next to it, which then replaces it in one step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .workspace_paths import ChangedMeanwhile, Identity, WorkspacePath, identity
 
 
 class Staged:
-    """New content beside the file it will replace: written, not yet seen by anybody.
+    """New content next to the file that it will replace: written, but not visible under its name yet.
 
     `identity` is what the file will have after `commit()`. `before` is the file it replaces, None for a new one.
     """
@@ -24,7 +24,7 @@ class Staged:
         self.identity: Identity = (0, 0, 0, 0)
 
     def commit(self) -> None:
-        """Put the content in place in one step; ChangedMeanwhile if the old file is no longer the one seen."""
+        """Replace the old file in one step. Raises ChangedMeanwhile if it is no longer the one that was seen."""
         assert self._temp is not None
         try:
             if self.before is None:
@@ -50,14 +50,14 @@ class Staged:
             if self._temp is not None:
                 os.unlink(self._temp, dir_fd=self._dir_fd)
         except OSError:
-            pass  # somebody removed it: nothing is left to drop
+            pass  # it was removed already
         finally:
             os.close(self._dir_fd)
             self._dir_fd = -1
 
 
 def entry(dir_fd: int, name: str) -> os.stat_result | None:
-    """The stat of a name itself, None where there is none."""
+    """The stat of a name itself; None if nothing has that name."""
     try:
         return os.lstat(name, dir_fd=dir_fd)
     except FileNotFoundError:

@@ -41,7 +41,7 @@ class ChildEnds:
 
 
 class Streams:
-    """Our ends. `owner` is the command: it fails where reading or writing raises. It is not kept: no cycle."""
+    """Our ends. `owner` is the command: it fails where reading or writing raises. It is not stored: no cycle."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ Reroot = Callable[[str], "tuple[int, Sequence[str], str] | None"]
 
 
 class LinkMet(OSError):
-    """A link stands in a path that must not have one. `at` is the link, `target` what it says."""
+    """A link is in a path that must not have one. `at` is the link, `target` is where it points."""
 
     def __init__(self, at: str, target: str) -> None:
         super().__init__(errno.ELOOP, os.strerror(errno.ELOOP), at)

@@ -28,7 +28,7 @@ MEMORY = 1 << 30  # bytes of address space
 IDLE_SECONDS = 60.0
 WORKERS = max(1, min(4, os.cpu_count() or 1))
 _PIECE = 1 << 20
-_LOOK_SECONDS = 0.1  # how often somebody who waits here is asked whether he still does
+_LOOK_SECONDS = 0.1  # how often a waiting caller is asked whether it still waits
 _GRACE_SECONDS = 5  # what a worker whose parent is gone gets beyond its time
 
 Work = Callable[[Mapping[str, Any], bytes], tuple[Mapping[str, Any], bytes]]
@@ -171,7 +171,7 @@ class Workers:
 
 
 def _end_all(idle: list[_Process], busy: list[_Process]) -> None:
-    for process in list(busy):  # whoever waits for its answer lets go of it
+    for process in list(busy):  # the caller that waits for its answer releases it
         process.end()
     while idle:
         idle.pop().kill()
@@ -230,7 +230,7 @@ class _Process:
 
 
 class _JobClock:
-    """Kills a process that is over its time, or whose answer nobody wants any more, from a thread of its own."""
+    """Kills a process that is over its time, or whose answer is not wanted any more, from a thread of its own."""
 
     def __init__(self, child: subprocess.Popen[bytes], seconds: float, cancelled: Callable[[], bool]) -> None:
         self._child, self._seconds, self._cancelled = child, seconds, cancelled
@@ -314,7 +314,7 @@ def serve(module: str, memory: int, idle: float) -> None:
 
 
 def _alarm(seconds: float) -> None:
-    """Die after this time, however busy: nobody else ends a worker whose parent was killed. 0 is never."""
+    """Die after this time, even if busy: nothing else ends a worker whose parent was killed. 0 means never."""
     import signal
 
     if sys.platform != "win32":
@@ -329,5 +329,5 @@ def _limit(memory: int) -> None:
     for what, most in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
         try:
             resource.setrlimit(what, (most, most))
-        except (ValueError, OSError):  # a lower one stands already
+        except (ValueError, OSError):  # a lower limit is set already
             pass

@@ -148,7 +148,7 @@ class Workspace(WorkspaceRoots):
             try:
                 self.mkdir(each)
             except FileExistsError:
-                self.mkdir(each, exist_ok=True)  # only to refuse what is no directory
+                self.mkdir(each, exist_ok=True)  # only to refuse what is not a directory
             else:
                 made.append(each)
         return made
@@ -163,7 +163,7 @@ class Workspace(WorkspaceRoots):
         expect: Identity | None = None,
         override: bool = False,
     ) -> Staged:
-        """Write new content beside a file, ready to replace it. Keeps the old file's mode unless one is given.
+        """Write new content next to a file, ready to replace it. Keeps the old file's mode unless one is given.
 
         `expect` is the identity the old file must still have. `sync` flushes the content to the disk. `override`
         replaces a write-protected file, too.
@@ -240,7 +240,7 @@ class Workspace(WorkspaceRoots):
             os.close(parent)
 
     def symlink(self, target: str, path: PathLike) -> None:
-        """Make a link; its target is not judged, for following it is."""
+        """Make a link. Its target is not judged here: following the link is judged."""
         parent, name, _ = self.open_parent(path)
         try:
             os.symlink(target, name, dir_fd=parent)

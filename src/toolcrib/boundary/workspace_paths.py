@@ -1,4 +1,4 @@
-"""Where a path lies, what a file is, and what is said where it is not what a call needs."""
+"""Where is a path, and what is there? With the errors for paths that a call cannot use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReadOnlyRoot(ToolError, PermissionError):
 
 
 class ChangedMeanwhile(ToolError):
-    """The file is not the one that was looked at: somebody changed it in between."""
+    """The file is not the one that was looked at: it was changed in between."""
 
 
 Identity = tuple[int, int, int, int]

@@ -48,7 +48,7 @@ class WorkspaceRoots:
         spelled = os.path.abspath(os.path.expanduser(given))
         real = os.path.realpath(spelled)
         root = GrantedRoot(Path(real), writable)
-        if real in self._spellings:  # granted twice: the first grant stands
+        if real in self._spellings:  # granted twice: the first grant counts
             self._spellings.setdefault(spelled, self._spellings[real])
             return self._spellings[real]
         try:
@@ -179,7 +179,7 @@ class WorkspaceRoots:
                         raise
                 except OSError as error:
                     # EXDEV: an absolute link, which may point back inside; ELOOP: links, or a magic one; EAGAIN:
-                    # somebody renames without pause. The walk finds a way or the right words.
+                    # another program renames all the time. The walk finds a way, or the right error.
                     if error.errno not in (errno.EXDEV, errno.ELOOP, errno.EAGAIN):
                         raise
                     break

@@ -1,4 +1,4 @@
-"""What do commands change, and is it kept? Commands run over copy-on-write layers, applied whole or not at all.
+"""What do commands change? Commands run over copy-on-write layers, which are applied as a whole or not at all.
 
 This file is the entry: it loads the rest only where there is something to do.
 """
@@ -57,7 +57,7 @@ def changes_in(journal: Journal) -> JournalledLayers:
 
 
 def recover(folder: StateFolder, *, prune: bool = False) -> list[str]:
-    """Complete what a killed process had begun; a line for each. `prune` also drops what nobody applied for long."""
+    """Complete what a killed process had begun; a line for each. `prune` also drops old changes that wait."""
     if not (folder.path / COMMAND_PREFIX).is_dir():
         return []
     layers = command_changes(folder).layers

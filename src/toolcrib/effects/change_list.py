@@ -62,7 +62,7 @@ class ChangeList:
 
     @property
     def conflicts(self) -> list[PathChange]:
-        """What somebody else changed, too."""
+        """The changes of paths that were also changed from outside."""
         return [change for change in self.changes if change.conflict]
 
     @property

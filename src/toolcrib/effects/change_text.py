@@ -129,7 +129,7 @@ def _diff(found: ChangeList, change: PathChange, upper: Path) -> str:
 
 
 def _read(root: Path, path: str) -> str | None:
-    """The text of a file below a root, no link followed; None where it is none."""
+    """The text of a file below a root, no link followed; None if it is not text."""
     top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         folder = open_beneath(top, os.path.dirname(path))

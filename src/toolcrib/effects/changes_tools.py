@@ -78,7 +78,7 @@ class ChangesTools:
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         try:
             self._held(str(args.get("changes")), ctx)
-        except ToolError as error:  # nobody needs to be asked about what cannot be done
+        except ToolError as error:  # no question is needed about what cannot be done
             return Judgement("deny", str(error), "changes:unknown")
         return None
 

@@ -1,6 +1,6 @@
 """One layer: where a command's writes go instead of the folders it may change, on disk.
 
-<layer>/lock            held by whoever works on it (flock); free where that process is gone
+<layer>/lock            held by the process that works on it (flock); free once that process has ended
 <layer>/<n>/upper       what the command wrote below root n; after an apply, what was there before
 <layer>/<n>/work        the kernel's own
 <layer>/<n>/refused     what is never applied, to be looked at
@@ -92,13 +92,13 @@ class CommandLayer:
         return arguments
 
     def unlock(self) -> None:
-        """Let others work on it. Safe to call twice."""
+        """Release the lock. Safe to call twice."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
     def remove_later(self) -> None:
-        """Drop it beside what goes on. If that is cut off, `LayerStore.recover` does the rest."""
+        """Drop it in a thread. If that is interrupted, `LayerStore.recover` does the rest."""
         threading.Thread(target=self.remove, name="toolcrib-layer", daemon=True).start()
 
     def remove(self) -> None:

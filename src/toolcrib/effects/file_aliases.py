@@ -1,4 +1,4 @@
-"""Which file stands for which: an undo of an edit writes the old content anew, under another inode."""
+"""Which file replaces which? An undo of an edit writes the old content to a new file, with another inode."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FileAliases:
         return found
 
     def follow(self, root: str, op: Op, *, back: bool) -> Op:
-        """The op with the files that stand for those it leaves."""
+        """The op, with the files that replace those that it names."""
         known = self._fresh()
         leaves, tree = (op.after, op.tree) if back else (op.before, op.old_tree)
         leaves = None if leaves is None else _followed(known, root, op.path, leaves)

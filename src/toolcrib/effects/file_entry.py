@@ -1,4 +1,4 @@
-"""What a path is: the little that tells it from a changed one, and that an apply or an undo compares."""
+"""What is at a path? The few facts by which an apply or an undo recognises a change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
         return self.kind == "dir" or (self.mode, self.size, self.mtime) == (other.mode, other.size, other.mtime)
 
     def is_untouched(self, other: Entry | None) -> bool:
-        """Whether it is the same and nobody even moved it or changed its attributes."""
+        """Whether it is the same, and was neither moved nor given other attributes."""
         return self.is_same(other) and other is not None and (self.kind == "dir" or self.ctime == other.ctime)
 
 

@@ -1,4 +1,4 @@
-"""Moves a layer's content into its roots, or what was there before back: all of it, or nothing.
+"""Moves a layer's content into its roots, or the earlier content back: all of it, or nothing.
 
 Each step is one rename on one file system: a new name is moved in, an old one out to the same place in the layer, or
 the two change places. So after an apply the layer holds what was there before, and an undo is the same the other way
@@ -64,7 +64,7 @@ def _step(op: Op, back: bool) -> Step:
 
 
 class Applier:
-    """Takes steps between roots and the folders that stand for them in a layer. Close it after use."""
+    """Takes steps between roots and their folders in a layer. Close it after use."""
 
     def __init__(self, roots: Sequence[LayerRoot], places: Sequence[os.PathLike[str]] | None = None) -> None:
         self._fds: list[tuple[int, int]] = []
@@ -211,7 +211,7 @@ class Applier:
                 raise ApplyConflict([f"{readable(step.op.path)} was changed meanwhile"])
         elif not self.is_taken(step):
             rename_exchange(name, name, layer, root)
-            if not step.leaves.is_same(entry_at(name, layer)):  # somebody put another one there just now
+            if not step.leaves.is_same(entry_at(name, layer)):  # it was replaced just now
                 rename_exchange(name, name, layer, root)
                 raise ApplyConflict([f"{readable(step.op.path)} was changed meanwhile"])
         if step.comes is not None and step.comes.mode & 0o200 == 0 and step.comes.kind == "dir":
@@ -280,7 +280,7 @@ def open_beneath(root: int, path: str) -> int:
         try:
             return openat2(root, path, os.O_PATH | os.O_DIRECTORY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
         except OSError as error:
-            if error.errno not in (errno.EAGAIN, errno.ENAMETOOLONG):  # somebody renames without pause
+            if error.errno not in (errno.EAGAIN, errno.ENAMETOOLONG):  # another program renames all the time
                 raise
     fd = os.dup(root)
     for part in path.split("/"):

@@ -27,7 +27,7 @@ def needs_staging(roots: Sequence[LayerRoot]) -> bool:
 
 
 def staging_folder(root: LayerRoot, name: str) -> Path:
-    """The folder in a root that stands for its layer meanwhile."""
+    """The folder in a root that holds the layer's content meanwhile."""
     return root.path / f".toolcrib-{name}"
 
 

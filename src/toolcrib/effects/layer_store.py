@@ -4,7 +4,7 @@
       └──discard──▸ (gone)
 
 `plan.json` says what the layer holds, `state.json` how far it is. While it is being applied or undone the state says so
-first; who is killed in between leaves that word, and `recover` completes what it announces. A layer without a state
+first; if the process is killed in between, that state remains, and `recover` completes it. A layer without a state
 belongs to a command that still runs (its lock is held) or never ended (it is dropped).
 """
 
@@ -37,12 +37,12 @@ log = logging.getLogger(__name__)
 
 State = Literal["held", "applying", "applied", "undoing", "undone"]
 HELD_SECONDS = 14 * 86400.0
-"""How long changes that nobody applied are kept."""
+"""How long changes that were not applied are stored."""
 _ID = re.compile(r"ch-[0-9a-f]+-[0-9a-f]{6}")
 
 
 class LayerUnknown(ToolError):
-    """There is no such layer, or it is not in the state that was asked for."""
+    """There is no such layer, or it is in another state than required."""
 
 
 class LayerBusy(ToolError):
@@ -63,9 +63,9 @@ class HeldChanges:
     key: str
     roots: tuple[str, ...]
     conflicts: bool = False
-    """Whether somebody else changed something that the command changed, too."""
+    """Whether something that the command changed was also changed from outside."""
     told: str = ""
-    """What the model reads of the command beside its changes."""
+    """The text about the command's changes that the model reads."""
     approval_id: str | None = None
     origin: State = "held"
     """The state before the one that it is passing through."""
@@ -172,7 +172,7 @@ class LayerStore:
         return self._turn(name, "undone", "applying", "applied")
 
     def conflicts(self, name: str) -> list[str]:
-        """What stands against the next turn of a layer that was applied or undone, a line each."""
+        """What prevents the next undo or redo of a layer, a line each."""
         held = self.get(name)
         if held.state not in ("applied", "undone"):
             return [f"changes {name} are {held.state}"]
@@ -267,7 +267,7 @@ class LayerStore:
     # --- after a crash
 
     def recover(self, *, newborn: float = 10.0) -> list[str]:
-        """Complete what was begun, drop what no command will end; a line for each. Layers in use are left, and those
+        """Complete what was begun, drop layers without a command; a line for each. Layers in use are left, and those
         younger than `newborn` seconds, which their maker may not have locked yet."""
         lines: list[str] = []
         for name in _names(self.path):
@@ -311,7 +311,7 @@ class LayerStore:
         return [f"completed what was cut off: changes {held.id} of call {held.call_id} are {done.state}"]
 
     def prune(self, max_age: float = HELD_SECONDS) -> None:
-        """Drop what nobody applied for so long."""
+        """Drop changes that were not applied within this time."""
         for held in self.all("held"):
             if time.time() - held.at > max_age:
                 with contextlib.suppress(ToolcribError, OSError):

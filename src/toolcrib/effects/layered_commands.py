@@ -1,7 +1,7 @@
-"""Commands as transactions: whether a command runs over a layer, and what becomes of the layer when it has ended.
+"""Commands as transactions: does a command run over a layer, and what happens to the layer when it has ended?
 
-`direct` writes straight through. `journal` applies the layer at the end, so that undo covers the command. `review`
-keeps it until a person said yes: the question is a call of `apply_changes`, asked and recorded like any other.
+Mode `direct` has no layer. `journal` applies it at the end, so that undo covers the command. `review` holds it until a
+person agrees: the question is a call of `apply_changes`, asked and recorded like any other.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class LayeredCommands:
         return found
 
     def judge(self, sandbox: Sandbox) -> Judgement | None:
-        """What is to be said of any command before it runs: where nothing can be held back for review, it is asked
-        about beforehand, and where nobody is asked, refused."""
+        """The judgement of any command before it runs. Without a layer nothing can be reviewed afterwards: a person is
+        asked first, and where no person is asked the command is refused."""
         why = self.why_direct(sandbox) if self.needs_review() else ""
         if not why:
             return None
@@ -126,7 +126,7 @@ class LayeredCommands:
     # --- after
 
     def collect(self, layer: WriteLayer | None, sandbox: Sandbox, ctx: ToolContext, command: str) -> CommandOutcome:
-        """Look at what a command left in its layer; apply it where nobody needs to be asked. Blocks; called once."""
+        """Look at what a command left in its layer; apply it if no question is needed. Blocks; called once."""
         if layer is None:
             why = self.why_direct(sandbox)
             return CommandOutcome([_wrote_directly(self.mode, why)] if why else [])
@@ -195,7 +195,7 @@ class LayeredCommands:
             answer = self._answer(held.approval_id)
             if held.state == "held" and answer in ("pending", "approved"):
                 return CommandOutcome(["(the command ran before)"], undo="", waiting=held)
-            if held.state == "held":  # denied, or nobody answered
+            if held.state == "held":  # denied, or not answered
                 self.layers.discard(held.id)
         except ToolcribError:  # gone
             pass

@@ -210,7 +210,7 @@ async def test_profile_grants_and_hidden_paths(fake: Fake, workspace: Path, tmp_
     (workspace / "key").write_text("k")
     (workspace / "state").mkdir()
     more: dict[str, Any] = {
-        "read": (tmp_path / "r",), "write": (tmp_path / "rw",),
+        "read_roots": (tmp_path / "r",), "write_roots": (tmp_path / "rw",),
         "hidden": (workspace / "key", workspace / "state", tmp_path / "elsewhere"),
     }  # fmt: skip
     await out(made(workspace, settings(profile="read-only", **more)), workspace, "true")

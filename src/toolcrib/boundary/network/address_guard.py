@@ -91,9 +91,9 @@ class AddressGuard:
     # --- when it is dialled
 
     async def admit(self, host: str, port: int, seconds: float = DIAL_SECONDS) -> tuple[Address, ...]:
-        """The addresses to dial for a host (as it stands in a URL, without brackets), every one of them judged.
+        """The addresses to dial for a host (as it is written in a URL, without brackets), each of them judged.
 
-        Raises AddressRefused. Whoever connects must connect to one of these, and not look the name up again.
+        Raises AddressRefused. The caller must connect to one of these, and not look the name up again.
         """
         parsed = parse_host(f"[{host}]" if ":" in host else host)
         self._judge_port(parsed, port)
@@ -137,12 +137,12 @@ class AddressGuard:
 
 
 def pinned(resolve: Mapping[str, Any]) -> dict[str, tuple[Address, ...]]:
-    """Pinned answers by name as names are compared; raises AddressRefused for what is no list of addresses."""
+    """Pinned answers by name, as names are compared. Raises AddressRefused for anything but addresses."""
     found: dict[str, tuple[Address, ...]] = {}
     for name, answers in resolve.items():
         try:
             host = parse_host(name)
-        except AddressRefused:  # it stands for no host, so nothing will ask for it
+        except AddressRefused:  # it does not name a host, so it is never asked for
             continue
         listed: list[Any] = [answers] if isinstance(answers, str) else cast("list[Any]", answers)
         try:

@@ -1,4 +1,4 @@
-"""What do compressed bytes of a response stand for? Decoded piece by piece, so that a bomb costs no memory.
+"""Decodes compressed responses piece by piece, so that a decompression bomb costs no memory.
 
 Every decoder is a generator of pieces of at most 64 KiB: whoever has enough stops asking, and what was not asked for is
 never unpacked. gzip and deflate are always there; br and zstd where the packages `brotli` and `backports.zstd` (in
@@ -68,7 +68,7 @@ def _layer(name: str) -> Decoder:
 class _Zlib:
     """zlib's and zstd's decompressors: both take `max_length` and have `eof` and `unused_data`.
 
-    With `many`, what follows the end of one compressed stream is another (RFC 1952 §2.2, RFC 8878 §3.1); what is none
+    With `many`, what follows the end of one compressed stream is another (RFC 1952 §2.2, RFC 8878 §3.1); anything else
     is left out, as browsers do.
     """
 

@@ -59,7 +59,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.AsyncNetworkStream:
-        """Refused: a path is no public address."""
+        """Refused: a path is not a public address."""
         raise httpcore2.ConnectError("requests do not go to sockets of this machine")
 
     async def sleep(self, seconds: float) -> None:
@@ -161,7 +161,7 @@ def guarded_client(
     headers: Mapping[str, str] | None = None,
     follow_redirects: bool = True,
 ) -> httpx2.AsyncClient:
-    """An httpx2 client for every request of ours: judged, also at each redirect (five at most); cookies are not kept.
+    """An httpx2 client for every request of ours: judged, also at each redirect (five at most); cookies are not stored.
 
     `timeout` in seconds. It takes no more of httpx2's options, because some (`mounts`, `proxy`) would lead around the
     guard.

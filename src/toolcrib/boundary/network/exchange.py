@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 TRY_AGAIN = frozenset({429, 503})
 TRIES = 3
-MAX_PAUSE = 10.0  # seconds; a server that wants more is told to the model instead of waited for
+MAX_PAUSE = 10.0  # seconds; if a server wants more, the model is informed instead
 YIELD_EVERY = 256 * 1024  # decoded bytes after which the loop gets its turn
 MAX_WORK = 4  # times the limit: how many bytes may come in for a body of that size
 
@@ -45,7 +45,7 @@ class WebRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeLimits:
-    """`most` decoded bytes of a body are kept; `seconds` is for everything, redirects and pauses included."""
+    """`most` is for the decoded bytes of a body; `seconds` is for everything, redirects and pauses included."""
 
     most: int
     seconds: float

@@ -48,7 +48,7 @@ class HostGrants:
             raise ConfigError(f"web.allow_private: {error}") from None
 
     def port(self, host: Address | str, port: int) -> bool:
-        """Whether a port beside the usual ones was granted for this host, by an entry that names it."""
+        """Whether a port besides the usual ones was granted for this host, by an entry that names it."""
         return any(entry.port == port and entry.names(host) for entry in self.entries)
 
     def name(self, host: str, port: int) -> bool:

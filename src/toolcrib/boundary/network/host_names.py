@@ -1,4 +1,4 @@
-"""What does a host in a URL stand for: an address in one of its many spellings, or a name, and is that name refused?
+"""What is the host of a URL: an address in one of its many spellings, or a name, and is that name refused?
 
 `parse_host` reads a host as WHATWG's URL standard does (https://url.spec.whatwg.org/#host-parsing), so that what is
 judged is what any client would dial; whatever two clients could read differently is refused.
@@ -44,7 +44,7 @@ _MAX_SPELLING = 2_000  # what is longer cannot come down to a name, and would on
 
 
 def parse_host(text: str) -> Host:
-    """The host of a URL's authority, brackets included. Raises AddressRefused for what is no host, or two."""
+    """The host of a URL's authority, brackets included. Raises AddressRefused if it is not one host."""
     if not text:
         raise AddressRefused("the URL names no host", RULE_MALFORMED)
     if text.startswith("["):
@@ -124,7 +124,7 @@ def _ipv4(text: str, name: str) -> IPv4Address:
 
 
 def _number_of(parts: list[str], *, octal: bool) -> int | None:
-    """The value; None where it is no address. Without `octal`, numbers that begin with 0 are read as decimal."""
+    """The value; None if it is not an address. Without `octal`, numbers that begin with 0 are read as decimal."""
     if len(parts) > 4 or max(map(len, parts)) > 16:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which addresses does a name have now? Looked up beside the loop, with a time limit, each name once at a time."""
+"""Which addresses does a name have now? Looked up in a thread, with a time limit, each name once at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIAL_SECONDS = 10.0
 CHECK_SECONDS = 2.0
 
 Lookup = Callable[[str, float], Awaitable[tuple[Address, ...]]]
-"""`await lookup(name, seconds)`: all addresses, at least one. Raises AddressRefused where there is none in time."""
+"""`await lookup(name, seconds)`: all addresses, at least one. Raises AddressRefused if none is found in time."""
 
 # getaddrinfo blocks for as long as the system's resolver likes, so it gets threads of its own: hung lookups must not
 # take those that tools run on. 256 may run and 512 hang; then lookups are refused until one ends.

@@ -68,7 +68,7 @@ IPV6_NAMED = _table(
 )
 _NEVER_GIVEN_OUT = "not given out for public use (RFC 4291)"
 
-# Services that hand credentials to whoever asks from inside a cloud machine. Some of them are public addresses.
+# Services that give credentials to every program on a cloud machine that asks. Some of them are public addresses.
 METADATA: dict[Address, str] = {
     ip_address(address): what
     for address, what in (

@@ -25,7 +25,7 @@ _KEEP = "%/:=&?~+!$,;'@()*[]-._"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL leads. `path` begins with "/" and has the query; user, password and fragment are not kept."""
+    """Where a URL leads. `path` begins with "/" and has the query; user, password and fragment are dropped."""
 
     scheme: str
     host: Host
@@ -56,7 +56,7 @@ def parse_url(text: str) -> Target:
         raise AddressRefused(f"{scheme}: is not a scheme for requests; use http or https", RULE_SCHEME)
     rest = text[found.end() :]
     if not rest.startswith("//"):
-        raise AddressRefused(f"two slashes should stand after {scheme}:", RULE_MALFORMED)
+        raise AddressRefused(f"two slashes are missing after {scheme}:", RULE_MALFORMED)
     rest = rest[2:]
     end = _AUTHORITY_END.search(rest)
     authority, tail = (rest[: end.start()], rest[end.start() :]) if end else (rest, "")

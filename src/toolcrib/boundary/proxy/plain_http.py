@@ -75,7 +75,7 @@ class Forwarded:
             await self._server.drain()
 
     async def _receive(self) -> bool:
-        """Bring the answer back. Whether the server switched protocols, so that what follows is no HTTP."""
+        """Bring the answer back. Returns whether the server switched protocols, so that HTTP ends here."""
         while True:
             event = self._up.next_event()
             if event is h11.NEED_DATA:
@@ -98,7 +98,7 @@ class Forwarded:
                 raise BadRequest(502, f"{self._request.where} closed the connection without an answer")
 
     async def _switch(self, event: h11.InformationalResponse) -> bool:
-        """A 101 that nobody asked for is h11's error; the answer names what was switched to."""
+        """A 101 without a request for it is h11's error; the answer names the new protocol."""
         wanted = {b"upgrade", b"connection"}
         kept = [(name, value) for name, value in event.headers if name in wanted] + passed_on(event.headers.raw_items())
         await self._tell(h11.InformationalResponse(status_code=101, headers=kept, reason=event.reason))

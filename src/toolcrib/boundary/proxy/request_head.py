@@ -1,4 +1,4 @@
-"""What does a client of the proxy ask for? Read strictly: a head that two programs could read differently is refused.
+"""What does a client of the proxy request? Read strictly: a head that two programs could read differently is refused.
 
 h11 reads the head; before that its lines are looked at as they came, because h11 is as lenient as RFC 9112 lets it be
 (bare LF, folded lines), and afterwards what may not stand side by side. What goes on to a server is written anew.
@@ -87,7 +87,7 @@ class Inbox:
 
 
 def _judge_lines(data: bytearray, start: int, end: int) -> None:
-    """What lies between; only the new part, or whoever sends byte by byte would have all of it read each time."""
+    """Judge the new part alone: else a client that sends byte by byte would have all of it read each time."""
     if start == 0 and not _METHOD.match(data):
         raise BadRequest(400, "this is a proxy for HTTP, and this is not a request (use CONNECT before TLS)")
     if _BARE_LF.search(data, start, end) or _BARE_CR.search(data, start, end):
@@ -202,7 +202,7 @@ def _parsed(url: str) -> Target:
 def _judge_host(event: h11.Request, target: Target) -> None:
     """`Host` must name the target (RFC 9112 §3.2.2 lets a proxy ignore it; a difference is a mistake, or a trick).
 
-    A `Host` without a port may stand beside a CONNECT with one: many clients write it so.
+    A `Host` without a port is accepted for a CONNECT with one: many clients write it so.
     """
     for value in _values(event.headers, b"host"):
         try:

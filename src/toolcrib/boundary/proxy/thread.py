@@ -51,7 +51,7 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
 async def _logged(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
-    except Exception:  # nobody waits for it
+    except Exception:  # nothing waits for it
         log.exception("the proxy of a command failed")
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ..network.address_guard import AddressGuard
     from ..proxy.thread import ThreadProxy
 
-PORT = 3128  # squid's, known for a proxy; inside, nobody else is there who could have it
+PORT = 3128  # squid's, known for a proxy; no other program inside the sandbox can have it
 _MAX_NAMED = 10
 
 

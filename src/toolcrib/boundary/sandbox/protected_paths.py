@@ -42,7 +42,7 @@ _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"
 
 @dataclass
 class ProtectedPaths:
-    """What stands before a command: `pinned` and `read_only` paths, and what to compare afterwards."""
+    """What is protected in one root: `pinned` and `read_only` paths, and what to compare after the command."""
 
     root: str
     allowed: frozenset[str]
@@ -111,7 +111,7 @@ class ProtectedPaths:
         return _is_granted(name, self.allowed)
 
     def keeps(self, path: str) -> bool:
-        """Whether a path (absolute) was protected before the command: taking it away, too, is none of its business."""
+        """Whether a path (absolute) was protected before the command: the command must not remove it either."""
         return path in self.named or path in self.read_only or path in self.pinned
 
     def _protect(self, base: str, name: str) -> None:
@@ -136,11 +136,11 @@ def _is_granted(name: str, allowed: frozenset[str]) -> bool:
 
 
 Beside = Callable[[str, bool], bool]
-"""`beside(name, before)` tells whether a name lies next to a path: before the command, or after."""
+"""`beside(name, before)` says whether a name is in the same folder as a path: before the command, or after it."""
 
 
 def protected_end(path: str, kind: str, beside: Beside, allowed: frozenset[str]) -> str | None:
-    """The protected name that a path ends with, where a command would make or change it; None if there is none.
+    """The protected name that a path ends with, if a command must not create or change it; else None.
 
     `kind` is what it would be ("dir", "file" …). Folders that are not looked through for protected names
     (`node_modules`) are passed over here, too.

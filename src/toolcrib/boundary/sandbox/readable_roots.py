@@ -27,14 +27,14 @@ _ETC_FOLDERS = (
 _ETC_SECRETS = ("/etc/ssl/private",)  # readable where the owner of the sandbox is root
 
 # Folders of version managers, relative to home, that are bound as a whole when PATH or a link leads into them:
-# their launchers look beside themselves. None of them holds credentials.
+# their launchers look for files next to themselves. None of them holds credentials.
 TOOL_HOMES = (
     ".pyenv", ".rbenv", ".nodenv", ".goenv", ".asdf", ".volta", ".rustup", ".nvm", ".sdkman", ".bun", ".deno",
     ".fnm", ".ghcup", ".juliaup", ".linuxbrew",
     ".local/share/uv", ".local/share/mise", ".local/share/rtx", ".local/share/pnpm", ".local/share/fnm",
     ".local/share/pipx", ".local/pipx", ".proto",
 )  # fmt: skip
-_RELATED = {".cargo/bin": ".rustup"}  # rustup's proxies run the toolchains that are kept there
+_RELATED = {".cargo/bin": ".rustup"}  # rustup's proxies run the toolchains in it
 
 VENV_NAMES = (".venv", "venv", "env")
 _MAX_HOPS = 8

@@ -83,7 +83,7 @@ MACHINES = {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, "arm64": AARC
 
 
 def this_machine() -> Machine | None:
-    """The running machine's table; None where there is none and the sandbox must be refused."""
+    """The running machine's table; None for an unknown machine; then the sandbox must be refused."""
     return MACHINES.get(platform.machine().lower())
 
 
@@ -91,7 +91,7 @@ def this_machine() -> Machine | None:
 class Further:
     """What a filter says beyond the common list, by the numbers of one machine.
 
-    `errors` are calls and the errno they get, `asked` calls that somebody is asked about, `blocks` code for calls
+    `errors` are calls and the errno they get, `asked` calls that a supervisor is asked about, `blocks` code for calls
     whose arguments decide (see `when`). `ioctls` are further requests that are refused; `pairs` the address families
     of socketpair, None for those of sockets.
     """

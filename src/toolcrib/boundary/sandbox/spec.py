@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Sandbox(Protocol):
-    """Turns a command into one that runs inside walls."""
+    """Turns a command into one that runs confined."""
 
     @property
     def name(self) -> str:
@@ -27,13 +27,13 @@ class Sandbox(Protocol):
 
     @property
     def active(self) -> bool:
-        """Whether walls stand that keep a command to the workspace and off the network, but for `domains`. Policy
+        """Whether a command is confined to the workspace and kept off the network, except for `domains`. Policy
         relies on them where this is true."""
         ...
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """What commands can reach through our proxy; none where there is no such proxy, whatever the settings say."""
+        """The domains that commands can reach through our proxy; empty without a proxy, whatever the settings say."""
         ...
 
     @property

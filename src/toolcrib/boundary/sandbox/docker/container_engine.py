@@ -1,4 +1,4 @@
-"""Which container engine answers here, and what does it need to be told? Looked at once a process and image."""
+"""Which container engine answers here, and which arguments does it need? Looked up once per process and image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ContainerEngine:
-    """A docker or podman that answers. `arguments` are what its kind needs beside the usual ones."""
+    """A docker or podman that answers. `arguments` are what its kind needs besides the usual ones."""
 
     program: str
     label: str
@@ -114,7 +114,7 @@ def _boot() -> str:
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
         return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
-    return secrets.token_hex(16)  # then nobody else's are ours to remove
+    return secrets.token_hex(16)  # then containers of other owners are never removed
 
 
 def _started(pid: int) -> str:

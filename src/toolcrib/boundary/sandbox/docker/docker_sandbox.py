@@ -123,7 +123,7 @@ class DockerSandbox:
 
 
 class _Container:
-    """One container: how to end it, and whether it ever was. There is no pipe to it; the engine is in between."""
+    """One container: how to end it, and whether it ever ran. The engine is in between, so no pipe leads to it."""
 
     def __init__(self, program: str, name: str, id_file: str, env: Mapping[str, str]) -> None:
         self._program, self._name, self._env = program, name, env
@@ -140,7 +140,7 @@ class _Container:
             spawner().reap_later(self._quiet("kill", self._name))
 
     def failure(self, stderr: str, code: int) -> Exception | None:
-        """The engine's own error, told from a command's: there is no container then, or it never began."""
+        """The engine's own error, as opposed to a command's: the container does not exist, or never started."""
         self._ended = True
         began = code not in _ENGINE_CODES or not _ENGINE_ERROR.search(stderr)
         if os.path.exists(self.id_file) and began:

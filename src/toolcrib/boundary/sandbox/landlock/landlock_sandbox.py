@@ -60,7 +60,7 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"
 
 _MAX_RESTORES = 50  # protected files are put back while a command runs; then it is ended
 
-# HOME is another folder inside, so what looks for these below it has to be told.
+# HOME is another folder inside, so programs that look for these below HOME need a variable.
 _HOMES_OF_TOOLS = {
     "PYENV_ROOT": ".pyenv", "RBENV_ROOT": ".rbenv", "NODENV_ROOT": ".nodenv", "GOENV_ROOT": ".goenv",
     "ASDF_DATA_DIR": ".asdf", "VOLTA_HOME": ".volta", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nvm",
@@ -235,7 +235,7 @@ class _LauncherHandshake:
 
     def _restore(self) -> None:
         """Put protected files back while the command runs, and have the new ones watched."""
-        self._restoring = False  # what changes from here on is told again
+        self._restoring = False  # what changes from here on is reported again
         done = self._kept.restore(running=True)
         self._send(b"w" if done.times < _MAX_RESTORES else b"0")
 

@@ -30,7 +30,7 @@ MADE: dict[str, tuple[_Numbers, tuple[str, int, int, int, int, bool]]] = {
     "utimensat": ((280, 88), ("utimens", 0, 1, 2, 3, True)),
 }
 
-# Extended attributes, access lists among them; programs that copy files go on without when they are told so.
+# Extended attributes, access lists among them; programs that copy files continue without them if they are refused.
 ATTRIBUTES: dict[str, _Numbers] = {
     "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
     "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16), "removexattrat": (466, 466),

@@ -1,4 +1,4 @@
-"""Starts one command under Landlock and seccomp, stays beside it, and ends everything it started.
+"""Starts one command under Landlock and seccomp, waits for it, and ends everything it started.
 
 Runs in a small interpreter of its own (`python -I -S`), outside the walls and without privileges, so nothing
 here is imported from the rest of Toolcrib: the backend hands over a plan, and this file's code with it. It is a
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         landlock: tuple[int, int, int, int]  # its system calls, and the kind of its rules
         handled: bytes  # struct landlock_ruleset_attr
         rules: list[tuple[str, int, int]]  # path, rights if it is a directory, rights if it is a file
-        filters: list[bytes]  # the second for where nobody may be asked, or for good
+        filters: list[bytes]  # the second is for where asking is impossible, or comes last
         seccomp: int  # the number of that system call
         calls: dict[int, tuple[str, int, int, int, int, bool]]  # see `_Calls`
         limits: list[tuple[int, int]]
@@ -98,7 +98,7 @@ def _say(fd: int, text: str) -> None:
     try:
         os.write(fd, text.replace("\n", " ")[:4000].encode(errors="replace") + b"\n")
     except OSError:
-        pass  # nobody listens any more
+        pass  # the host does not listen any more
 
 
 def _give_up_privileges() -> None:
@@ -118,7 +118,7 @@ def _give_up_privileges() -> None:
 
 
 def _become(plan: Plan, program: bytes, ask: bool, up: int, down: int) -> NoReturn:
-    """Put up the walls, wait for the word, become the command."""
+    """Restrict this process, wait for permission, become the command."""
     try:
         _check(libc.prctl(_SET_PDEATHSIG, _KILL, 0, 0, 0), "pdeathsig")
         os.setsid()
@@ -174,7 +174,7 @@ def _syscall(number: int, *arguments: object) -> int:
     return int(libc.syscall(ctypes.c_long(number), *wide))
 
 
-# --- beside it ---------------------------------------------------------------------------------------------------
+# --- the launcher's process, while the command runs ---------------------------------------------------------------
 
 
 def _run(plan: Plan) -> int:
@@ -260,7 +260,7 @@ def _beside(plan: Plan, child: int, up: int, listener: int, watch: _Watch) -> in
         if events.get(listener, 0) & select.POLLIN:
             calls.answer()
         elif listener in events:
-            poll.unregister(listener)  # nobody is left who could ask
+            poll.unregister(listener)  # no process is left that could ask
         _reap_others(child)
 
 
@@ -355,7 +355,7 @@ class _Calls:
         self.calls, self.writable, self.listener = plan["calls"], plan["writable"], listener
 
     def answer(self) -> None:
-        """Take one question and answer it. Whoever asked may be gone by then."""
+        """Take one question and answer it. The process that asked may be gone by then."""
         question = bytearray(_NOTIF.size)
         try:
             fcntl.ioctl(self.listener, _NOTIF_RECV, question)

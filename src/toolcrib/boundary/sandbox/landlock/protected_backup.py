@@ -1,4 +1,4 @@
-"""Copies of protected files, for a sandbox that cannot keep a command from changing them: what changed is put back.
+"""Copies of protected files, for a sandbox that cannot prevent changes to them: changed files are restored.
 
 Taken before a command, compared after it. A changed file is moved aside, so that it can be looked at in the
 trash, and the old one written again. Everything goes through directory descriptors that follow no link, because
@@ -78,7 +78,7 @@ class BackupStore:
 
 @dataclass(slots=True)
 class RootBackup:
-    """What was kept of one root, by path."""
+    """The copies of one root, by path."""
 
     root: str
     copies: dict[str, FileCopy]
@@ -186,7 +186,7 @@ def _stamp(status: os.stat_result) -> _Stamp:
 
 
 def _copy(path: str, status: os.stat_result) -> FileCopy | None:
-    """None for what is neither file, folder nor link, and for what cannot be read: then it cannot be kept."""
+    """A copy; None for what is neither file, folder nor link. Raises SandboxUnavailable for what cannot be read."""
     content: bytes | None = None
     try:
         if stat.S_ISREG(status.st_mode):
@@ -226,7 +226,7 @@ def _restore(root: str, path: str, copy: FileCopy, aside: list[str]) -> bool:
 
 
 def _open_folder(root: str, folder: str, aside: list[str]) -> int:
-    """A folder beneath the root, made where it is missing; what stands in its way is moved aside."""
+    """A folder beneath the root, created if it is missing; what is in its place is moved aside."""
     fd = os.open(root, _FOLDER)
     done = root
     for part in os.path.relpath(folder, root).split("/"):
