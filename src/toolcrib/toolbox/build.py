@@ -40,7 +40,7 @@ from ..record.state import StateFolder
 from .approval_names import check_approval_names
 from .effects import command_journal, make_effects
 from .lazy import Lazy
-from .parts import Ground, House, Parts
+from .parts import Ground, House, ToolboxParts
 from .sandbox import make_sandboxes
 from .sources import add_sources
 
@@ -62,7 +62,7 @@ def build(
     tools: Iterable[Tool | Callable[..., Any]] = (),
     yes: bool = False,
     builtin: bool = True,
-) -> Parts:
+) -> ToolboxParts:
     """All parts of a toolbox. `Toolbox.open` explains the arguments, and what is raised for which mistake."""
     closing = ExitStack()
     try:
@@ -219,7 +219,7 @@ def _limits(settings: Settings) -> CallLimits | None:
 # --- tools
 
 
-def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bool) -> Parts:
+def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bool) -> ToolboxParts:
     """Register the tools in the order of their rank: the first one that asks for a name has it."""
     ground, registry, missing = house.ground, house.registry, list[tuple[str, str]]()
     own = _builtin(house, missing) if builtin else []
@@ -229,7 +229,7 @@ def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bo
     servers, plugins = add_sources(house, missing, builtin=builtin)
     if builtin:  # without, a person's own settings name tools that are not meant to be here
         check_approval_names(ground.settings, registry, missing)
-    return Parts(house, exposure, missing, servers, plugins)
+    return ToolboxParts(house, exposure, missing, servers, plugins)
 
 
 def _search_tools(exposure: Exposure) -> list[Tool]:

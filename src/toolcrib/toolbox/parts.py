@@ -67,7 +67,7 @@ class House:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ToolboxParts:
     """All parts of a toolbox, with its tools registered."""
 
     house: House

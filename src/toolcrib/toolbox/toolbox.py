@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..policy.session import Session
     from ..sources.mcp import McpServers
     from ..sources.plugins import Plugins
-    from .parts import Parts
+    from .parts import ToolboxParts
 
     PathLike = str | os.PathLike[str]
 
@@ -43,7 +43,7 @@ class Toolbox:
     One that is made of its parts alone can be looked at and closed: it starts nothing and writes nothing by itself.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ToolboxParts) -> None:
         house, ground = parts.house, parts.house.ground
         self.parts = parts
         self.settings, self.state, self.workspace = ground.settings, ground.state, ground.workspace
