@@ -207,7 +207,7 @@ async def test_half_a_gigabyte_is_read_to_its_end_in_constant_memory() -> None:
     before = rss()
     result = await sh("yes 0123456789abcdefghijklmnopqrstuvwxyz | head -c 500000000", timeout=120)
     assert (result.stdout.total, result.exit_code) == (500_000_000, 0)
-    assert rss() - before < 8  # how fast it is: benchmarks/process.py
+    assert rss() - before < 8  # how fast it is: `make bench-check`
 
 
 async def test_all_input_at_once_before_the_command_began() -> None:
