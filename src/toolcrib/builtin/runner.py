@@ -55,7 +55,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCommand:
     """A command that can be started: what to start, in which sandbox, and the layer that takes its changes."""
 
     sandbox: Sandbox
@@ -126,7 +126,7 @@ class CommandRunner:
         return Ran(result, prepared.sandbox, [*failed, *outcome.notes])
 
     async def finished(
-        self, process: Process, prepared: Prepared, ctx: ToolContext, command: str
+        self, process: Process, prepared: PreparedCommand, ctx: ToolContext, command: str
     ) -> tuple[ProcessResult, CommandOutcome]:
         """Wait for a command's end, and for the outcome of its changes. `command` is the name they are noted under.
 
@@ -152,7 +152,7 @@ class CommandRunner:
 
     async def prepare(
         self, argv: Sequence[str], working_dir: str | None, timeout: float | None, env: Mapping[str, str]
-    ) -> Prepared:
+    ) -> PreparedCommand:
         """Prepare a command. `env` is set in addition to the usual variables.
 
         Raises ToolError for a folder to run in that is not there, SandboxUnavailable, or OSError.
@@ -168,15 +168,15 @@ class CommandRunner:
         working_dir: str | None,
         timeout: float | None,
         env: Mapping[str, str],
-    ) -> Prepared:
+    ) -> PreparedCommand:
         cwd = self._folder(working_dir)
         full = {**command_environment(self._env), **env}
         layer = self.effects.begin(sandbox) if self.effects is not None else None
         if layer is None:
-            return Prepared(sandbox, sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout))
+            return PreparedCommand(sandbox, sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout))
         try:
             over = cast("OverlaySandbox", sandbox)
-            return Prepared(sandbox, over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer), layer)
+            return PreparedCommand(sandbox, over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer), layer)
         except BaseException:
             layer.remove()
             raise
@@ -206,7 +206,7 @@ class CommandRunner:
         open_spill = self._open_spill
         return None if open_spill is None else lambda name: open_spill(call_id or "call", f"{name}.txt")
 
-    def look_over(self, prepared: Prepared, ctx: ToolContext, command: str) -> CommandOutcome:
+    def look_over(self, prepared: PreparedCommand, ctx: ToolContext, command: str) -> CommandOutcome:
         """Look at what a command changed, and move away what it must not make. Blocks; called once."""
         outcome = CommandOutcome()
         if self.effects is not None:

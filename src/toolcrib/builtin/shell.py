@@ -23,7 +23,7 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .command_effects import CommandOutcome
 from .command_rules import DEFAULT_SECONDS, MAX_SECONDS, CommandJudge, CommandRules, runs_a_shell
-from .runner import CommandRunner, Prepared
+from .runner import CommandRunner, PreparedCommand
 from .sessions import CommandSession, Sessions
 from .transcript import MAX_CHARACTERS, NO_UNDO, ending, exit_code, streams
 
@@ -149,7 +149,7 @@ class ShellTools:
     # --- sessions -----------------------------------------------------------------------------------------
 
     def _add_session(
-        self, process: Process, prepared: Prepared, command: str, name: str, ctx: ToolContext
+        self, process: Process, prepared: PreparedCommand, command: str, name: str, ctx: ToolContext
     ) -> CommandSession:
         look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
         return self.sessions.add(ctx.session_id, command, process, look_over, layered=prepared.layer is not None)
