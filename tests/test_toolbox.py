@@ -13,6 +13,7 @@ import pytest
 
 from toolcrib import Decision, Toolbox, ToolContext, ToolRegistry, default_tools, tool
 from toolcrib.core.errors import ConfigError, SandboxUnavailable, ToolConflictError
+from toolcrib.record.undoing import undo
 
 
 @pytest.fixture
@@ -40,8 +41,8 @@ async def test_the_main_job(folder):
         assert "Exit code: 0" in ran.for_llm
         assert not (await box.call("delete_file", {"path": "notes.txt"})).is_error
         assert not (folder / "notes.txt").exists()
-        box.journal.undo()
-        box.journal.undo()
+        undo(box.journal)
+        undo(box.journal)
         assert (folder / "notes.txt").read_text() == "one\ntwo\nthree\n"
         tools = [row["tool"] for row in box.audit.query()]
         assert tools == ["delete_file", "exec", "edit_file", "grep", "read_file"]

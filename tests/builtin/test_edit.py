@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from toolcrib.record.undoing import undo
+
 
 async def test_one_exact_match(room):
     target = room.put("f.py", "a\nb\nc\n")
@@ -111,7 +113,7 @@ async def test_mode_and_undo(room):
     target.chmod(0o640)
     await room.ok("edit_file", path="f", old_text="x", new_text="y")
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
-    room.journal.undo()
+    undo(room.journal)
     assert target.read_text() == "x" and stat.S_IMODE(target.stat().st_mode) == 0o640
 
 
@@ -147,7 +149,7 @@ async def test_an_edit_is_a_replacement_and_undo_its_inverse(room, before, middl
     target = room.put("p", text)
     await room.ok("edit_file", path="p", old_text=middle, new_text=new)
     assert target.read_bytes() == (before + new + after).encode()
-    room.journal.undo()
+    undo(room.journal)
     assert target.read_bytes() == text.encode()
 
 
@@ -187,7 +189,7 @@ async def test_an_id_used_again_is_another_call(room):
     for name in ("one", "two"):
         output = await room.registry.execute("write_file", {"path": name, "content": name}, room.ctx, call_id="call_1")
         assert not output.is_error
-    room.journal.undo()
+    undo(room.journal)
     assert (room.root / "one").exists() and not (room.root / "two").exists()
 
 

@@ -15,6 +15,7 @@ from toolcrib.builtin import files
 from toolcrib.builtin.encoding import detect
 from toolcrib.builtin.reading import PastEnd, read_window
 from toolcrib.core.output import ImageBlock
+from toolcrib.record.undoing import undo
 
 
 async def test_a_small_file_with_numbers(room):
@@ -192,7 +193,7 @@ async def test_write_counts_bytes_and_makes_directories(room):
         "Successfully wrote 8 bytes to a/b/ü.txt"
     )
     assert (room.root / "a/b/ü.txt").read_text("utf-8") == "grüße\n"
-    room.journal.undo()
+    undo(room.journal)
     assert not (room.root / "a").exists()
 
 
@@ -287,8 +288,8 @@ async def test_deleting(room):
     await room.ok("delete_file", path="d", recursive=True)
     assert "root" in await room.fails("delete_file", path=".", recursive=True)
     assert "not found" in (await room.fails("delete_file", path="gone")).lower()
-    room.journal.undo()
-    room.journal.undo()
+    undo(room.journal)
+    undo(room.journal)
     assert (room.root / "d/f").read_text() == "content"
 
 

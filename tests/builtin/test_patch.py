@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from toolcrib.builtin.patch import _apply
 from toolcrib.builtin.patch_format import parse_patch
 from toolcrib.core.errors import ToolError
+from toolcrib.record.undoing import undo
 
 
 def v4a(body: str) -> str:
@@ -40,7 +41,7 @@ async def test_v4a_adds_updates_moves_and_deletes(room):
     assert stat.S_IMODE((room.root / "run.sh").stat().st_mode) == 0o755
     assert not (room.root / "gone.txt").exists()
     assert "A new/x.txt" in out and "D gone.txt" in out and "M a.py" in out
-    room.journal.undo()
+    undo(room.journal)
     assert sorted(os.listdir(room.root)) == ["a.py", "gone.txt", "old.txt", "run.sh"]
     assert (room.root / "old.txt").read_text() == "keep\nchange\n"
 
@@ -107,7 +108,7 @@ async def test_git_diffs(room):
     assert not (room.root / "dead.txt").exists() and not (room.root / "from name.txt").exists()
     assert (room.root / "to.txt").read_bytes() == b"bin\0ary"
     assert stat.S_IMODE((room.root / "m.sh").stat().st_mode) == 0o755
-    room.journal.undo()
+    undo(room.journal)
     assert (room.root / "from name.txt").read_bytes() == b"bin\0ary"
     assert stat.S_IMODE((room.root / "m.sh").stat().st_mode) == 0o644
 

@@ -21,6 +21,7 @@ from toolcrib.core.tool import Tool
 from toolcrib.record.journal import Journal
 from toolcrib.record.spill import Spill
 from toolcrib.record.state import StateFolder
+from toolcrib.record.undoing import undo
 
 from ..waiting import until
 
@@ -283,7 +284,7 @@ async def test_the_journal_brings_them_back(tmp_path: Path) -> None:
     output = await shell.exec("git init -q . 2>&1; echo x > .mcp.json", ctx=ToolContext(call_id="call-1"))
     assert ".mcp.json moved to the trash" in output.for_llm
     assert not (root / ".git/config").exists()
-    journal.undo("call-1")
+    undo(journal, "call-1")
     assert (root / ".mcp.json").read_text() == "x\n"
     assert (root / ".git/config").exists()
     journal.close()

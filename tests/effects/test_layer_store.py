@@ -25,8 +25,9 @@ from toolcrib.effects.change_list import ChangeList
 from toolcrib.effects.layer_apply import ApplyConflict
 from toolcrib.effects.layer_scan import changes_of
 from toolcrib.effects.layer_store import HeldChanges, LayerStore, LayerUnknown
-from toolcrib.record.journal import Journal, UndoConflict
+from toolcrib.record.journal import Journal
 from toolcrib.record.state import StateFolder
+from toolcrib.record.undoing import UndoConflict, undo
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="overlays are Linux's")
 
@@ -228,30 +229,30 @@ def test_undo_of_commands_and_edits_in_one_order(box: Commands) -> None:
     second = box.apply("rm f")
     assert [change.call_id for change in box.journal.changes()] == [second, "edit-2", first, "edit-1"]
     with pytest.raises(UndoConflict):
-        box.journal.undo(first)
-    assert box.journal.undo().call_id == second
+        undo(box.journal, first)
+    assert undo(box.journal).call_id == second
     assert file.read_text() == "edit 2"
-    assert box.journal.undo().call_id == "edit-2"
+    assert undo(box.journal).call_id == "edit-2"
     assert file.read_text() == "command 1\n"
-    undone = box.journal.undo()
+    undone = undo(box.journal)
     assert undone.call_id == first
     assert file.read_text() == "edit 1" and not (box.path / "made").exists()
-    again = box.journal.undo(undone.undo_id)
+    again = undo(box.journal, undone.undo_id)
     assert file.read_text() == "command 1\n" and (box.path / "made").exists()
-    box.journal.undo(again.undo_id)
-    assert box.journal.undo().call_id == "edit-1"
+    undo(box.journal, again.undo_id)
+    assert undo(box.journal).call_id == "edit-1"
     assert not file.exists()
     with pytest.raises(ToolError, match="nothing to undo"):
-        box.journal.undo()
+        undo(box.journal)
 
 
 def test_undo_after_somebody_changed_it(box: Commands) -> None:
     call = box.apply("mkdir d; echo ours > d/f; echo x > g")
     (box.path / "d/f").write_text("theirs")
     with pytest.raises(UndoConflict, match="changed"):
-        box.journal.undo(call)
+        undo(box.journal, call)
     with pytest.raises(ToolError, match="go together"):
-        box.journal.undo(call, force=True)
+        undo(box.journal, call, force=True)
     assert (box.path / "d/f").read_text() == "theirs" and (box.path / "g").exists()
 
 
@@ -320,7 +321,7 @@ def test_another_file_system(tmp_path: Path) -> None:
         assert (workspace / "n/m/f").stat().st_mtime < 10**9
         assert (workspace / "h").stat().st_blocks < 100
         assert sorted(os.listdir(workspace)) == ["a", "h", "n"]
-        box.journal.undo()
+        undo(box.journal)
         assert (workspace / "a").read_text() == "before" and (workspace / "gone/x").read_text() == "x"
         assert sorted(os.listdir(workspace)) == ["a", "gone"]
         box.layers.redo(call)

@@ -22,6 +22,7 @@ from toolcrib.core.output import ToolOutput
 from toolcrib.effects import changes_in
 from toolcrib.effects.layer_store import LayerStore
 from toolcrib.policy.approval import ApprovalRequest
+from toolcrib.record.undoing import undo
 from toolcrib.serve.approval import APPROVE, DENY
 from toolcrib.toolbox import Toolbox
 
@@ -81,7 +82,7 @@ async def test_review_shows_and_asks_once(work: Path) -> None:
         for text in ("modified a", "-before", "+after", "created d/x", "echo after > a"):
             assert text in asked[0].preview
         assert (work / "a").read_text() == "after\n"
-        box.journal.undo()
+        undo(box.journal)
         assert (work / "a").read_text() == "before\n" and not (work / "d").exists()
 
 
@@ -169,9 +170,9 @@ async def test_journal_applies_and_undo_covers_it(work: Path) -> None:
         assert not out.is_error and "toolcrib undo" in out.for_llm and "undo does not cover" not in out.for_llm
         assert (work / "a").read_text() == "after\n"
         await box.call("write_file", {"path": "b", "content": "edited"}, CTX)
-        box.journal.undo()
+        undo(box.journal)
         assert (work / "b").read_text() == "x\n"
-        box.journal.undo()
+        undo(box.journal)
         assert (work / "a").read_text() == "before\n" and not (work / "b").exists()
 
 

@@ -16,8 +16,10 @@ from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolError
 from toolcrib.record import moving
 from toolcrib.record.change_table import ChangeTable
-from toolcrib.record.journal import Journal, UndoConflict, prune_journal
+from toolcrib.record.journal import Journal
+from toolcrib.record.pruning import prune_journal
 from toolcrib.record.state import StateFolder
+from toolcrib.record.undoing import UndoConflict, undo
 
 
 class Room:
@@ -56,7 +58,7 @@ def room(tmp_path):
 def test_a_new_file_and_its_directories_go_again(room):
     room.journal.write("a/b/c.txt", b"new", call_id="1")
     assert (room.root / "a/b/c.txt").read_bytes() == b"new"
-    undone = room.journal.undo()
+    undone = undo(room.journal)
     assert room.tree() == {}
     assert undone.call_id == "1" and undone.lines[0].endswith("c.txt")
 
@@ -67,7 +69,7 @@ def test_content_and_mode_come_back(room):
     before = room.tree()
     room.journal.write("f", b"new", call_id="1", mode=0o600)
     assert room.tree()["f"] == (0o600, b"new")
-    room.journal.undo("1")
+    undo(room.journal, "1")
     assert room.tree() == before
 
 
@@ -78,7 +80,7 @@ def test_deleting_goes_to_the_trash_and_back(room):
     before = room.tree()
     trash = room.journal.move_to_trash("d", "1", "test")
     assert room.tree() == {} and (trash / "sub" / "f").read_text() == "x"
-    room.journal.undo("1")
+    undo(room.journal, "1")
     assert room.tree() == before
     assert not os.listdir(room.state.trash)
 
@@ -88,7 +90,7 @@ def test_a_link_is_trashed_itself(room):
     (room.root / "l").symlink_to("f")
     room.journal.move_to_trash("l", "1")
     assert (room.root / "f").exists() and not os.path.lexists(room.root / "l")
-    room.journal.undo()
+    undo(room.journal)
     assert os.readlink(room.root / "l") == "f"
 
 
@@ -97,11 +99,11 @@ def test_undoing_the_undo(room):
     room.journal.write("f", b"two", call_id="1")
     room.journal.write("g", b"new", call_id="1")
     changed = room.tree()
-    undo_id = room.journal.undo("1").undo_id
+    undo_id = undo(room.journal, "1").undo_id
     assert (room.root / "f").read_text() == "one"
-    room.journal.undo(undo_id)
+    undo(room.journal, undo_id)
     assert room.tree() == changed
-    room.journal.undo("1")  # and once more
+    undo(room.journal, "1")  # and once more
     assert set(room.tree()) == {"f"} and (room.root / "f").read_text() == "one"
 
 
@@ -109,16 +111,16 @@ def test_calls_are_undone_one_after_another(room):
     for n in range(4):
         room.journal.write("f", str(n).encode(), call_id=f"c{n}")
     for n in (2, 1, 0):
-        assert room.journal.undo().call_id == f"c{n + 1}"
+        assert undo(room.journal).call_id == f"c{n + 1}"
         assert (room.root / "f").read_text() == str(n)
-    room.journal.undo()
+    undo(room.journal)
     assert room.tree() == {}
     with pytest.raises(ToolError, match="nothing to undo"):
-        room.journal.undo()
+        undo(room.journal)
     with pytest.raises(ToolError, match="undone already"):
-        room.journal.undo("c1")
+        undo(room.journal, "c1")
     with pytest.raises(ToolError, match="no changes of a call"):
-        room.journal.undo("zz")
+        undo(room.journal, "zz")
 
 
 def test_a_change_by_others_is_a_conflict_and_force_keeps_it(room):
@@ -128,11 +130,11 @@ def test_a_change_by_others_is_a_conflict_and_force_keeps_it(room):
     room.journal.write("f", b"two", call_id="1")
     (room.root / "f").write_text("precious")
     with pytest.raises(UndoConflict, match="f was changed since"):
-        room.journal.undo("1")
+        undo(room.journal, "1")
     assert (room.root / "other").read_text() == "two"  # nothing was undone
-    undo_id = room.journal.undo("1", force=True).undo_id
+    undo_id = undo(room.journal, "1", force=True).undo_id
     assert (room.root / "f").read_text() == "one"
-    room.journal.undo(undo_id)
+    undo(room.journal, undo_id)
     assert (room.root / "f").read_text() == "precious"
 
 
@@ -140,21 +142,21 @@ def test_an_older_call_below_a_newer_one_is_a_conflict(room):
     room.journal.write("f", b"1", call_id="a")
     room.journal.write("f", b"2", call_id="b")
     with pytest.raises(UndoConflict):
-        room.journal.undo("a")
+        undo(room.journal, "a")
 
 
 def test_the_same_content_written_again_is_no_conflict(room):
     room.journal.write("f", b"same", call_id="1")
     (room.root / "f").unlink()
     (room.root / "f").write_bytes(b"same")  # as git checkout would
-    room.journal.undo("1")
+    undo(room.journal, "1")
     assert room.tree() == {}
 
 
 def test_a_directory_that_filled_up_is_kept(room):
     room.journal.write("d/f", b"1", call_id="1")
     (room.root / "d" / "mine").write_text("mine")
-    lines = room.journal.undo("1").lines
+    lines = undo(room.journal, "1").lines
     assert set(room.tree()) == {"d", "d/mine"} and any("not empty" in line for line in lines)
 
 
@@ -167,7 +169,7 @@ def test_large_files_are_kept_without_reading_them_in(room, monkeypatch):
     for size in (500, 5000):
         (room.root / "f").write_bytes(b"x" * size)
         room.journal.write("f", b"new", call_id=f"c{size}")
-        room.journal.undo(f"c{size}")
+        undo(room.journal, f"c{size}")
         assert (room.root / "f").read_bytes() == b"x" * size
 
 
@@ -187,7 +189,7 @@ def test_across_file_systems_it_is_copied(room, monkeypatch):
     monkeypatch.setattr(moving, "rename_new", other_device)
     room.journal.move_to_trash("d", "1")
     assert room.tree() == {}
-    room.journal.undo("1")
+    undo(room.journal, "1")
     assert room.tree() == before
 
 
@@ -218,7 +220,7 @@ def test_a_crash_leaves_something_consistent(room, when):
     assert done.returncode == 9
     assert (room.root / "f").read_text() == ("old" if when == "before" else "new")
     assert [c.status for c in room.journal.changes("crashed")] == ["pending"]
-    room.journal.undo("crashed")
+    undo(room.journal, "crashed")
     assert (room.root / "f").read_text() == "old"
 
 
@@ -242,7 +244,7 @@ def test_several_processes_share_one_journal(room):
     assert [w.wait() for w in writers] == [0, 0, 0]
     assert len(room.journal.changes(limit=1000)) == 3 * 41
     for _ in range(120):
-        room.journal.undo()
+        undo(room.journal)
     assert room.tree() == {}
 
 
@@ -268,7 +270,7 @@ def test_pruning_forgets_the_oldest_first(room):
     assert sum(r.size for r in removed) == 3000
     kept = [c.call_id for c in room.journal.changes()]
     assert "6" in kept and "1" not in kept
-    room.journal.undo("6")
+    undo(room.journal, "6")
     assert (room.root / "f").stat().st_size == 1000
     assert len(prune_journal(room.state, 10**9, -1)) > 0 and room.journal.changes() == []
 
@@ -310,10 +312,10 @@ def test_undo_is_byte_identical_after_any_changes(tmp_path_factory, steps, jump)
         final = room.tree()
         redo = []
         for call, before in reversed(states):
-            redo.append(room.journal.undo(None if jump else call).undo_id)
+            redo.append(undo(room.journal, None if jump else call).undo_id)
             assert room.tree() == before
         for undo_id in reversed(redo):
-            room.journal.undo(undo_id)
+            undo(room.journal, undo_id)
         assert room.tree() == final
     finally:
         room.journal.close()
@@ -358,7 +360,7 @@ def test_killed_while_the_source_is_removed(room, monkeypatch):
     monkeypatch.undo()
     other_file_system(monkeypatch)
     assert not (room.root / "d").exists()
-    room.journal.undo("1")
+    undo(room.journal, "1")
     assert {path: entry for path, entry in room.tree().items() if path.startswith("d")} == whole
 
 
@@ -393,7 +395,7 @@ def test_a_source_that_cannot_be_removed_wholly_loses_nothing(room, monkeypatch)
     monkeypatch.setattr(moving, "remove_tree", remove)
     room.journal.move_to_trash("d", "1")
     monkeypatch.undo()
-    room.journal.undo("1")
+    undo(room.journal, "1")
     assert sorted(os.listdir(room.root / "d")) == ["a", "b"]
 
 
@@ -409,12 +411,13 @@ from pathlib import Path
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ToolcribError
 from toolcrib.record.journal import Journal
+from toolcrib.record.undoing import undo
 from toolcrib.record.state import StateFolder
 root, home = sys.argv[1:]
 journal = Journal(StateFolder.for_workspace(root, Path(home)), Workspace(root), sync=False)
 for n in range(30):
     try:
-        journal.undo()
+        undo(journal)
     except ToolcribError:
         pass
 """

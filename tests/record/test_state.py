@@ -8,6 +8,7 @@ import pytest
 
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ConfigError
+from toolcrib.record.cleaning import clean
 from toolcrib.record.journal import Journal
 from toolcrib.record.spill import Spill
 from toolcrib.record.state import StateFolder, state_home, workspace_id
@@ -75,13 +76,13 @@ def test_cleaning(tmp_path, home):
     journal = Journal(folder, Workspace(tmp_path / "ws"), sync=False)
     journal.write("f", bytes(500), call_id="1")
     journal.write("f", b"", call_id="2")
-    plan = folder.clean(spill_quota=2500, dry_run=True)
+    plan = clean(folder, spill_quota=2500, dry_run=True)
     assert [r.name for r in plan.removed] == ["call0", "call1"] and plan.freed == 2000 and plan.sizes["spill"] == 4000
     assert len(os.listdir(folder.spill)) == 4
-    assert folder.clean(spill_quota=2500).freed == 2000
+    assert clean(folder, spill_quota=2500).freed == 2000
     assert sorted(os.listdir(folder.spill)) == ["call2", "call3"]
-    assert [r.name for r in folder.clean(spill_age=1500).removed] == ["call2"]
-    assert folder.clean(journal_age=-1).freed == 500
+    assert [r.name for r in clean(folder, spill_age=1500).removed] == ["call2"]
+    assert clean(folder, journal_age=-1).freed == 500
     assert journal.changes() == []
     assert folder.sizes()["trash"] == 0
 

@@ -14,6 +14,7 @@ from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
+from ..record.undoing import undo
 from .closest import miss_hint
 from .diffs import bounded_diff
 from .edit import MAX_EDIT
@@ -121,7 +122,7 @@ class PatchTools(JournaledTools):
                     self.seen.note(ctx.session_id, path, written.identity)
         except BaseException as error:
             if begun and self.journal.changes(call, limit=1):
-                self.journal.undo(call, force=True)
+                undo(self.journal, call, force=True)
             if isinstance(error, ToolError):
                 raise ToolError(f"{error} (no part of the patch was applied)") from None
             raise

@@ -26,6 +26,8 @@ def clean(
     record.keep_days and record.max_bytes say (a year, 1 GiB), even with --all. --all asks first.
     Files that killed browsers left behind are always removed.
     """
+    from ..record.cleaning import clean as clean_state
+
     settings = options.settings(quiet=True)
     state = options.state()
     if everything and not dry_run:
@@ -34,9 +36,9 @@ def clean(
         question = f"Remove {show.size(kept)} in {state.path}? Nothing can be undone afterwards."
         options.confirm(question, "nothing was removed")
     if everything:
-        report = state.clean(spill_quota=0, spill_age=0, journal_quota=0, journal_age=0, dry_run=dry_run)
+        report = clean_state(state, spill_quota=0, spill_age=0, journal_quota=0, journal_age=0, dry_run=dry_run)
     else:
-        report = state.clean(dry_run=dry_run)
+        report = clean_state(state, dry_run=dry_run)
     report.removed.extend(_dead_browsers(state, dry_run))
     report.removed.extend(_old_calls(state, settings.record.keep_days, settings.record.max_bytes, dry_run))
     if options.json:

@@ -29,7 +29,7 @@ def undo(
     limit: Annotated[int, Option("--limit", "-n", minimum=1, help="How many changes --list shows.")] = 50,
 ) -> int:
     """Take back all changes of a call: contents, modes and new files. An undo can be undone."""
-    from ..record.journal import UndoConflict
+    from ..record.undoing import UndoConflict, undo
     from ..toolbox.effects import recover_effects
 
     with open_journal(options) as journal:
@@ -38,7 +38,7 @@ def undo(
         if listed:
             return _list(journal, call_id, limit, options.json)
         try:
-            done = journal.undo(call_id, force=force)
+            done = undo(journal, call_id, force=force)
         except UndoConflict as error:
             for line in error.conflicts:
                 show.error(line)

@@ -29,10 +29,11 @@ from ..core.threads import shared_threads
 from ..core.tool import ToolCategory
 from . import chain, retention
 from .approvals import use_up
-from .database import connect, is_busy, transaction, unusable
+from .database import connect, is_busy, unusable
 from .migrate import note
 from .query import NEWEST, Select, select
 from .rows import ApprovalRow, CallRow
+from .transaction import transaction
 
 log = logging.getLogger("toolcrib.record")
 

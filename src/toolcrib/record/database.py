@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-from collections.abc import Generator
 from pathlib import Path
 
 from ..core.errors import ToolcribError
+from .migrate import migrate
+from .transaction import transaction
 
 SCHEMA_VERSION = 3
 
@@ -105,20 +105,6 @@ def is_busy(error: sqlite3.Error) -> bool:
     return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
 
 
-@contextlib.contextmanager
-def transaction(connection: sqlite3.Connection, *, begun: bool = False) -> Generator[None]:
-    """`BEGIN IMMEDIATE` (unless that was done) and COMMIT, or ROLLBACK after an exception."""
-    if not begun:
-        connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
 def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) -> sqlite3.Connection:
     """A connection in WAL mode that any thread may use under its owner's lock. `durable` syncs every commit.
 
@@ -156,8 +142,6 @@ def _set_up(connection: sqlite3.Connection, path: Path | str, durable: bool) -> 
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     if version < SCHEMA_VERSION:
-        from .migrate import migrate
-
         _add_columns(connection)
         migrate(connection, _SCHEMA, SCHEMA_VERSION)
 

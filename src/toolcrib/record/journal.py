@@ -26,9 +26,6 @@ from .command_changes import CommandChanges
 from .moving import move
 from .pruning import prune_journal
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
-from .undoing import UndoConflict, Undoing, Undone
-
-__all__ = ["Change", "Journal", "UndoConflict", "Undone", "Written", "prune_journal"]
 
 _MAX_DIRECTORIES = 100  # made for one file; more are a mistake, or meant to keep us busy
 _PRUNE_EVERY = 256  # changes between two looks at the quota
@@ -200,14 +197,6 @@ class Journal:
     def last_call(self) -> str | None:
         """The call that `undo()` would take back: the newest that is not undone and is no undo itself."""
         return self.table.last_call()
-
-    def undo(self, call_id: str | None = None, *, force: bool = False) -> Undone:
-        """Take back all changes of a call (default: the last one), newest first, if nothing changed since.
-
-        UndoConflict otherwise, before anything is touched. With `force` what is there now goes to the trash or the
-        journal, never away. An undo is remembered like any change: undoing its own id brings the change back.
-        """
-        return Undoing(self).undo(call_id, force)
 
     def close(self) -> None:
         """Close the database. It opens again when needed."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import chain
-from .database import transaction
+from .transaction import transaction
 
 _BATCH = 5_000
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import chain
-from .database import connect, transaction
+from .database import connect
 from .migrate import note
+from .transaction import transaction
 
 DAY = 86_400.0
 _CHUNK = 2_000

@@ -13,7 +13,7 @@ import re
 import shutil
 import stat
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,20 +52,6 @@ class Removal:
     name: str
     size: int
     age: float
-
-
-@dataclass(frozen=True, slots=True)
-class CleanReport:
-    """What a cleaning found and did. `sizes` are bytes a part before it; `freed` what went, or would go."""
-
-    sizes: dict[str, int]
-    removed: list[Removal] = field(default_factory=list[Removal])
-    dry_run: bool = False
-
-    @property
-    def freed(self) -> int:
-        """Bytes removed, or that would be."""
-        return sum(r.size for r in self.removed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,23 +113,6 @@ class StateFolder:
         found = {name: sum(size for _, size, _ in folder_entries(path)) for name, path in parts.items()}
         found["record"] = sum(_size(Path(f"{self.record_db}{end}")) for end in ("", "-wal", "-shm"))
         return found
-
-    def clean(
-        self,
-        *,
-        spill_quota: int = SPILL_QUOTA,
-        spill_age: float = SPILL_AGE,
-        journal_quota: int = JOURNAL_QUOTA,
-        journal_age: float = JOURNAL_AGE,
-        dry_run: bool = False,
-    ) -> CleanReport:
-        """Remove what is older than its age (seconds) or, oldest first, over its quota (bytes)."""
-        from .pruning import prune_journal  # it imports this module
-
-        report = CleanReport(self.sizes(), dry_run=dry_run)
-        report.removed.extend(prune_folder(self.spill, "spill", spill_quota, spill_age, dry_run=dry_run))
-        report.removed.extend(prune_journal(self, journal_quota, journal_age, dry_run=dry_run))
-        return report
 
 
 def private_folder(path: Path) -> None:

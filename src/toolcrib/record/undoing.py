@@ -8,17 +8,15 @@ import secrets
 import stat
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.errors import ToolcribError, ToolError
 from .change import COMMAND_PREFIX, HASH_LIMIT, identity_of, kind_of, matches, new_row, sha_of, text, with_before
 from .command_changes import CommandChanges
+from .journal import Journal
 from .moving import move
 from .rows import ChangeRow
 from .state import remove_entry
-
-if TYPE_CHECKING:
-    from .journal import Journal
 
 
 class UndoConflict(ToolcribError):
@@ -38,7 +36,17 @@ class Undone:
     lines: list[str]
 
 
-class Undoing:
+def undo(journal: Journal, call_id: str | None = None, *, force: bool = False) -> Undone:
+    """Undo all changes of a call (default: the last one), newest first, if nothing has changed since.
+
+    Raises UndoConflict if something has, before anything is touched, and ToolError if there is nothing to undo. With
+    `force` what is there now goes to the trash or the journal and is never lost. An undo is remembered like any change:
+    undoing its own id brings the change back.
+    """
+    return _Undoing(journal).undo(call_id, force)
+
+
+class _Undoing:
     """One undo over a journal: what it puts back is written through that journal, as changes of its own."""
 
     def __init__(self, journal: Journal) -> None:
@@ -47,7 +55,6 @@ class Undoing:
         self.table = journal.table
 
     def undo(self, call_id: str | None, force: bool) -> Undone:
-        """What `Journal.undo` says."""
         with self._alone():
             return self._undo(call_id, force)
 

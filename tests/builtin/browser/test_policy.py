@@ -14,6 +14,7 @@ from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.config import load_settings
 from toolcrib.core.errors import AddressRefused
+from toolcrib.record.undoing import undo
 
 from .conftest import HERE, LACKING, Got, Reply, Site, ref_of
 
@@ -236,7 +237,7 @@ async def test_saving_obeys_path_rules_and_can_be_undone(desk: Desk) -> None:
     assert "outside" in await refused(box, "browser_save", item="d1", path="../a.csv")
     await ok(box, "browser_save", item="d1", path="a.csv")
     assert (box.workspace.root / "a.csv").read_text() == "data"
-    box.journal.undo()
+    undo(box.journal)
     assert not (box.workspace.root / "a.csv").exists()
 
 
