@@ -53,7 +53,9 @@ def change(root: Path, name: str, how: str, outside: Path) -> None:
         if not path.is_symlink():
             path.chmod(0o000)
     elif how == "new":
-        (path if path.is_dir() else path.parent).joinpath("added").write_text("evil")
+        folder = path if path.is_dir() else path.parent
+        if os.path.realpath(folder).startswith(str(root)):  # a link that leads out: see above
+            folder.joinpath("added").write_text("evil")
     elif how == "move":
         path.rename(root / f"moved-{len(os.listdir(root))}")
     else:
