@@ -421,7 +421,7 @@ async def test_the_opener_is_started_again_when_it_has_ended(server: Server, wor
 def test_the_opener_opens_nothing_in_our_own_network() -> None:
     ours = Listeners()
     try:
-        with pytest.raises(SandboxUnavailable, match="no namespace of a sandbox"):
+        with pytest.raises(SandboxUnavailable, match="not the namespace of a sandbox"):
             ours.open(os.getpid(), 0)
         with pytest.raises(SandboxUnavailable):
             ours.open(2**22 + 1, 0)  # above what a pid can be
