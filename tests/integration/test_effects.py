@@ -199,7 +199,7 @@ async def test_a_background_command_keeps_its_layer_until_it_ends(work: Path) ->
 
     async with toolbox(work, "review", approve=door) as box:
         started = await run(box, "echo after > a; cat; echo more >> a", background=True)
-        assert "kept apart" in started.for_llm
+        assert "only after it ends" in started.for_llm
         assert (work / "a").read_text() == "before\n"
         session = started.meta["session_id"]
         write = {"action": "write", "session_id": session, "input": "x\n", "end_input": True, "wait": 5}
