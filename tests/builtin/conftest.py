@@ -6,13 +6,22 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.workspace import Workspace
-from toolcrib.builtin.documents import DocumentReader
 from toolcrib.builtin.workspace_tools import file_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
+from toolcrib.core.wings import has_wing
 from toolcrib.record.journal import Journal
 from toolcrib.record.state import StateFolder
+
+
+def _documents() -> Any:
+    """What reads documents, where that wing is there."""
+    if not has_wing("documents"):
+        return None
+    from toolcrib.builtin.documents import DocumentReader
+
+    return DocumentReader()
 
 
 class FileRoom:
@@ -22,7 +31,7 @@ class FileRoom:
         self.state = StateFolder.for_workspace(self.root, base / "state")
         self.ws = Workspace(self.root, [self.state.spill])
         self.journal = Journal(self.state, self.ws, sync=False)
-        self.registry = ToolRegistry(file_tools(self.ws, self.journal, documents=DocumentReader()))
+        self.registry = ToolRegistry(file_tools(self.ws, self.journal, documents=_documents()))
         self.ctx = ToolContext(session_id="s")
 
     async def __call__(self, tool: str, **arguments: Any) -> ToolOutput:
