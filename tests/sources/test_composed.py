@@ -47,7 +47,7 @@ def test_placeholders_become_names() -> None:
         ("t", "d", None, None, "action_template"),
         ("t", "d", "x" * 20_001, None, "action_template"),
         ("t", "d", "{{b}}", {"a": "string"}, "no parameter"),
-        ("t", "d", "x", {"a": "raw"}, "no type"),
+        ("t", "d", "x", {"a": "raw"}, "is not a type"),
         ("t", "d", "x", {"a b": "string"}, "cannot be a parameter"),
         ("t", "d", "x", {"a": 3}, "should be a type"),
         ("t", "d", "x", {"a": {"type": "string", "enum": []}}, "unknown 'enum'"),

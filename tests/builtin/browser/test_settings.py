@@ -147,5 +147,5 @@ class TestVisits:
         visits = Visits(room.guard, BrowserSettings(allowed_domains=("site.example",), only_allowed_domains=True), None)
         assert await visits.admit("site.example", 8080)
         for host in ("other.example", "site.example.evil.example", "127.0.0.1"):
-            with pytest.raises(AddressRefused, match="none of the domains"):
+            with pytest.raises(AddressRefused, match="not one of the domains"):
                 await visits.admit(host, 8080)

@@ -151,12 +151,12 @@ async def test_redirects_are_judged_where_they_lead(room_of_module: Room) -> Non
 
 async def refuse_addresses_first(room: Room) -> None:
     for url, why in (
-        ("file:///etc/passwd", "no scheme for requests"),
-        ("chrome://version", "no scheme for requests"),
-        ("view-source:http://site.example/", "no scheme for requests"),
-        ("data:text/html,x", "no scheme for requests"),
-        ("javascript:alert(1)", "no scheme for requests"),
-        ("about:blank", "no scheme for requests"),
+        ("file:///etc/passwd", "is not a scheme for requests"),
+        ("chrome://version", "is not a scheme for requests"),
+        ("view-source:http://site.example/", "is not a scheme for requests"),
+        ("data:text/html,x", "is not a scheme for requests"),
+        ("javascript:alert(1)", "is not a scheme for requests"),
+        ("about:blank", "is not a scheme for requests"),
         ("http://169.254.169.254/", "metadata"),
         ("http://localhost:8080/", "local machine"),
         ("https://site.example:22/", "port 22"),
