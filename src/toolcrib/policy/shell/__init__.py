@@ -1,1 +1,1 @@
-"""What a shell command would do, read off its syntax tree: its parts, their effects, and a judgement."""
+"""Find out from its syntax tree what a shell command would do: its parts, their effects, and a judgement."""

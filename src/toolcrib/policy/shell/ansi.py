@@ -1,4 +1,4 @@
-"""What do the escapes of `$'…'` stand for?"""
+"""Read the escapes of `$'…'`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANSI_SIMPLE = {
 
 
 def ansi_c(text: str, source: str = "") -> str:
-    """The text of `$'…'` (bash's lib/sh/strtrans.c). Raises `Unsure` for bytes that are not characters."""
+    """Return the text of `$'…'` (bash's lib/sh/strtrans.c). Raises `Unsure` for bytes that are not characters."""
 
     def one(match: re.Match[str]) -> str:
         hexadecimal, short, long, octal, control, other = match.groups()

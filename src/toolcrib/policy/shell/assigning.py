@@ -1,4 +1,4 @@
-"""What do a simple command's words and assignments come to?"""
+"""Compute the words and assignments of a simple command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def words_of(reader: Reader, node: Simple) -> tuple[Word, ...]:
-    """A simple command's words; assignments behind `export` and its kin are not split."""
+    """Return a simple command's words. Assignments after `export` and similar builtins are not split."""
     if not node.words:
         return ()
     if node.words[0].plain not in DECLARATIONS:
@@ -32,7 +32,7 @@ def words_of(reader: Reader, node: Simple) -> tuple[Word, ...]:
 
 
 def declared(reader: Reader, raw: Raw) -> Word:
-    """An assignment as an argument of `export`."""
+    """Return an assignment that is an argument of `export`, as a word."""
     first, *rest = raw.pieces
     text = getattr(first, "text", "")
     name, _, value = text.partition("=")
@@ -42,7 +42,7 @@ def declared(reader: Reader, raw: Raw) -> Word:
 
 
 def assign_all(reader: Reader, assigns: tuple[Assign, ...]) -> tuple[tuple[str, Word], ...]:
-    """Assignments that stay."""
+    """Make assignments that stay in force, and return their names and values."""
     found: list[tuple[str, Word]] = []
     for assign in assigns:
         value = assigned_value(reader, assign)
@@ -52,7 +52,7 @@ def assign_all(reader: Reader, assigns: tuple[Assign, ...]) -> tuple[tuple[str, 
 
 
 def temporary(reader: Reader, assigns: tuple[Assign, ...]) -> tuple[tuple[str, Word], ...]:
-    """Assignments before a command, for that command alone."""
+    """Return the assignments before a command. They hold for that command alone."""
     kept = reader.state.vars.copy()
     found = assign_all(reader, assigns)
     reader.state.vars = kept
@@ -60,7 +60,7 @@ def temporary(reader: Reader, assigns: tuple[Assign, ...]) -> tuple[tuple[str, W
 
 
 def assigned_value(reader: Reader, assign: Assign) -> Value | Array:
-    """What an assignment makes of a variable."""
+    """Return the value that an assignment gives to a variable."""
     if assign.subscript is not None:
         expansion.single(assign.subscript, reader)
     if assign.array is not None:
@@ -78,7 +78,7 @@ def assigned_value(reader: Reader, assign: Assign) -> Value | Array:
 
 
 def array_value(reader: Reader, assign: Assign) -> Value | Array:
-    """The elements of `name=(…)`, subscripts in order included."""
+    """Return the elements of `name=(…)`. Subscripts are accepted if they are in order."""
     words = expansion.arguments(assign.array or (), reader)
     for word in words:
         if word.glob:  # bash lists the folder

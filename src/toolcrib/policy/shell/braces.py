@@ -1,4 +1,4 @@
-"""The words that `{a,b}` and `{1..5}` make, as bash 5.2 does (braces.c)."""
+"""Expand `{a,b}` and `{1..5}` into words, as bash 5.2 does (braces.c)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import pairwise
 from .tree import Lit, Param, Piece
 from .unsure import Unsure
 
-MAX_WORDS = 2000  # words that braces may make
+MAX_WORDS = 2000  # the largest number of words that braces may make
 _SEQUENCE = re.compile(
     r"(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})(?:\.\.(-?[0-9]{1,9}))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?[0-9]{1,9}))?"
 )
 
 
 def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
-    """The words that brace expansion makes; itself where there is nothing to expand. Raises `Unsure` for too many."""
+    """Return the words of a brace expansion; only `pieces` if there is none. Raises `Unsure` if there are too many."""
     if not any(isinstance(piece, Lit) and not piece.quoted and "{" in piece.text for piece in pieces):
         return [pieces]
     atoms: list[str | Piece] = []
@@ -32,7 +32,7 @@ def braces(pieces: tuple[Piece, ...]) -> list[tuple[Piece, ...]]:
 
 
 def _check_names(word: list[str | Piece]) -> None:
-    """Raise where braces put letters behind a `$name` or a lone dollar sign: bash expands the text they make."""
+    """Raise `Unsure` if braces put letters after a `$name` or a single dollar sign: bash expands the resulting text."""
     for piece, after in pairwise([*word, ""]):
         lone = isinstance(piece, Lit) and piece.quoted and piece.text == "$"
         letter = isinstance(after, str) and (after == "_" or after.isalnum())
@@ -41,7 +41,7 @@ def _check_names(word: list[str | Piece]) -> None:
 
 
 def _braces(atoms: list[str | Piece], depth: int) -> list[list[str | Piece]]:
-    """Brace expansion over characters and opaque pieces, leftmost brace first."""
+    """Expand braces in a list of characters and opaque pieces, the leftmost brace first."""
     if depth > 40:
         raise Unsure("braces are nested too deeply", rule="shell:nesting")
     for at, atom in enumerate(atoms):
@@ -60,7 +60,10 @@ def _braces(atoms: list[str | Piece], depth: int) -> list[list[str | Piece]]:
 
 
 def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str | Piece]]], int] | None:
-    """What stands between the brace at `at` and its partner, expanded, and where that is; None for no expansion."""
+    """Return the expanded text between the brace at `at` and its partner, and the partner's index.
+
+    Returns None if nothing is expanded. Raises `Unsure` if bash's result is not certain.
+    """
     level, commas = 0, list[int]()
     for index in range(at, len(atoms)):
         atom = atoms[index]
@@ -77,7 +80,7 @@ def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str
                     return [_braces(word, 1) for word in inner], index
                 inside = atoms[at + 1 : index]
                 text = "".join(each if isinstance(each, str) else "{" for each in inside)
-                if ".." in text and "{" in text:  # bash 5.2 takes the braces of `{a..b{c,d}}` away
+                if ".." in text and "{" in text:  # bash 5.2 removes the braces of `{a..b{c,d}}`
                     raise Unsure("braces hold a range that is none")
                 sequence = _sequence(inside)
                 return None if sequence is None else ([sequence], index)
@@ -85,7 +88,7 @@ def _alternatives(atoms: list[str | Piece], at: int) -> tuple[list[list[list[str
 
 
 def _sequence(atoms: list[str | Piece]) -> list[list[str | Piece]] | None:
-    """The words of `{1..5}` and `{a..e}`, or None."""
+    """Return the words of `{1..5}` or `{a..e}`, or None. Raises `Unsure` if there are too many."""
     if not all(isinstance(atom, str) for atom in atoms):
         return None
     match = _SEQUENCE.fullmatch("".join(atom for atom in atoms if isinstance(atom, str)))
@@ -107,7 +110,7 @@ def _sequence(atoms: list[str | Piece]) -> list[list[str | Piece]] | None:
 
 
 def _join(atoms: list[str | Piece]) -> tuple[Piece, ...]:
-    """Pieces again, runs of characters joined."""
+    """Turn atoms into pieces again; runs of characters are joined."""
     pieces: list[Piece] = []
     run: list[str] = []
     for atom in atoms:

@@ -1,7 +1,7 @@
-"""What the shell's own commands do to its state: directories, variables, aliases, functions.
+"""Follow the shell's own commands: how they change directories, variables, aliases and functions.
 
-Each takes the reader, the words and the temporary assignments, changes the state to that after success and returns
-the directories in which the command may have failed, like `Reader.node`.
+Each function takes the reader, the words and the temporary assignments. It changes the state to the one after success
+and returns the directories in which the command may have failed, like `Reader.node`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Builtin: TypeAlias = Callable[["Reader", tuple[Word, ...], Assigns], Directories
 
 
 def operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words behind options; everything behind a word that cannot be known."""
+    """Return the words after the options; all words after one that cannot be known."""
     at = 1
     while at < len(words):
         text = words[at].text
@@ -38,7 +38,7 @@ def operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _cd(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """cd: where it leads, or where it was if it fails."""
+    """cd: go to the new directory; return the old one, where the shell is if it fails."""
     state = reader.state
     before = state.cwds
     rest = operands(words)
@@ -62,7 +62,7 @@ def _cd(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directorie
 
 
 def _directory_stack(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """pushd to a named directory is cd; anything else with the stack is not tracked."""
+    """pushd to a named directory is treated as cd; other uses of the directory stack are not tracked."""
     before = reader.state.cwds
     rest = [word for word in words[1:] if word.text != "-n"]
     plain = len(rest) == 1 and rest[0].text is not None and not rest[0].text.startswith(("+", "-"))
@@ -71,7 +71,7 @@ def _directory_stack(reader: Reader, words: tuple[Word, ...], assigns: Assigns) 
 
 
 def _leave(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """break, continue, return: what follows in this list is not reached."""
+    """break, continue, return: the statements after it in this list are not reached."""
     if not reader.frames:
         return reader.state.cwds
     reader.leave()
@@ -80,7 +80,7 @@ def _leave(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
 
 
 def _exit(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """exit: nothing follows."""
+    """exit: nothing runs after it."""
     reader.state.cwds = ()
     return ()
 
@@ -115,12 +115,12 @@ def _declare(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direc
 
 
 def _behind(word: Word, at: int) -> Value:
-    """A word's value behind its first characters."""
+    """Return a word's value without its first characters."""
     return (word.start[at:], *word.parts[1:])
 
 
 def _expression(reader: Reader, text: str) -> None:
-    """Read what a subscript in a word would run."""
+    """Read the commands that a subscript in a word would run."""
     if runs_later(text):
         expression(text, reader)
 
@@ -141,7 +141,7 @@ def _names(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
 
 
 def _unset(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """unset: variables and functions that may be gone."""
+    """unset: variables and functions that may no longer exist."""
     state = reader.state
     for word in words[1:]:
         for name, (bodies, _) in list(state.functions.items()):
@@ -179,7 +179,7 @@ def _test(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Director
 
 
 def _redefine(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """hash -p, enable: a name stands for another program from here on."""
+    """hash -p, enable: from here on a name means another program."""
     harmless = ("-r", "-l", "-t", "-d") if words[0].text == "hash" else ("-a", "-p")
     if any(word.text is None or (word.text.startswith("-") and word.text not in harmless) for word in words[1:]):
         raise Unsure("a command's name is given another meaning", reader.commands[-1].source, "shell:redefined")
@@ -187,7 +187,7 @@ def _redefine(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Dire
 
 
 def _shopt(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """shopt: options that change how this reading would have to go."""
+    """shopt: some options change how this script would have to be read."""
     harmless = {"extglob", "nullglob", "failglob", "dotglob", "globstar", "nocaseglob", "nocasematch", "lastpipe",
                 "expand_aliases", "inherit_errexit", "checkwinsize", "histappend", "globasciiranges"}  # fmt: skip
     names = [word.text for word in words[1:] if word.text is None or not word.text.startswith("-")]
@@ -197,7 +197,7 @@ def _shopt(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
 
 
 def _read(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """read: known where one name takes a known line whole."""
+    """read: the value is known if one name takes a whole line that is known."""
     state = reader.state
     stdin = reader.commands[-1].stdin if reader.commands else None
     given = stdin.text.text if stdin is not None and stdin.text is not None else None
@@ -223,7 +223,7 @@ def _read(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Director
 
 
 def _read_name(reader: Reader, texts: list[str | None], stdin: Stdin | None) -> None:
-    """read takes the name of a file: `find … | while IFS= read -r f`."""
+    """Let `read` take the name of a file: `find … | while IFS= read -r f`."""
     options = [text for text in texts[:-1] if text not in ("-r", "-d", "")]
     name = texts[-1] if texts and not options else None
     if stdin is None or name is None or not NAME.fullmatch(name):
@@ -236,7 +236,7 @@ def _read_name(reader: Reader, texts: list[str | None], stdin: Stdin | None) -> 
 
 
 def _mapfile(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """mapfile -t NAME: known where its input is."""
+    """mapfile -t NAME: the value is known if its input is."""
     _names(reader, words, assigns)
     stdin = reader.commands[-1].stdin if reader.commands else None
     given = stdin.text.text if stdin is not None and stdin.text is not None else None
@@ -248,7 +248,7 @@ def _mapfile(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Direc
 
 
 def _set(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """set: positional parameters, and options that change how words expand."""
+    """set: it changes positional parameters, and options for how words expand."""
     state = reader.state
     rest = list(words[1:])
     while rest and rest[0].text is not None and rest[0].text[:1] in ("-", "+") and rest[0].text not in ("--", "-"):
@@ -266,7 +266,7 @@ def _set(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directori
 
 
 def _shift(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """shift: drops positional parameters."""
+    """shift: it drops positional parameters."""
     state = reader.state
     count = words[1].text if len(words) == 2 else "1"
     if state.arguments is not None and len(words) < 3 and count is not None and count.isascii() and count.isdigit():
@@ -277,11 +277,11 @@ def _shift(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
 
 
 def _alias(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """alias: text that replaces a word in lines to come."""
+    """alias: it defines text that replaces a word in later lines."""
     for word in words[1:]:
         name, equals, value = (word.text or "").partition("=")
         if word.text is None or (equals and not name):
-            # Some name now stands for something unknown.
+            # From now on some name is an alias for unknown text.
             reader.emit(Command((Word(UNKNOWN, word.source),), source=word.source))
         elif equals:
             reader.state.aliases[name] = value
@@ -289,7 +289,7 @@ def _alias(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directo
 
 
 def _source(reader: Reader, words: tuple[Word, ...], assigns: Assigns) -> Directories:
-    """source: a file may change anything; text that is known was read already."""
+    """source: a file may change anything; text that is known has been read already."""
     if len(words) > 1 and reader.commands:
         rest = operands(words)
         stdin = next((c.stdin for c in reversed(reader.commands) if c.words == words), None)

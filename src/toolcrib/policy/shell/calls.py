@@ -1,4 +1,4 @@
-"""What do a script's own functions and aliases run when they are called?"""
+"""Read what a script's own functions and aliases run when they are called."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from .unsure import Unsure
 if TYPE_CHECKING:
     from .reader import Reader
 
-MAX_CALLS = 20  # functions within functions
+MAX_CALLS = 20  # the largest depth of functions that call functions
 
 
 def read_alias(reader: Reader, node: Simple) -> None:
-    """Read a command as its alias makes it, beside the command itself: bash expands them only when told to."""
+    """Read a command with its alias expanded, too.
+
+    Bash expands aliases only if an option says so, so both readings count. Raises `Unsure` if the alias continues to
+    the next word.
+    """
     name = node.words[0].plain or ""
     value = reader.state.aliases[name]
     if value.endswith((" ", "\t")):
@@ -45,7 +49,7 @@ def calls(reader: Reader, bodies: tuple[Function, ...], command: Command) -> Non
 
 
 def call(reader: Reader, function: Function, command: Command) -> None:
-    """Read a function's body as a call of it would run."""
+    """Read a function's body as a call of it would run. Raises `Unsure` if calls are nested too deeply."""
     reader.called.add(id(function))
     outside = [entry for entry in reader.stack if entry[0] is function]
     if outside:
@@ -86,13 +90,13 @@ def run_body(reader: Reader, function: Function, stdin: Stdin | None) -> None:
 
 
 def fork_bomb(reader: Reader, name: str) -> None:
-    """Note a function that multiplies itself."""
+    """Note a function that starts copies of itself without end."""
     if not any(problem.rule == "shell:fork-bomb" for problem in reader.problems):
         reader.problem(Unsure("a function starts copies of itself without end", name, "shell:fork-bomb"), "deny")
 
 
 def uncalled(reader: Reader) -> None:
-    """Read functions that nothing called, as anything might call them."""
+    """Read functions that nothing has called yet, because anything might call them."""
     for function in reader.defined:
         if id(function) not in reader.called:
             reader.called.add(id(function))

@@ -1,6 +1,6 @@
-"""What code given to an interpreter evidently does: Python by its syntax tree, other languages by patterns.
+"""Find the evident effects of code for an interpreter: Python by its syntax tree, other languages by patterns.
 
-Nothing here makes code harmless; it only finds evident harm. A gap that is known only at run time is a NUL in the text.
+This module never proves code harmless; it only finds evident harm. Text that is known only at run time is a NUL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_CODE = 64 * 1024
 
 
 def effects_of_code(language: str, text: str) -> list[Effect]:
-    """Evident effects of a program text."""
+    """Return the evident effects of a program text."""
     if len(text) > MAX_CODE:
         return [Effect("execute", None, "runs code that is too long to look through", "shell:unknown-code")]
     if language == "python":
@@ -40,7 +40,7 @@ def _word(text: str) -> Word:
 
 
 def _run(text: str) -> Iterator[Effect]:
-    """A command line that code hands to a shell."""
+    """Yield the effect of a command line that code gives to a shell."""
     if SHELL_ONLY.fullmatch(text.strip()):
         yield Effect("spawn-shell")
     yield Effect("shell", _word(text), "runs a command from inside other code")
@@ -79,7 +79,7 @@ def _python(text: str) -> Iterator[Effect]:
 
 
 def _shape(text: str, modules: set[str]) -> Iterator[Effect]:
-    """What a program's parts mean together."""
+    """Yield the effects that a program's parts have only together."""
     if "socket" in text and re.search(r"dup2|subprocess|pty|/bin/(?:ba|da|z)?sh", text):
         yield Effect("reverse-shell")
     if re.search(r"while\s+(?:1|True)\s*:\s*(?:\n\s*)?os\.fork|os\.fork\(\)\s*(?:for|while)", text):
@@ -108,7 +108,7 @@ def _shape(text: str, modules: set[str]) -> Iterator[Effect]:
 
 
 class _Python:
-    """Calls of a Python program, by the dotted names they resolve to."""
+    """The calls of a Python program, by the dotted names they resolve to."""
 
     def __init__(self, names: dict[str, str], known: dict[str, ast.expr], text: str) -> None:
         self.names, self.known, self.text = names, known, text
@@ -130,7 +130,7 @@ class _Python:
                 yield from self._known_call(call, role)
 
     def dotted(self, node: ast.expr) -> str | None:
-        """`sp.run` as `subprocess.run`; `__import__("os").system` as `os.system`."""
+        """Return the full dotted name: `sp.run` as `subprocess.run`, `__import__("os").system` as `os.system`."""
         if isinstance(node, ast.Name):
             return self.names.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
@@ -147,7 +147,10 @@ class _Python:
         return None
 
     def text_of(self, node: ast.expr | None, depth: int = 0) -> str | None:
-        """A string that can be known: literals, names bound to them, sums, joins; `/` of paths; gaps are NUL."""
+        """Return a string as far as it is known: literals, names bound to them, sums, joins, `/` of paths.
+
+        A part that is not known is a NUL.
+        """
         if depth > 8 or node is None:
             return None
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
@@ -189,7 +192,7 @@ class _Python:
         return None
 
     def command_of(self, node: ast.expr, joiner: str | None = None) -> str | None:
-        """A command line: a string, or a list of arguments."""
+        """Return a command line: a string, or a list of arguments."""
         if isinstance(node, ast.Name) and node.id in self.known:
             node = self.known[node.id]
         if isinstance(node, ast.List | ast.Tuple):
@@ -252,7 +255,7 @@ class _Python:
         yield from self._path("write" if changes else "read", call.args[0] if call.args else None)
 
     def _method(self, call: ast.Call, func: ast.Attribute) -> Iterator[Effect]:
-        """Methods of paths, by their names: what they are called on must be a path that is known."""
+        """Yield the effects of the methods of paths, by name. The object must be a path that is known."""
         kind = PATH_METHODS.get(func.attr)
         if kind is None or (func.attr == "replace" and not isinstance(func.value, ast.Call)):
             return
@@ -265,7 +268,7 @@ class _Python:
 
 
 def _awk(text: str) -> Iterator[Effect]:
-    """Redirections and pipes of print, which look like comparisons: those inside brackets are."""
+    """Find redirections and pipes of print. They look like comparisons; inside brackets they are comparisons."""
     plain = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
     plain = re.sub(r"(?<=[~(,!&|{;\s])/(?:[^/\\\n]|\\.)*/", "//", f" {plain}")
     if re.search(r"\bgetline\b[^;}\n]*<", plain) or re.search(r"\bARG[VC]\b", plain):

@@ -1,7 +1,7 @@
-"""What one command reads, writes, executes and reaches, by the table of programs.
+"""Find what one command reads, writes, executes and connects to, by the table of programs.
 
-`effects_of` looks a program up, sorts its words into options and operands, and says what each of them means. It knows
-nothing of the workspace: `judge` weighs the effects, and information-flow labels and previews read them, too.
+`effects_of` looks a program up, sorts its words into options and operands, and says what each of them means. It does
+not know the workspace: `judge` weighs the effects. Information-flow labels and previews read them, too.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ SYSTEM_FOLDERS = (
 class Effect:
     """One thing that a command does.
 
-    `kind` is one of `PATH_KINDS` (then `target` is the path's word), of `KINDS`, or `shell` (the target is a command
-    line of its own). `reason` completes the sentence "`command` …" where the kind's own phrase does not. `cwd` is set
-    where the path is not relative to the command's own directory; `code` holds a program text and its language.
+    `kind` is one of `PATH_KINDS` (then `target` is the path's word), one of `KINDS`, or `shell` (then the target is a
+    separate command line). `reason` completes the sentence "`command` …" if the kind's own phrase does not. `cwd` is
+    set if the path is not relative to the command's own directory; `code` is a program text and its language.
     """
 
     kind: str
@@ -48,12 +48,12 @@ class Effect:
 
 
 def effects_of(command: Command) -> tuple[Effect, ...]:
-    """Everything one command does, as far as the table knows; what is unknown is an effect, too."""
+    """Return everything one command does, as far as the table knows. Something unknown is an effect, too."""
     found: list[Effect] = list(_of_redirects(command.redirects)) if command.redirects else []
     if command.assigns:
         from .table.environment import assignment
 
-        own = command.name in ("read", "mapfile", "readarray")  # their own way to tell words apart
+        own = command.name in ("read", "mapfile", "readarray")  # these builtins sort their words in a different way
         for name, value in command.assigns:
             if name == "IFS" and own:
                 continue
@@ -63,14 +63,14 @@ def effects_of(command: Command) -> tuple[Effect, ...]:
     if command.words:
         name = command.words[0].text
         if command.via and name in _RUNS_OTHERS and command.via[-1] not in _IN_THE_SHELL:
-            found.append(Effect("execute"))  # not the builtin: a program of that name, which may run the rest
+            found.append(Effect("execute"))  # not the builtin but a program of that name, which may run the other words
         found += _of_program(command)
         if name in _PRINTERS:
             found += _of_variables(command)
         for word in command.words:
             if word.glob and (
                 _PATHISH.match(word.start) or word.source[:1] == "~"
-            ):  # bash lists the folder, whatever the program does then
+            ):  # bash lists the folder, whatever the program does later
                 found.append(Effect("list", word))
     return tuple(found)
 
@@ -82,7 +82,7 @@ _SECRET_NAME = re.compile(r"\$\{?[!#]?\w*(?:KEY|TOKEN|SECRET|PASS|CRED|AUTH)|\$\
 
 
 def _of_variables(command: Command) -> Iterator[Effect]:
-    """A variable of the environment that is printed, and by its name may hold a secret."""
+    """Yield the printing of environment variables whose names say that they may hold a secret."""
     for word in (*command.args, *(r.text for r in command.redirects if r.text is not None)):
         if None in word.parts and _SECRET_NAME.search(word.source):
             yield Effect("unknown", word, "prints a variable that may hold a secret", "shell:environment")
@@ -108,11 +108,11 @@ def _of_redirects(redirects: Iterable[Redirect]) -> Iterator[Effect]:
 
 
 def program_name(command: Command) -> str | None:
-    """The plain name of a command's program: system folders count as PATH. None for any other path."""
+    """Return the plain name of a command's program. System folders count as PATH; any other path gives None."""
     name = command.name
     if name is None or "/" not in name:
         return name
-    if "/." in name or "//" in name or name[0] == ".":  # a winding way
+    if "/." in name or "//" in name or name[0] == ".":  # an indirect path
         if name[0] != "/" and command.cwd is None:
             return None
         name = posixpath.normpath(name if name[0] == "/" else f"{command.cwd}/{name}")
@@ -142,7 +142,7 @@ _HELP = ("--help", "--version", "-help", "-version", "--usage")
 def of_words(
     name: str, known: Program, words: Sequence[Word], command: Command, above: SortedWords | None = None
 ) -> Iterable[Effect]:
-    """The effects of a program with these words; sub-commands are followed."""
+    """Return the effects of a program with these words; sub-commands are followed."""
     if (
         words
         and words[0].text in _HELP
@@ -177,7 +177,7 @@ def _of_call(call: SortedWords) -> Iterable[Effect]:
 
 
 def plain(call: SortedWords, operands: str | None = None) -> list[Effect]:
-    """What options and operands say by their roles alone."""
+    """Return the effects that follow from the roles of options and operands alone."""
     found = list(of_options(call))
     program = call.program
     if call.unsure and is_risky(program.options):
@@ -191,7 +191,7 @@ def plain(call: SortedWords, operands: str | None = None) -> list[Effect]:
 
 
 def _operand_roles(call: SortedWords) -> str:
-    """The operands' roles, unless an option changes them."""
+    """Return the operands' roles, unless an option changes them."""
     roles = call.program.operands
     for given in call.options:
         if given.option.operands:
@@ -207,7 +207,7 @@ def _changed(role: str, to: str) -> str:
 
 
 def of_options(call: SortedWords) -> Iterator[Effect]:
-    """What the options that were given say by their roles."""
+    """Yield the effects of the given options, by their roles."""
     for given in call.options:
         if given.option.effect:
             yield Effect(
@@ -224,7 +224,7 @@ def of_options(call: SortedWords) -> Iterator[Effect]:
 
 
 def of_operands(words: Sequence[Word], roles: str) -> Iterator[Effect]:
-    """Give each operand its role."""
+    """Give each operand its role, and yield the effects."""
     first, rest, last = parse_operands(roles)
     ends = len(words) - len(last)
     for index, word in enumerate(words):
@@ -238,12 +238,12 @@ def of_operands(words: Sequence[Word], roles: str) -> Iterator[Effect]:
             role = "maybe"
         if role != "text":
             yield from of_role(role, word)
-        if word.many and last and rest is not None:  # any of its files may stand last
+        if word.many and last and rest is not None:  # any of its files may be the last one
             yield from of_role(last[-1], word)
 
 
 def _maybe(word: Word) -> Iterator[Effect]:
-    """A word that is a path only by its looks: one that leads out, or the name of a secret (`HEAD:.env`)."""
+    """Treat a word as a path if it looks like one: it points elsewhere, or is the name of a secret (`HEAD:.env`)."""
     if _PATHISH.match(word.start):
         yield Effect("read", word)
         return
@@ -266,7 +266,7 @@ HARMLESS_PROGRAM = re.compile(r"\s*|(?:cat|less|more|head|tail|true|false|:)(?: 
 
 
 def of_role(role: str, word: Word) -> Iterator[Effect]:
-    """What a word in a role means."""
+    """Yield the effects of a word in a role."""
     if role in PATH_KINDS:
         if word.start.startswith(("/dev/tcp/", "/dev/udp/")) and role == "read":
             role = "list"
@@ -317,13 +317,13 @@ def of_role(role: str, word: Word) -> Iterator[Effect]:
 
 
 def _sent(word: Word) -> Iterator[Effect]:
-    """A file that is sent to another machine; `-` is what comes through a pipe."""
+    """Yield the sending of a file to another machine; `-` means the input from a pipe."""
     if word.text != "-":
         yield Effect("send", word)
 
 
 def of_program_word(word: Word) -> Iterator[Effect]:
-    """A program named to be run in place of a tool's own (a pager, an editor, a remote shell)."""
+    """Yield the effect of naming a program to run instead of a tool's own (a pager, an editor, a remote shell)."""
     text = word.text
     if text is not None and HARMLESS_PROGRAM.fullmatch(text):
         return
@@ -340,7 +340,7 @@ def _of_url(word: Word) -> Iterator[Effect]:
 
 
 def is_known_kind(kind: str) -> Literal[True]:
-    """Raises KeyError for a kind that nobody could judge: the table's tests call it."""
+    """Return True. Raises KeyError for a kind without a verdict: the tests of the table call this function."""
     if kind not in PATH_KINDS and kind != "shell":
         KINDS[kind]
     return True

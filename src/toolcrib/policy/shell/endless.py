@@ -1,4 +1,4 @@
-"""Commands that never end by themselves: sources that nothing cuts short, followers, loops without a way out."""
+"""Find commands that never end by themselves: sources that nothing stops, followers, loops without an exit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tree import AndOr, Arithmetic, Case, Condition, For, Function, Group, If, 
 SOURCES = words("/dev/zero /dev/urandom /dev/random /dev/full")
 _FOLLOWS = re.compile(r"-[a-zA-Z0-9]*[fF][a-zA-Z0-9]*|\+\d*[bcl]?f|--f(?:o(?:l(?:l(?:ow?)?)?)?)?(?:=.*)?|--retry")
 _FOLLOWERS = words("tail gtail")
-# Flags with which an inspecting program goes on and on.
+# Flags that make an inspecting program run without end.
 _REPEATS = {
     "dmesg": r"-\w*[wW]|--follow(?:-new)?",
     "free": r"-\w*s.*|--seconds.*",
@@ -28,7 +28,7 @@ _REPEATS = {
     "jq": r".*\b(?:repeat|infinite|recurse\([^)]*[^)?]\)|while\s*\(\s*true|until\s*\(\s*false).*",
 }
 _WATCHERS = words("watch top htop btop atop inotifywait fswatch entr pv")
-# Options by which a reader takes only so much, and readers that stop by themselves.
+# Options that limit how much a reader takes, and readers that stop by themselves.
 _LIMITS = {
     "head": ("-c", "--bytes"),
     "od": ("-N", "--read-bytes"),
@@ -50,7 +50,7 @@ _NAMES = _FOLLOWERS | _WATCHERS | _REPEATS.keys() | {"yes", "seq"}
 
 
 def may_be_endless(script: Script, programs: set[str | None]) -> bool:
-    """A quick look whether there is anything to look for."""
+    """Return quickly whether there is anything to search for."""
     if not programs.isdisjoint(_NAMES):
         return True
     for command in script.commands:
@@ -64,7 +64,7 @@ def may_be_endless(script: Script, programs: set[str | None]) -> bool:
 
 
 def endless(script: Script) -> Iterator[tuple[Command, str]]:
-    """Commands that would not end: (command, what to say)."""
+    """Yield the commands that would not end: (command, the message)."""
     cut: set[int] = set()
     suspects: list[tuple[Command, str]] = []
     for command in script.commands:
@@ -147,7 +147,7 @@ _LEAVES = words("break exit return exec logout")
 
 
 def loops_forever(node: While) -> bool:
-    """Whether a loop's condition always holds and nothing in its body leaves it."""
+    """Return whether a loop's condition always holds and nothing in its body leaves the loop."""
     if len(node.condition) != 1 or node.condition[0].background:
         return False
     condition = node.condition[0].node
@@ -178,7 +178,7 @@ def _is_false(node: Node) -> bool:
 
 
 def _leaves(node: Node) -> bool:
-    """Whether something in a statement could leave the loop around it."""
+    """Return whether something in a statement could leave the loop around it."""
     match node:
         case Simple():
             return bool(node.words) and node.words[0].plain in _LEAVES
@@ -209,6 +209,6 @@ def _any_leaves(items: tuple[Item, ...]) -> bool:
 
 
 def multiplies(items: tuple[Item, ...]) -> bool:
-    """Whether a list leaves something behind in the background and waits for none of it."""
+    """Return whether a list starts something in the background and waits for none of it."""
     waits = any(isinstance(i.node, Simple) and i.node.words and i.node.words[0].plain == "wait" for i in items)
     return not waits and any(item.background for item in items)

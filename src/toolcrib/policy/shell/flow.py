@@ -1,4 +1,4 @@
-"""Where code comes from: text from the network, or hidden by an encoding, that a script feeds to an interpreter."""
+"""Find code that a script feeds to an interpreter and that comes from the network or was hidden by an encoding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ESCAPES = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{2,3}|u[0-9a-fA-F]{4})")
 
 
 def tainted(script: Script) -> Iterator[tuple[Command, str, str]]:
-    """Interpreters that are fed by the network or by decoded text: (command, kind, what to say)."""
+    """Yield interpreters that get text from the network or decoded text: (command, kind, the message)."""
     commands = script.commands
     sources = [(command, kind) for command in commands if (kind := _origin(command)) is not None]
     if not sources:
@@ -63,7 +63,7 @@ SWEEPING = words("xargs gxargs parallel")
 
 
 def swept(script: Script) -> Iterator[tuple[Command, tuple[Word, ...]]]:
-    """Commands that xargs runs on what `find` or `ls` found: (command that changes it, where that was looked for)."""
+    """Yield commands that xargs runs on what `find` or `ls` found: (command that changes it, the places searched)."""
     commands = script.commands
     for command in commands:
         if program_name(command) not in SWEEPING or command.stdin is None:
@@ -87,7 +87,7 @@ def _roots(command: Command) -> list[Word]:
 
 
 def feeders(command: Command) -> Iterator[Command]:
-    """Everything that feeds a command's input, through any number of pipes."""
+    """Yield every command that feeds a command's input, through any number of pipes."""
     waiting = list(command.stdin.feeders) if command.stdin is not None else []
     for _ in range(50):
         if not waiting:
@@ -99,7 +99,7 @@ def feeders(command: Command) -> Iterator[Command]:
 
 
 def _origin(command: Command) -> str | None:
-    """Whether what a command prints or saves comes from the network or out of an encoding."""
+    """Return the origin of what a command prints or saves: the network, an encoding, or None."""
     name = program_name(command)
     if name in FETCHERS or (name == "openssl" and any(word.text == "s_client" for word in command.args)):
         return "remote-code"
@@ -126,7 +126,7 @@ def _origin(command: Command) -> str | None:
 
 
 def _spread(commands: tuple[Command, ...], sources: list[tuple[Command, str]]) -> tuple[dict[str, str], dict[str, str]]:
-    """Variables and files that hold what such a command gave."""
+    """Return the variables and the files that hold the output of such a command."""
     names: dict[str, str] = {}
     files: dict[str, str] = {}
     for command in commands:
@@ -163,7 +163,7 @@ def _from_feeders(command: Command) -> str | None:
 
 
 def _saved(command: Command) -> Iterator[str]:
-    """Names of files that a command saves to."""
+    """Yield the names of files that a command saves to."""
     for redirect in command.redirects:
         if redirect.op in (">", ">>", ">|", "&>", "&>>") and redirect.target is not None and redirect.target.text:
             yield redirect.target.text
@@ -188,7 +188,7 @@ def _saved(command: Command) -> Iterator[str]:
 
 
 def _in_word(word: Word, sources: list[tuple[Command, str]], names: dict[str, str]) -> str | None:
-    """Whether a word holds the output of such a command, or a variable that does."""
+    """Return the origin of a word that holds the output of such a command, or a variable with it; else None."""
     source = word.source
     if "$(" in source or "`" in source or "<(" in source:
         for command, kind in sources:
@@ -233,7 +233,7 @@ def _fed(
 
 
 def _reads_code(command: Command) -> bool:
-    """Whether an interpreter takes its code from its input, rather than data for code it was given."""
+    """Return whether an interpreter reads its code from its input, rather than data for code that it was given."""
     name = program_name(command) or ""
     if name in ("source", ".", "eval"):
         return name != "eval"

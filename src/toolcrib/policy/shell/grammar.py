@@ -1,8 +1,9 @@
-"""The grammar of bash as a tree: `parse` turns text into statements and words, and refuses what it cannot be sure of.
+"""Parse bash into a tree: `parse` turns text into statements and words, and refuses text that it cannot be sure of.
 
-Written by hand after bash 5.2's parse.y and subst.c because a tree must never hide a command. tree-sitter-bash 0.25
-does so without an error node: it takes `echo a\\<newline>#b; rm x` for a comment, drops backticks that follow an
-expansion in a here-document, and splits `$IFS/` into a name `IFS/`. The tests compare this parser with bash itself.
+The parser is written by hand after bash 5.2's parse.y and subst.c, because a tree must never hide a command.
+tree-sitter-bash 0.25 does hide some, without an error node: it takes `echo a\\<newline>#b; rm x` for a comment, drops
+backticks that follow an expansion in a here-document, and splits `$IFS/` into a name `IFS/`. The tests compare this
+parser with bash itself.
 
 Nothing is expanded here. Where bash's own reading depends on its version, its options or on odd spelling, the parser
 raises `Unsure`; the caller asks a person.
@@ -44,9 +45,9 @@ _DIALECT = re.compile(r"\$'|\[\[|(?<!\$)\(\(|[<>]\(|\bfunction\b|\bselect\b|\bco
 
 
 def parse(text: str, posix: bool = False) -> tuple[tuple[Item, ...], Unsure | None]:
-    """The statements of a script, and what stopped the reading, if anything did (bash runs the lines before it).
+    """Return the statements of a script, and the error that stopped the reading, if any (bash runs the lines before).
 
-    With `posix` the shell may be one that knows less (dash): what such a one reads differently is refused.
+    With `posix` the shell may be one that knows less (dash): text that such a shell reads differently is refused.
     """
     parser = Parser(text)
     items: list[Item] = []
@@ -66,17 +67,17 @@ def parse(text: str, posix: bool = False) -> tuple[tuple[Item, ...], Unsure | No
 
 
 def parse_text(text: str, depth: int = 0) -> tuple[Piece, ...]:
-    """The pieces of text that is expanded like a here-document's body. Raises `Unsure`."""
+    """Return the pieces of text that is expanded like a here-document's body. Raises `Unsure`."""
     return Parser(text, depth).document()
 
 
 class Parser(CommandLexer):
-    """One pass over a text; every method leaves `i` behind what it read. Raises `Unsure`."""
+    """One pass over a text. After every method `i` is at the end of what it read. Raises `Unsure`."""
 
     __slots__ = ()
 
     def reserved(self) -> str:
-        """The reserved word at this place, or ""."""
+        """Return the reserved word at this place, or ""."""
         match = _RESERVED.match(self.s, self.i)
         if match is None:
             return ""
@@ -84,7 +85,7 @@ class Parser(CommandLexer):
         return word if word in OPENERS or word in CLOSERS else ""
 
     def statements(self, stops: frozenset[str], items: list[Item]) -> None:
-        """Add statements until a closing word or parenthesis, which stays unread."""
+        """Add statements until a closing word or parenthesis, which is not read."""
         while True:
             char = self.newlines()
             if char == "" or char == ")" or (char == ";" and self.s.startswith((";;", ";&"), self.i)):
@@ -104,20 +105,20 @@ class Parser(CommandLexer):
             items.append(Item(node, background))
 
     def body(self, *stops: str) -> tuple[Item, ...]:
-        """Statements up to one of the closing words."""
+        """Return the statements up to one of the closing words."""
         items: list[Item] = []
         self.statements(frozenset(stops), items)
         return tuple(items)
 
     def expect(self, word: str) -> None:
-        """Pass a reserved word or raise."""
+        """Skip a reserved word. Raises `Unsure` if it is missing."""
         self.newlines()
         if self.reserved() != word:
             raise self.error(f"{word!r} is missing")
         self.i += len(word)
 
     def and_or(self) -> Node:
-        """Pipelines joined by `&&` and `||`. Begins, like all below it, at a word, and ends behind blanks."""
+        """Read pipelines joined by `&&` and `||`. Like the methods below, it starts at a word and ends after blanks."""
         first = self.pipeline()
         rest: list[tuple[str, Node]] = []
         while self.s.startswith(("&&", "||"), self.i):
@@ -128,7 +129,7 @@ class Parser(CommandLexer):
         return AndOr(first, tuple(rest)) if rest else first
 
     def pipeline(self) -> Node:
-        """Commands joined by `|` and `|&`, after any `!` and `time`."""
+        """Read commands joined by `|` and `|&`, after any `!` and `time`."""
         negated = self.s.startswith(("!", "t"), self.i) and self.prefixes()
         commands = [self.command()]
         while self.s.startswith("|", self.i) and not self.s.startswith("||", self.i):
@@ -138,7 +139,7 @@ class Parser(CommandLexer):
         return PipedCommands(tuple(commands)) if negated or len(commands) > 1 else commands[0]
 
     def prefixes(self) -> bool:
-        """Pass `!` and `time -p --`; whether there was a `!`."""
+        """Skip `!` and `time -p --`; return whether there was a `!`."""
         negated = False
         while self.skip() in ("!", "t"):
             word = self.reserved()
@@ -158,11 +159,11 @@ class Parser(CommandLexer):
         return negated
 
     def command(self) -> Node:
-        """One command, simple or compound, with its redirections."""
+        """Read one command, simple or compound, with its redirections."""
         if self.s.startswith("(", self.i):
             return self.redirected(self.parenthesis())
         word = self.reserved()
-        if not word or word == "time":  # behind a bar `time` is a program
+        if not word or word == "time":  # after a bar `time` is a program
             return self.simple()
         if word in CLOSERS:
             raise self.error("this word closes nothing")
@@ -173,7 +174,7 @@ class Parser(CommandLexer):
         return node if isinstance(node, Function | Coproc) else self.redirected(node)
 
     def compound(self, word: str) -> Node:
-        """The compound command that a reserved word began."""
+        """Read the compound command that starts with a reserved word."""
         match word:
             case "{":
                 body = self.body("}")
@@ -201,7 +202,7 @@ class Parser(CommandLexer):
                 raise self.error(f"{word!r} stands before nothing")
 
     def redirected(self, node: Node) -> Node:
-        """A compound command with the redirections that follow it."""
+        """Return a compound command with the redirections that follow it."""
         redirects: list[Redir] = []
         while self.skip():
             match = REDIRECT.match(self.s, self.i)
@@ -213,7 +214,7 @@ class Parser(CommandLexer):
         return node
 
     def parenthesis(self) -> Node:
-        """`(( arithmetic ))` or `( subshell )`."""
+        """Read `(( arithmetic ))` or `( subshell )`."""
         self.enter()
         if self.s.startswith("((", self.i):
             pieces = self.try_arithmetic(self.i + 2)
@@ -227,7 +228,7 @@ class Parser(CommandLexer):
         return Group(body, True)
 
     def conditional(self) -> Node:
-        """if … then … elif … else … fi, behind its `if`."""
+        """Read if … then … elif … else … fi, after its `if`."""
         clauses: list[tuple[tuple[Item, ...], tuple[Item, ...]]] = []
         otherwise: tuple[Item, ...] = ()
         while True:
@@ -245,7 +246,7 @@ class Parser(CommandLexer):
             return If(tuple(clauses), otherwise)
 
     def loop(self, select: bool) -> Node:
-        """for and select, behind the word."""
+        """Read for and select, after the word."""
         if self.skip() == "(" and not select:
             if not self.s.startswith("((", self.i):
                 raise self.error("a name is missing")
@@ -262,7 +263,7 @@ class Parser(CommandLexer):
         return For(name.plain, words, self.loop_body(), select)
 
     def loop_words(self) -> tuple[Raw, ...] | None:
-        """The list of a for loop, or None where there is no `in`."""
+        """Return the list of a for loop, or None if there is no `in`."""
         char = self.newlines()
         if char == ";":
             self.i += 1
@@ -279,7 +280,7 @@ class Parser(CommandLexer):
         return tuple(words)
 
     def loop_body(self) -> tuple[Item, ...]:
-        """do … done, or { … }."""
+        """Read do … done, or { … }."""
         self.newlines()
         opener = self.reserved()
         if opener not in ("do", "{"):
@@ -291,7 +292,7 @@ class Parser(CommandLexer):
         return body
 
     def case(self) -> Node:
-        """case … esac, behind its `case`."""
+        """Read case … esac, after its `case`."""
         self.skip()
         subject = self.word()
         self.newlines()
@@ -324,7 +325,7 @@ class Parser(CommandLexer):
                     raise self.error("';;' is missing")
 
     def function_word(self) -> Node:
-        """`function name [()] body`, behind its `function`."""
+        """Read `function name [()] body`, after its `function`."""
         start = self.i
         self.skip()
         name = self.word()
@@ -335,7 +336,7 @@ class Parser(CommandLexer):
         return self.function(name, start)
 
     def function(self, name: Raw, start: int) -> Node:
-        """A function's body and redirections."""
+        """Read a function's body and redirections."""
         if len(name.pieces) != 1 or not isinstance(name.pieces[0], Lit) or name.pieces[0].quoted:
             raise self.error("a function needs a plain name")
         self.newlines()
@@ -347,7 +348,7 @@ class Parser(CommandLexer):
         return Function(name.pieces[0].text, body, self.s[start : self.i])
 
     def coproc(self) -> Node:
-        """`coproc [name] command`, behind its `coproc`."""
+        """Read `coproc [name] command`, after its `coproc`."""
         self.skip()
         match = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t]+").match(self.s, self.i)
         if match and not self.reserved():
@@ -359,7 +360,7 @@ class Parser(CommandLexer):
         return Coproc("COPROC", self.command())
 
     def condition(self) -> Node:
-        """[[ … ]], behind its `[[`."""
+        """Read [[ … ]], after its `[[`."""
         words: list[Raw] = []
         extglob, self.extglob = self.extglob, True
         while True:
@@ -390,7 +391,7 @@ class Parser(CommandLexer):
                     words.append(self.regex())
 
     def regex(self) -> Raw:
-        """The right side of `=~`, in which parentheses and bars are text and blanks end it outside parentheses."""
+        """Read the right side of `=~`. Parentheses and bars in it are text; blanks outside parentheses end it."""
         start, level, pieces = self.i, 0, list[Piece]()
         while self.i < self.n:
             char = self.s[self.i]

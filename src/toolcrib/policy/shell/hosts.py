@@ -1,7 +1,8 @@
-"""Does a word of a command lead to the cloud's metadata service, in whatever spelling?
+"""Find out whether a word of a command points to the cloud's metadata service, in any spelling.
 
-What a host is, and which addresses are metadata services, the network's guard says (`boundary.network`). Commands are
-held to more: they go past the guard, so that names and stand-ins that it would find out by resolving count here.
+The network's guard defines what a host is and which addresses are metadata services (`boundary.network`). The check
+for commands is stricter, because commands do not pass the guard. The guard resolves names; this module does not, so
+names and substitute addresses of the services count here, too.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ METADATA_NAMES = words(
     metadata.azure.internal metadata.tencentyun.com
     """
 )
-# What is beside the services themselves, or answers in their place: AWS's resolver, Tencent's.
+# Addresses of related services, or of services that answer for them: AWS's resolver, Tencent's.
 _BESIDE = words("169.254.169.253 169.254.0.23")
 _WILDCARD_DNS = re.compile(r"(?:^|[.-])(169[.-]254[.-]169[.-]254|100[.-]100[.-]100[.-]200)(?:[.-]|$)")
-_BARE_SCHEME = re.compile(r"https?:(?=[^/\\])", re.IGNORECASE)  # curl takes `http:host`
+_BARE_SCHEME = re.compile(r"https?:(?=[^/\\])", re.IGNORECASE)  # curl accepts `http:host`
 
 
 @lru_cache(maxsize=1024)
 def is_metadata(text: str) -> bool:
-    """Whether a URL, `host:port`, `user@host:path` or `host` names a metadata service. Looks nothing up."""
+    """Return whether a URL, `host:port`, `user@host:path` or `host` names a metadata service. Makes no look-up."""
     text = _BARE_SCHEME.sub("", text.strip(), count=1)
     before, colon, _ = text.partition(":")
-    return _leads_there(text) or (bool(colon) and _leads_there(before))  # `host:/path` could be a scheme, too
+    return _leads_there(text) or (bool(colon) and _leads_there(before))  # the start of `host:/path` looks like a scheme
 
 
 def _leads_there(text: str) -> bool:
@@ -49,7 +50,7 @@ def _leads_there(text: str) -> bool:
 
 
 def _is_service(address: Address) -> bool:
-    """Whether an address is a metadata service's, or carries one's in its last bits (NAT64 of any prefix)."""
+    """Return whether an address is a metadata service's, or ends in the bits of one (NAT64 with any prefix)."""
     from ipaddress import IPv4Address
 
     from ...boundary.network.special_addresses import METADATA, RULE_METADATA, refusals

@@ -1,4 +1,4 @@
-"""May a shell command run? The strictest of what its parts come to, with one sentence that says why (spec 6.0, 6.3)."""
+"""Judge whether a shell command may run: the strictest judgement of its parts, with one reason (spec 6.0, 6.3)."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from .table.spec import Program
 
 log = logging.getLogger(__name__)
 
-MAX_DEPTH = 5  # command lines inside command lines
+MAX_DEPTH = 5  # the largest depth of command lines inside command lines
 _SHOWN = 80
 _FINDERS = (("find",), ("gfind",), ("fd",), ("fdfind",))
-# What a command changes in the workspace: where that is held back, it is no reason to ask beforehand.
+# A command's changes in the workspace: if they are held back, there is no need to ask before it runs.
 _HELD = frozenset(f"shell:{kind}" for kind in PATH_KINDS if kind not in ("read", "list", "send", "link"))
 _RANK = {"allow": 0, "ask": 1, "deny": 2}
 
-# Positional parameters: a command line has none, unless a shell is told some, and then they vanish (`r$@m -rf /`).
+# Positional parameters: a command line has none, unless a shell gets some. Then they vanish (`r$@m -rf /`).
 _ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only")
 
 
 def judge_command(command: str, place: CommandPlace) -> Judgement:
-    """The judgement of a command line. Never raises: what cannot be judged is denied with the reason."""
+    """Return the judgement of a command line. Never raises: a command that cannot be judged is denied with a reason."""
     return _judge_text(command, place, 0)
 
 
@@ -59,7 +59,7 @@ def _judge_text(command: str, place: CommandPlace, depth: int) -> Judgement:
 
 
 def judge_script(script: Script, place: CommandPlace) -> Judgement:
-    """The judgement of a script that was read. The strictest of its parts; it says which part that was."""
+    """Return the judgement of a script that was read: the strictest of its parts. It says which part that was."""
     return _judge_script(script, place, 0)
 
 
@@ -80,7 +80,7 @@ def _judge_script(script: Script, place: CommandPlace, depth: int) -> Judgement:
 
 
 def _judgements(script: Script, place: CommandPlace, depth: int) -> Iterator[Judgement]:
-    """Everything that speaks against a script, denials of its shape first."""
+    """Yield every judgement against a script; denials for its structure come first."""
     for problem in script.problems:
         yield Judgement(problem.verdict, problem.reason, problem.rule, unknown=problem.verdict == "ask")
     wrapped: set[str] = set()
@@ -126,7 +126,7 @@ def _inside(cwd: str, place: CommandPlace) -> bool:
 
 
 def _of_place(command: Command, known: Program | None, place: CommandPlace) -> Iterator[Judgement]:
-    """A program that runs elsewhere looks at what is there, unless it only prints."""
+    """Yield the listing of another directory: a program that runs there looks at it, unless it only prints."""
     if known is not None and known.operands == "text*" and known.subs is None and known.handler is None:
         return
     finding = judge_path("list", Word((".",)), command.cwd, place)
@@ -135,7 +135,7 @@ def _of_place(command: Command, known: Program | None, place: CommandPlace) -> I
 
 
 def _of_wrapper(command: Command, known: Program) -> Iterator[Judgement]:
-    """A program that runs its operands is harmless only if what it runs was read, too; here it was not."""
+    """Ask about a program that runs its operands. It is harmless only if they were read, too; here they were not."""
     if any(word.text in known.stops for word in command.args[:1]):
         return
     if any(not (word.text or "").startswith("-") for word in command.args):
@@ -170,7 +170,7 @@ def _is_metadata(target: Word | str) -> bool:
 
 
 def _of_nested(command: Command, effect: Effect, place: CommandPlace, depth: int) -> Iterator[Judgement]:
-    """A command line inside a program's own language: at best it is asked about."""
+    """Judge a command line inside a program's own language. The best verdict for it is "ask"."""
     target = effect.target
     text = target.text if isinstance(target, Word) else target
     phrase = effect.reason or "runs a command from inside another program"
@@ -196,18 +196,18 @@ def _of_code(command: Command, effect: Effect, place: CommandPlace, depth: int) 
 
 
 def _say(command: Command, finding: Finding) -> Judgement:
-    """A finding as a sentence that begins with the command it is about."""
+    """Return a finding as a sentence that begins with the command."""
     return Judgement(finding.verdict, f"`{shown(command)}` {finding.phrase}", finding.rule, finding.unknown)
 
 
 def shown(command: Command) -> str:
-    """A command on one line, short enough for a sentence."""
+    """Return a command on one line, short enough for a sentence."""
     text = command.source or " ".join(word.source or word.text or "…" for word in command.words)
     return clip(one_line(text).replace("`", "'"), _SHOWN)
 
 
 def leaves_workspace(script: Script, place: CommandPlace) -> Judgement | None:
-    """The first path operand outside the workspace, for the setting `restrict_to_workspace`: reads count, too."""
+    """Return a denial for the first path outside the workspace (setting `restrict_to_workspace`): reads count, too."""
     for command in script.commands:
         for effect, word in _path_words(command):
             spot = find_path(word, effect.cwd or command.cwd, place) if effect else find_path(word, command.cwd, place)
@@ -231,7 +231,7 @@ def _path_words(command: Command) -> Iterator[tuple[Effect | None, Word]]:
 
 
 def all_effects(script: Script) -> Iterable[tuple[Command, Effect]]:
-    """Every effect of every command, for labels and previews."""
+    """Yield every effect of every command, for labels and previews."""
     for command in script.commands:
         for effect in effects_of(command):
             yield command, effect

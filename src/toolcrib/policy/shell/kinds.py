@@ -1,4 +1,4 @@
-"""What each kind of effect means for the verdict, where its target's place does not decide: data."""
+"""Define, as data, the verdict for each kind of effect that is not judged by the place of its target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...core.verdict import Verdict
 
 
 class Kind(NamedTuple):
-    """A verdict, whether a sandbox answers it, and the end of the sentence "`command` …"."""
+    """A verdict, the end of the sentence "`command` …", and whether a sandbox makes asking unnecessary."""
 
     verdict: Verdict
     phrase: str
@@ -16,10 +16,10 @@ class Kind(NamedTuple):
 
 
 PATH_KINDS = frozenset({"read", "list", "send", "write", "create", "delete", "move", "modify", "link"})
-"""Kinds that are judged by where their target lies."""
+"""Kinds that are judged by the place of their target."""
 
 KINDS: dict[str, Kind] = {
-    # what cannot be known, or stays inside: the sandbox's walls answer it
+    # unknown effects, or effects that stay inside: a sandbox contains them
     "unknown": Kind("ask", "is not known: what it does cannot be told beforehand", True),
     "execute": Kind("ask", "runs code that cannot be judged beforehand", True),
     "change": Kind("ask", "changes files in the workspace", True),

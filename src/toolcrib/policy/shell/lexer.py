@@ -1,6 +1,6 @@
-"""What is a word made of? Literal text, quotes, expansions, substitutions, after bash 5.2's subst.c.
+"""Split a word into literal text, quotes, expansions and substitutions, after bash 5.2's subst.c.
 
-Nothing is expanded here. What stands inside a substitution is a script again: the grammar reads it (`Lexer.body`).
+Nothing is expanded here. The text inside a substitution is a script again: the grammar reads it (`Lexer.body`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .tree import AndOr, Arith, Extglob, Item, Lit, Param, Piece, PipedCommands,
 from .unsure import Unsure
 
 _PLAIN = re.compile(r"[^\\'\"$`|&;()<> \t\n]+")
-ACTIVE = re.compile(r"[{*?\[~]")  # where unquoted text may be expanded
-_SPECIAL = re.compile(r"[{*?\[]|(?:^|[=:])~")  # what expansion changes in unquoted text
+ACTIVE = re.compile(r"[{*?\[~]")  # unquoted text with these characters may be expanded
+_SPECIAL = re.compile(r"[{*?\[]|(?:^|[=:])~")  # the characters in unquoted text that expansion changes
 _IN_DOUBLE = re.compile(r'[^"\\$`]+')
 _IN_DOCUMENT = re.compile(r"[^\\$`]+")
 _IN_BRACES = re.compile(r"""[^\\'"$`}<>]+""")
@@ -26,7 +26,7 @@ SPLIT_OPERATOR = re.compile(r"[|&;<>]\\\n[|&;<>(-]")
 
 
 class Lexer(Scanner):
-    """Reads words; every method leaves `i` behind what it read. Raises `Unsure`."""
+    """A reader of words. After every method `i` is at the end of what it read. Raises `Unsure`."""
 
     __slots__ = ("documents", "extglob", "pending")
     documents: int
@@ -34,18 +34,18 @@ class Lexer(Scanner):
 
     def __init__(self, text: str, depth: int = 0) -> None:
         super().__init__(text, depth)
-        self.documents = 0  # lines behind which here-documents were read
+        self.documents = 0  # the number of lines after which here-documents were read
         self.extglob = "extglob" in text
         self.pending: list[tuple[Redir, str, bool, bool]] = []  # here-documents: redirection, delimiter, quoted, tabs
 
     def body(self, *stops: str) -> tuple[Item, ...]:
-        """Statements up to one of the closing words or a parenthesis."""
+        """Return the statements up to one of the closing words or a parenthesis."""
         raise NotImplementedError
 
     # Words and quotes
 
     def word(self, empty: bool = False) -> Raw:
-        """One word. Raises where there is none, unless it may be `empty`."""
+        """Read one word. Raises `Unsure` if there is no word, unless it may be `empty`."""
         s, start = self.s, self.i
         match = _PLAIN.match(s, start)
         if match:
@@ -73,7 +73,7 @@ class Lexer(Scanner):
         return Raw(s[start : self.i], tuple(pieces))
 
     def extended(self, pieces: list[Piece]) -> bool:
-        """Read an extended pattern whose operator ends the pieces; whether there was one."""
+        """Read an extended pattern whose operator ends the pieces; return whether there was one."""
         last = pieces[-1] if pieces else None
         if not isinstance(last, Lit) or last.quoted or last.text[-1:] not in tuple("?*+@!"):
             return False
@@ -96,7 +96,7 @@ class Lexer(Scanner):
         return True
 
     def piece(self, pieces: list[Piece]) -> None:
-        """Add the next piece of an unquoted word; adjacent literal text is joined."""
+        """Add the next piece of an unquoted word; neighbouring literal text is joined."""
         s = self.s
         char = s[self.i]
         if char == "\\":
@@ -130,7 +130,7 @@ class Lexer(Scanner):
         self.literal(pieces, text)
 
     def literal(self, pieces: list[Piece], text: str) -> None:
-        """Add unquoted text, joined to unquoted text before it (a continued line may stand between)."""
+        """Add unquoted text. It is joined to unquoted text before it (a continued line may separate them)."""
         last = pieces[-1] if pieces else None
         if isinstance(last, Lit) and not last.quoted:
             last.text += text
@@ -145,14 +145,14 @@ class Lexer(Scanner):
         self.close('"')
 
     def document(self) -> tuple[Piece, ...]:
-        """The pieces of the whole text, read as a here-document's body."""
+        """Return the pieces of the whole text, read as a here-document's body."""
         self.enter()
         pieces: list[Piece] = []
         self.quoted(pieces, "", _IN_DOCUMENT, "$`\\")
         return tuple(pieces)
 
     def quoted(self, pieces: list[Piece], stop: str, plain: re.Pattern[str], escapes: str) -> None:
-        """Add pieces up to the character that ends quoted text ("" for the end of it all)."""
+        """Add pieces up to the character that ends quoted text ("" for the end of the whole text)."""
         s = self.s
         while self.i < self.n and s[self.i] != stop:
             char = s[self.i]
@@ -179,7 +179,7 @@ class Lexer(Scanner):
     # Substitutions and expansions
 
     def process(self) -> Piece:
-        """A process substitution."""
+        """Read a process substitution."""
         write = self.s[self.i] == ">"
         self.i += 2
         body = self.nested()
@@ -188,7 +188,7 @@ class Lexer(Scanner):
         return Proc(body, write)
 
     def nested(self) -> tuple[Item, ...]:
-        """The statements up to the parenthesis that closes a substitution."""
+        """Return the statements up to the parenthesis that closes a substitution."""
         self.enter()
         outer, self.pending = self.pending, []
         start, documents = self.i, self.documents
@@ -196,7 +196,7 @@ class Lexer(Scanner):
         self.close(")")
         plain = len(body) == 1 and isinstance(body[0].node, Simple | PipedCommands | AndOr)
         if self.documents > documents and not plain:
-            # bash 5.2 loses a separator on the line behind the document when it prints the substitution for itself.
+            # bash 5.2 loses a separator on the line after the document when it prints the substitution for itself
             raise Unsure("a substitution holds a here-document and more", self.s[start : self.i])
         if self.pending or (outer and "\n" in self.s[start : self.i]):
             raise Unsure("a here-document and a substitution cross", self.s[start : self.i])
@@ -205,7 +205,7 @@ class Lexer(Scanner):
         return body
 
     def backticks(self, quoted: bool, in_double: bool = False) -> Piece:
-        """A substitution in backticks; its text is unescaped and then read."""
+        """Read a substitution in backticks; its text is unescaped first and then read."""
         self.enter()
         self.i += 1
         text: list[str] = []
@@ -234,7 +234,7 @@ class Lexer(Scanner):
         return Subst(body, quoted)
 
     def dollar(self, quoted: bool) -> tuple[Piece, ...]:
-        """What a dollar sign begins."""
+        """Read the piece or pieces that a dollar sign begins."""
         s = self.s
         following = s[self.i + 1 : self.i + 2]
         if following == "(":
@@ -275,7 +275,7 @@ class Lexer(Scanner):
         return (Lit("$", True),)
 
     def ansi(self) -> Piece:
-        """`$'…'`."""
+        """Read `$'…'`."""
         start = self.i
         self.i += 2
         match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(self.s, self.i)
@@ -287,7 +287,7 @@ class Lexer(Scanner):
     # Arithmetic
 
     def try_arithmetic(self, at: int, semicolons: bool = False) -> tuple[Piece, ...] | None:
-        """The pieces of arithmetic that starts here and ends in `))`; None, with nothing read, where it does not."""
+        """Return the pieces of arithmetic that ends in `))`; None, with nothing read, if it does not."""
         start, pending = self.i, list(self.pending)
         self.i = at
         pieces = self.arithmetic(")", semicolons)
@@ -298,7 +298,7 @@ class Lexer(Scanner):
         return None
 
     def arithmetic(self, closer: str, semicolons: bool = False) -> tuple[Piece, ...]:
-        """The pieces of an expression and its closer."""
+        """Return the pieces of an expression; its closing bracket is read, too."""
         self.enter()
         opener = "(" if closer == ")" else "["
         pieces: list[Piece] = []
@@ -321,7 +321,7 @@ class Lexer(Scanner):
             elif char in "'\\":
                 raise self.error("arithmetic holds a quote")
             elif char == ";" and closer == ")" and not semicolons:
-                # Not an expression; a subshell in a substitution, if the parentheses close one by one.
+                # Not an expression, but a subshell in a substitution, if the parentheses are closed one at a time.
                 self.depth -= 1
                 return self.not_arithmetic(level)
             else:
@@ -332,7 +332,7 @@ class Lexer(Scanner):
         raise self.error(f"{closer!r} is missing")
 
     def not_arithmetic(self, level: int) -> tuple[Piece, ...]:
-        """Find where `((` closes; raises if it is with `))`, for then bash takes it for arithmetic."""
+        """Find where `((` closes. Raises `Unsure` if it closes with `))`, because then bash takes it for arithmetic."""
         while self.i < self.n and level:
             char = self.s[self.i]
             if char in "'\"\\`$#":
@@ -346,7 +346,7 @@ class Lexer(Scanner):
     # ${…}
 
     def parameter(self, quoted: bool) -> Param:
-        """`${…}`, behind its opening brace."""
+        """Read `${…}`, after its opening brace."""
         s = self.s
         prefix = ""
         following = s[self.i + 1 : self.i + 2]
@@ -370,7 +370,7 @@ class Lexer(Scanner):
         return param
 
     def argument(self, quoted: bool) -> tuple[Piece, ...]:
-        """What stands behind the operator of `${…}`, up to the brace."""
+        """Return the pieces after the operator of `${…}`, up to the brace."""
         s = self.s
         pieces: list[Piece] = []
         while self.i < self.n and s[self.i] != "}":
@@ -395,7 +395,7 @@ class Lexer(Scanner):
         return tuple(pieces)
 
     def subscript(self) -> tuple[Piece, ...]:
-        """The pieces up to the closing bracket, behind the opening one."""
+        """Return the pieces up to the closing bracket; the opening one has been read."""
         pieces: list[Piece] = []
         level = 1
         while self.i < self.n:

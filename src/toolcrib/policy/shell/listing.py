@@ -1,7 +1,7 @@
-"""The names of files that a pipe carries: what `find`, `git ls-files`, `rg -l` and their kin print.
+"""Find the names of files in a pipe: the output of `find`, `git ls-files`, `rg -l` and similar commands.
 
-Such a name lies below the folder that was searched. It cannot climb out of it, and begins with a dash only where no
-folder was named and somebody made such a file.
+Such a name lies below the folder that was searched. It cannot lead out of that folder with `..`. It begins with a
+dash only if no folder was named and there is a file with such a name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .table.files import FIND_TESTS
 from .table.spec import parse_options
 
 MAX_WORDS = 8
-# Programs that print some of the lines they read, as they are.
+# Programs that print some of the lines they read, unchanged.
 _FILTERS = frozenset({"grep", "egrep", "fgrep", "sort", "uniq", "head", "tail", "tac", "shuf", "rg"})
 _WHOLE_LINES = {
     "grep": {"-v", "-i", "-E", "-F", "-P", "-e", "-w", "-x", "-m", "-z", "-q"},
@@ -41,7 +41,7 @@ _LS = {"-1", "-t", "-r", "-S", "-A", "-d", "-X", "-U", "-v"}
 
 
 def listed(stdin: Stdin) -> list[Listed] | None:
-    """What the names on an input begin with, one for each folder searched, or None where it carries something else."""
+    """Return the starts of the file names on an input, one for each folder searched; None if it has other content."""
     feeders = stdin.feeders
     for _ in range(10):
         if len(feeders) != 1:
@@ -66,7 +66,7 @@ def _options(call: SortedWords) -> set[str]:
 
 
 def _passes_lines(name: str, command: Command) -> bool:
-    """Whether a filter was given no files, and no option that changes its lines."""
+    """Return whether a filter got no files, and no option that changes its lines."""
     call = _call(name, command)
     if call is None or call.unsure:
         return False
@@ -101,13 +101,13 @@ def _names() -> list[Listed]:
 
 
 def _stays(word: Word) -> bool:
-    """Whether an operand is a known place below the present folder."""
+    """Return whether an operand is a known place below the present folder."""
     start = word.start
     return bool(start) and None not in word.parts and not start.startswith(("/", "~")) and ".." not in start
 
 
 def _roots(words: Sequence[Word], pattern: str = "") -> list[Listed] | None:
-    """Names below the folders that were given, or below the present one."""
+    """Return names below the given folders, or below the present folder if none is given."""
     if not words:
         return [Listed((None,), pattern)]
     if len(words) > MAX_WORDS or any(word.many or None in word.parts or not word.start for word in words):
@@ -188,7 +188,7 @@ _DATE = re.compile(r"\+[%\w:.T_-]*[%\w:.T_]")
 
 
 def prints_token(command: Command) -> bool:
-    """Whether a command prints one name, hash or number that begins with no dash and holds no blank."""
+    """Return whether a command prints one name, hash or number, without a dash at its start and without blanks."""
     name, texts = program_name(command), [word.text for word in command.args]
     if name is None or None in texts or command.redirects:
         return False

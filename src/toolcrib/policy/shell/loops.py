@@ -1,4 +1,4 @@
-"""What is known inside loops and behind them: bodies are read until nothing more becomes unknown."""
+"""Read loops, and find what is known inside and after them: a body is read until nothing more becomes unknown."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .unsure import Unsure
 if TYPE_CHECKING:
     from .reader import Reader
 
-MAX_ITEMS = 32  # items of a loop that are walked one by one
-_CLIMBS = re.compile(r"(?:\A|/)\.(?:\.?(?:/|\Z)|[.*?\[])")  # a part of a pattern that `..` could match
+MAX_ITEMS = 32  # items of a loop that are read one by one
+_CLIMBS = re.compile(r"(?:\A|/)\.(?:\.?(?:/|\Z)|[.*?\[])")  # a part of a pattern that could match `..`
 
 
 def note_endless(reader: Reader, node: While) -> None:
-    """Note a loop that has no end; one that makes processes all the while is harm."""
+    """Note a loop without an end. It is known harm if it starts processes in every round."""
     from .endless import loops_forever
 
     if loops_forever(node):
@@ -28,7 +28,7 @@ def note_endless(reader: Reader, node: While) -> None:
 
 
 def arithmetic_always(reader: Reader, node: ArithFor) -> bool:
-    """Whether `for ((;;))` has no condition, and nothing leaves it."""
+    """Return whether `for ((;;))` has no condition and nothing leaves the loop."""
     from .endless import loops_forever
 
     text = known(expansion.single(node.pieces, reader)) or ""
@@ -39,7 +39,7 @@ def arithmetic_always(reader: Reader, node: ArithFor) -> bool:
 
 
 def runs_forever(reader: Reader, body: tuple[Item, ...]) -> None:
-    """Note a loop without an end."""
+    """Note a loop without an end. It is known harm if it starts processes in every round."""
     from .endless import multiplies
 
     if multiplies(body):
@@ -49,7 +49,7 @@ def runs_forever(reader: Reader, body: tuple[Item, ...]) -> None:
 
 
 def read_loop(reader: Reader, walk: Callable[[], object]) -> None:
-    """Read a loop's body until what is known at its start holds after it, too."""
+    """Read a loop's body until everything known at its start is still true at its end."""
     reader.repeats = True
     reader.conditions += 1
     for _ in range(6):
@@ -71,14 +71,14 @@ def read_loop(reader: Reader, walk: Callable[[], object]) -> None:
 
 
 def while_round(reader: Reader, node: While) -> None:
-    """One round of while or until."""
+    """Read one round of while or until."""
     failed = reader.items(node.condition)
     reader.fall(failed)
     reader.fall(reader.items(node.body))
 
 
 def for_loop(reader: Reader, node: For) -> None:
-    """Read a loop over words: one by one where they are known."""
+    """Read a loop over words: one by one if they are known."""
     if node.words is None:
         values = None if reader.state.arguments is None else list(reader.state.arguments)
     else:
@@ -98,14 +98,14 @@ def for_loop(reader: Reader, node: For) -> None:
 
 
 def loop_names(reader: Reader, node: For, items: list[Word]) -> None:
-    """Note what a loop assigns where that matters by itself: to a variable that others obey, or from a pattern."""
+    """Note the loop's variable if it matters by itself: other programs obey it, or it comes from a pattern."""
     told = items if node.name.lower() != node.name else [word for word in items if word.glob]
     if told:
         reader.emit(Command((), tuple((node.name, word) for word in told)))
 
 
 def listing_of(reader: Reader, raws: tuple[Raw, ...]) -> list[Listed] | None:
-    """The names of files that a loop's only word, a substitution, lists."""
+    """Return the names of files that a loop's only word, a substitution, lists."""
     pieces = raws[0].pieces if len(raws) == 1 else ()
     if len(pieces) != 1 or not isinstance(pieces[0], Subst):
         return None
@@ -113,7 +113,7 @@ def listing_of(reader: Reader, raws: tuple[Raw, ...]) -> list[Listed] | None:
 
 
 def rounds(reader: Reader, node: For, values: Sequence[Value | Listed]) -> None:
-    """Read a loop over known words in order."""
+    """Read a loop over known words, in order."""
     reader.repeats = True
     reader.conditions += 1
     gone: list[State] = []
@@ -130,7 +130,7 @@ def rounds(reader: Reader, node: For, values: Sequence[Value | Listed]) -> None:
 
 
 def for_round(reader: Reader, node: For, value: Value | Listed) -> None:
-    """One round of a loop over words."""
+    """Read one round of a loop over words."""
     reader.state.set(node.name, value)
     if node.select:
         reader.state.vars["REPLY"] = UNKNOWN
@@ -138,7 +138,7 @@ def for_round(reader: Reader, node: For, value: Value | Listed) -> None:
 
 
 def _item_value(word: Word) -> Value | Listed:
-    """What a loop's variable holds for one word of its list."""
+    """Return the value of a loop's variable for one word of its list."""
     if word.text is not None:
         return (word.text,)
     if word.origin == "listed":

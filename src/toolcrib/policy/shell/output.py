@@ -1,7 +1,7 @@
-"""What a command prints, to the letter, where its words and its input leave no doubt.
+"""Compute exactly what a command prints, if its words and its input are certain.
 
-Text that feeds a shell is read as commands in its turn, so that a wrong text would hide one: what is not computed here
-exactly as every common version of the program does it gives None.
+Text that feeds a shell is read as commands in turn, so a wrong text would hide a command. This module computes only
+what every common version of a program does in the same way; everything else gives None.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PHP = re.compile(r"""\s*(?:echo|print)\s*\(?\s*(?:'([^'\\\n]*)'|"([^"\\$\n]*)")
 
 
 def output(command: Command) -> str | None:
-    """What a command writes with these words and this input, where that is certain."""
+    """Return what a command writes with these words and this input, if that is certain; else None."""
     name = base_name(command.words[0]) if command.words else None
     if name is None or command.assigns:
         return None
@@ -42,7 +42,7 @@ def output(command: Command) -> str | None:
 
 
 def echo(args: list[str]) -> str | None:
-    """echo without escapes, whose meaning differs between shells."""
+    """echo without escapes; their meaning differs between shells."""
     end = "\n"
     if args and args[0] == "-n":
         args, end = args[1:], ""
@@ -72,13 +72,13 @@ def printf(args: list[str]) -> str | None:
 
 
 def _formatted(form: str, values: list[str]) -> str:
-    """A printf format with its next values put in."""
+    """Return a printf format with its next values inserted."""
     taken = iter(values)
     return re.sub(r"%%|%s|\\[nt\\0]", lambda m: _FIXED.get(m.group()) or next(taken, ""), form)
 
 
 def _place(args: list[str]) -> str | None:
-    """which, command -v, type -p: a program of the system is where the system has it."""
+    """which, command -v, type -p: print the place of a system program, if it is certain."""
     names = [arg for arg in args if arg not in ("-v", "-p", "-P", "--")]
     return f"/usr/bin/{names[0]}\n" if len(names) == 1 and re.fullmatch(r"[a-z][\w.+-]*", names[0]) else None
 
@@ -92,7 +92,7 @@ def _type(args: list[str]) -> str | None:
 
 
 def _literal(pattern: re.Pattern[str], *options: str, end: str = "\n") -> Callable[[list[str]], str | None]:
-    """A program whose whole code is one print of a literal."""
+    """Return a handler for a program whose whole code is one print of a literal."""
 
     def printed(args: list[str]) -> str | None:
         if tuple(args[:-1]) not in {(option,) for option in options} | ({()} if not options else set()):
@@ -143,7 +143,7 @@ def _xxd(args: list[str], given: str) -> str | None:
 
 
 def _tr(args: list[str], given: str) -> str | None:
-    """tr of plain characters and ranges."""
+    """tr with plain characters and ranges."""
     delete = args[:1] == ["-d"]
     sets = [_set(arg) for arg in (args[1:] if delete else args)]
     if len(sets) != (1 if delete else 2) or None in sets or not given.isascii():
@@ -158,7 +158,7 @@ def _tr(args: list[str], given: str) -> str | None:
 
 
 def _set(text: str) -> str | None:
-    """The characters of one of tr's arguments; None for classes and escapes but those of white space."""
+    """Return the characters of one of tr's arguments; None for classes and for escapes other than white space."""
     text = text.replace("\\n", "\n").replace("\\t", "\t")
     if not text.isascii() or re.search(r"[\\\[\]]", text) or text.startswith("-"):
         return None

@@ -1,4 +1,4 @@
-"""What do `${name}` and its operators come to, where that is simple enough to be sure?"""
+"""Compute `${name}` and its operators, if they are simple enough to be certain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tree import Lit, Param
 
 
 def stored(name: str, subscript: Value | None, state: State) -> Value | None:
-    """What a variable, an element or a positional parameter holds, or None where that may be nothing."""
+    """Return the value of a variable, an element or a positional parameter; None if it may be unset."""
     if name.isdigit():
         index = int(name)
         if index == 0:
@@ -30,12 +30,12 @@ def stored(name: str, subscript: Value | None, state: State) -> Value | None:
 
 
 def _index(text: str | None, length: int) -> int | None:
-    """A literal subscript inside the array, or None."""
+    """Return a literal subscript inside the array, or None."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and int(text) < length else None
 
 
 def default(piece: Param, argument: Value) -> Value:
-    """The word behind `:-` and its kin; unknown where quotes in it would decide how it splits."""
+    """Return the word after `:-` and similar operators; unknown if quotes in it would decide how it splits."""
     text = known(argument)
     mixed = not piece.quoted and any(isinstance(inner, Lit) and inner.quoted for inner in piece.arg)
     if text is None or (mixed and re.search(r"[\s*?\[\\]", text)) or (not piece.quoted and "~" in text):
@@ -44,7 +44,7 @@ def default(piece: Param, argument: Value) -> Value:
 
 
 def computed(op: str, text: str, other: str) -> Value:
-    """Prefixes, suffixes, substrings, letters and replacements of known text by plain arguments."""
+    """Apply an operator (prefix, suffix, substring, case, replacement) to known text, with plain arguments."""
     if op == ":":
         match = re.fullmatch(r" *([0-9]{1,6}|-[0-9]{1,6})(?: *: *([0-9]{1,6}))? *", other)
         if match is None or other.startswith("-"):
@@ -73,7 +73,7 @@ def computed(op: str, text: str, other: str) -> Value:
 
 
 def _stripped(op: str, text: str, pattern: str) -> str:
-    """Text without the shortest (`#`, `%`) or longest (`##`, `%%`) start or end that matches a pattern of * and ?."""
+    """Remove the shortest (`#`, `%`) or longest (`##`, `%%`) start or end that matches a pattern of * and ?."""
     ends = range(len(text) + 1)
     cuts = ends if op in ("#", "%%") else reversed(ends)
     for cut in cuts:

@@ -1,7 +1,7 @@
-"""The vocabulary of a shell script that was read: words as far as they can be known, and commands that may run.
+"""Define the parts of a shell script that was read: words as far as they are known, and commands that may run.
 
-`reading` makes these from the syntax tree, unfolding everything that runs further shell commands; `effects` says
-what each command reads, writes, executes and reaches; `judge` turns that into a verdict; rules match on commands.
+`reading` makes these from the syntax tree, and unfolds everything that runs further shell commands. `effects` says
+what each command reads, writes, executes and connects to. `judge` turns that into a verdict. Rules match commands.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from typing import Literal
 
 @dataclass(slots=True, unsafe_hash=True)
 class Word:
-    """One argument after quote removal and those expansions that can be known.
+    """One argument after quote removal and those expansions whose result is known.
 
-    `parts` are pieces in order; None stands for text that is known only when it runs ($1, $(date), read from a
+    `parts` are pieces in order; None is text that is known only when the command runs ($1, $(date), read from a
     pipe). `$HOME`, `~` and variables that the script itself set to known text are text. With `glob`, unquoted `*`,
-    `?` or `[` in the text are patterns that the file system answers (literal ones are then escaped by a backslash).
-    With `many` the word may become any number of arguments, none included ("$@", unquoted $X, added by xargs).
-    `origin` says what is known of the unknown: `listed` is a path that was found below what is known of it (by a
-    pattern, `find`, `git ls-files`), so that it cannot climb; `token` is one name, number or hash without a dash first.
+    `?` or `[` in the text are patterns for the file system (literal ones are then escaped by a backslash). With
+    `many` the word may become any number of arguments, also zero ("$@", unquoted $X, added by xargs). `origin`
+    describes a text that is not fully known. `listed`: a path that was found (by a pattern, `find`,
+    `git ls-files`) below the known part, so that it cannot lead out of it. `token`: one name, number or hash that
+    does not begin with a dash.
     """
 
     parts: tuple[str | None, ...]
@@ -30,7 +31,7 @@ class Word:
 
     @property
     def text(self) -> str | None:
-        """The exact argument, or None where it cannot be known (a pattern is not known either)."""
+        """Return the exact argument, or None if it cannot be known (a pattern is not known either)."""
         if self.glob or self.many:
             return None
         parts = self.parts
@@ -40,7 +41,7 @@ class Word:
 
     @property
     def start(self) -> str:
-        """The text it is known to begin with."""
+        """Return the known text at the start of the word."""
         if not self.parts or (self.many and not self.origin):
             return ""
         return self.parts[0] or ""
@@ -58,7 +59,7 @@ class Redirect:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Stdin:
-    """Where a command's input comes from when that is not the outer one: a pipe, here-document or substitution.
+    """The source of a command's input, if it is not the outer input: a pipe, here-document or substitution.
 
     `text` is its content as far as it is known (`echo 'rm -rf /' | sh`); `feeders` are the commands that write it.
     """
@@ -69,12 +70,12 @@ class Stdin:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Command:
-    """A simple command that may run, wherever in the script it stands.
+    """A simple command that may run, anywhere in the script.
 
-    `words` is its argument vector (empty where there are only assignments or redirections). A wrapper (`env`,
-    `timeout`, `xargs`, `sh -c`, `find -exec`, `eval` …) is a command of its own, and what it runs is another one
-    with the wrapper's name in `via`. `cwd` is the absolute directory it runs in, or None where a `cd` made that
-    unknown. `function` is the script's own function whose body it stands in.
+    `words` is its argument vector (empty if there are only assignments or redirections). A wrapper (`env`,
+    `timeout`, `xargs`, `sh -c`, `find -exec`, `eval` …) is a separate command. The command that it runs is another
+    one, with the wrapper's name in `via`. `cwd` is the absolute directory that the command runs in, or None if a `cd`
+    made that unknown. `function` is the name of the script's function whose body contains the command.
     """
 
     words: tuple[Word, ...]
@@ -89,20 +90,20 @@ class Command:
 
     @property
     def name(self) -> str | None:
-        """The program as it was named, or None where that is not known."""
+        """Return the program as it was named, or None if that is not known."""
         return self.words[0].text if self.words else None
 
     @property
     def args(self) -> tuple[Word, ...]:
-        """The words after the program."""
+        """Return the words after the program."""
         return self.words[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something about the script as a whole: it cannot be read, is too deep or long, or does harm by its shape.
+    """A problem of the script as a whole: it cannot be read, is too deep or long, or does harm by its structure.
 
-    `verdict` ask means that it cannot be judged; deny is known harm (a fork bomb, a redefined command that is used).
+    The verdict "ask" means that it cannot be judged; "deny" is known harm (a fork bomb, a redefined command in use).
     """
 
     verdict: Literal["ask", "deny"]
@@ -113,7 +114,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Every command that a script may run, in source order with the unfolded ones after their wrappers."""
+    """Every command that a script may run, in source order; unfolded commands come after their wrappers."""
 
     commands: tuple[Command, ...]
     problems: tuple[Problem, ...] = ()
@@ -121,11 +122,11 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class CommandPlace:
-    """Where a command would run, and what the sandbox's profile lets it do there. Absolute, normalised paths.
+    """The place where a command would run, and its rights there by the sandbox's profile. Absolute, normalised paths.
 
-    `readable` and `writable` are granted directories beside the workspace; `scratch` those that are private to the
-    sandbox and gone with the command (its own /tmp). `contained` says that an active sandbox stands around it, `held`
-    that what it changes is shown to a person before it is done.
+    `readable` and `writable` are granted directories in addition to the workspace. `scratch` directories are private to
+    the sandbox and deleted after the command (its own /tmp). `contained` says that an active sandbox contains the
+    command, `held` that its changes are shown to a person before they are applied.
     """
 
     workspace: str

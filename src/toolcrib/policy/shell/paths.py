@@ -1,8 +1,8 @@
-"""Where a word points, and what may be done there: the judgement of paths in shell commands.
+"""Find where a word points, and judge what may be done there: the judgement of paths in shell commands.
 
-A path is judged after normalising it against the directory its command runs in. Inside the workspace links are
-followed on the real file system, one `lstat` a component; outside it the spelling is enough, because nothing there is
-allowed silently. What is only partly known (`src/$x`, `*.py`) is judged by what it could be.
+A path is normalised against the directory of its command, and then judged. Inside the workspace links are followed on
+the real file system, one `lstat` per component. Outside it the spelling is enough, because nothing there is allowed
+silently. A path that is only partly known (`src/$x`, `*.py`) is judged by everything it could be.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Where = Literal["stream", "workspace", "root", "granted", "readable", "scratch",
 
 
 class Spot(NamedTuple):
-    """Where a word points. `path` is absolute, as far as it is known; `below` says that it is something below it."""
+    """The place a word points to. `path` is absolute, as far as it is known; with `below` the place lies below it."""
 
     where: Where
     path: str
@@ -32,7 +32,7 @@ class Spot(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a judgement of one path or effect came to. Allowed things have none."""
+    """The result against one path or effect. Allowed ones give None."""
 
     verdict: Verdict
     rule: str
@@ -52,7 +52,7 @@ _MAX_LINKS = 40
 
 
 def is_below(path: str, root: str) -> bool:
-    """Whether `path` is `root` or lies below it; both absolute and normalised."""
+    """Return whether `path` is `root` or lies below it; both are absolute and normalised."""
     return path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/" or root.endswith("/"))
 
 
@@ -60,9 +60,9 @@ NOWHERE = Spot("stream", "")
 
 
 def find(word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Spot:
-    """Where a word points when its command runs in `cwd`.
+    """Return the place a word points to when its command runs in `cwd`.
 
-    `found` says that what is unknown of it was found below what is known (by `find -exec`), so that it cannot climb.
+    `found` says that the unknown part was found (by `find -exec`) below the known part, so it cannot lead out of it.
     """
     text = word.text
     if text is None and word.source[:1] in "~$`\"'" and None in word.parts:
@@ -70,7 +70,7 @@ def find(word: Word, cwd: str | None, place: CommandPlace, *, found: bool = Fals
         text = word.text
     if text is not None:
         if not text:
-            return NOWHERE  # an empty name is no file's
+            return NOWHERE  # no file has an empty name
         if "\0" in text:
             return Spot("unknown", "")
         path = absolute(text, cwd, place.home)
@@ -85,7 +85,7 @@ _HERE = re.compile(r"\"?(?:\$\(pwd\)|`pwd`)")
 
 
 def _spelled(word: Word, cwd: str | None) -> Word:
-    """Two spellings that are as good as known: another user's home, and `$(pwd)`."""
+    """Rewrite two spellings that are as good as known: another user's home, and `$(pwd)`."""
     other = _OTHER_HOME.fullmatch(word.source)
     if other is not None and "$" not in word.source and not word.glob:
         return Word((word.source,), word.source)
@@ -97,7 +97,7 @@ def _spelled(word: Word, cwd: str | None) -> Word:
 
 
 def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: bool) -> Spot:
-    """What is known up to the last whole component; the rest may be anything below, or elsewhere by `..`."""
+    """Return the known place, up to the last whole component. The rest may be anything below, or elsewhere by `..`."""
     start = word.start
     known, pattern = start, ""
     if word.glob:
@@ -116,7 +116,7 @@ def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: 
         return Spot("stream", "/dev/fd")
     if complete and not base:
         base = "."
-    if not base:  # `$x/…`, or `name$x` in an unknown way
+    if not base:  # `$x/…` or `name$x`: the word names no folder before `$x`
         if not known or cwd is None:
             return Spot("unknown", "")
         base = "."
@@ -131,7 +131,7 @@ def _find_partly_known(word: Word, cwd: str | None, place: CommandPlace, found: 
 
 
 def absolute(text: str, cwd: str | None, home: str) -> str | None:
-    """An absolute path, not normalised; None where the directory it starts from is unknown."""
+    """Return an absolute path, not normalised; None if the directory it starts from is unknown."""
     if text.startswith("file:"):
         text = re.sub(r"\Afile:(?://(?:localhost)?(?=/))?", "", text)
     if text.startswith("~"):
@@ -174,8 +174,8 @@ def _where(path: str, place: CommandPlace) -> Where:
 
 
 def _real(path: str, plain: str, root: str) -> str:
-    """The path with links below `root` followed. The root itself is taken to be real."""
-    if "/../" in path or path.endswith("/.."):  # `link/..` is not the folder of the link
+    """Return the path with links below `root` followed. The root itself is assumed to be real."""
+    if "/../" in path or path.endswith("/.."):  # `link/..` is not the folder that contains the link
         return os.path.realpath(path)
     current = root
     for part in plain[len(root) :].split("/"):
@@ -186,18 +186,18 @@ def _real(path: str, plain: str, root: str) -> str:
             if os.readlink(current):
                 return os.path.realpath(plain)
         except OSError as error:
-            if error.errno != 22:  # EINVAL: it exists and is no link
+            if error.errno != 22:  # EINVAL: it exists and is not a link
                 return plain
         except ValueError:
             return plain
     return plain
 
 
-# --- what may be done there
+# --- judging what may be done there
 
 
 def judge(kind: str, word: Word, cwd: str | None, place: CommandPlace, *, found: bool = False) -> Finding | None:
-    """What speaks against doing this at the place a word points to; None where nothing does."""
+    """Return the finding against doing this at the place a word points to, or None."""
     spot = find(word, cwd, place, found=found)
     if kind == "delete" and spot.where == "unknown" and not found:
         evident = _evident_deletion(word, cwd)
@@ -217,9 +217,9 @@ _EVERYTHING = (("/",), ("/*",), ("/.*",), ("/..",))
 
 
 def _evident_deletion(word: Word, cwd: str | None) -> Finding | None:
-    """Deletions of the unknown that are harm all the same: in an unknown folder, and `$UNSET/*`.
+    """Judge deletions that are harmful although the path is not known: in an unknown folder, and `$UNSET/*`.
 
-    Commands run with few environment variables: one that the script did not set is probably empty.
+    Commands run with few environment variables: a variable that the script did not set is probably empty.
     """
     if cwd is None and word.start[:1] not in ("/", "~", ""):
         return Finding("deny", "shell:delete-unknown", "deletes files in a directory that cannot be known beforehand")
@@ -279,7 +279,7 @@ def _secret_path(path: str) -> str | None:
 
 
 def secret(spot: Spot) -> str | None:
-    """Why what lies there is a secret, or None."""
+    """Return the reason why the file at this place is a secret, or None."""
     if not spot.path:
         return None
     if spot.pattern:
@@ -294,7 +294,7 @@ _KNOWN_SECRETS = (
 
 
 def _matches(pattern: str, path: str) -> bool:
-    """Whether a pattern matches a path, name by name; a home directory may have any name."""
+    """Return whether a pattern matches a path, name by name; a home directory may have any name."""
     ours, theirs = pattern.split("/"), path.split("/")
     if len(ours) != len(theirs):
         return False
@@ -303,7 +303,7 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 def _secret_pattern(spot: Spot) -> str | None:
-    """A pattern is secret where its own text selects such files, not where it merely takes everything in."""
+    """Return why a pattern is secret. Its own text must select such files; a pattern that matches everything is not."""
     folder = spot.path.rstrip("/")
     letters = len(re.sub(r"\[[^\]]*\]|[*?./]", "", spot.pattern)) if "/" in spot.pattern else 0
     if letters >= 4 and any(_matches(f"{folder}/{spot.pattern}", known) for known in _KNOWN_SECRETS):
@@ -394,14 +394,14 @@ def _judge_outside(kind: str, spot: Spot, place: CommandPlace) -> Finding:
 
 
 def is_persistent(path: str, home: str) -> bool:
-    """Whether a file there makes something run later: start files, units, schedules, hooks."""
+    """Return whether a file there makes something run later: start files, units, schedules, hooks."""
     if _PERSISTENT.match(path):
         return True
     return is_below(path, home) and _PERSISTENT_AT_HOME.match(path[len(home) :]) is not None
 
 
 def _catastrophic(spot: Spot, place: CommandPlace) -> bool:
-    """Whether losing what lies there would cost the machine or the home directory."""
+    """Return whether the loss of this place would destroy the machine or the home directory."""
     path = spot.path
     if path == "/" or is_below(place.home, path) or is_below(place.workspace, path):
         return True

@@ -1,4 +1,4 @@
-"""What do substitutions and pipes put out, as far as that is certain?"""
+"""Find out what substitutions and pipes print, if that is certain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe_output(reader: Reader, body: tuple[Item, ...], found: tuple[Command, ...]) -> None:
-    """Note what is known of a substitution's output besides: names of files, or a single word."""
+    """Note what else is known of a substitution's output: it is names of files, or a single word."""
     node = body[0].node
     last = node.commands[-1] if isinstance(node, PipedCommands) else node
     if not isinstance(last, Simple) or not found or found[-1].source != last.source or found[-1].via != reader.via:
@@ -29,7 +29,7 @@ def describe_output(reader: Reader, body: tuple[Item, ...], found: tuple[Command
 
 
 def produced(reader: Reader, node: Node, found: tuple[Command, ...]) -> str | None:
-    """The exact output of a simple command, or of a pipeline's last one, if known."""
+    """Return the exact output of a simple command, or of a pipeline's last one, if it is known; else None."""
     if isinstance(node, Group) and not node.redirects:
         return together(reader, node, found)
     last = node.commands[-1] if isinstance(node, PipedCommands) else node
@@ -42,7 +42,7 @@ def produced(reader: Reader, node: Node, found: tuple[Command, ...]) -> str | No
 
 
 def together(reader: Reader, node: Group, found: tuple[Command, ...]) -> str | None:
-    """The exact output of a group of simple commands, if known."""
+    """Return the exact output of a group of simple commands, if it is known; else None."""
     if len(found) != len(node.body):
         return None
     texts = [
@@ -53,5 +53,5 @@ def together(reader: Reader, node: Group, found: tuple[Command, ...]) -> str | N
 
 
 def as_word(text: str | None) -> Word | None:
-    """A word for known text."""
+    """Return a word for known text."""
     return None if text is None else Word((text,))

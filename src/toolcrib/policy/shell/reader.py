@@ -1,7 +1,8 @@
-"""One reading of a script: the tree is walked in the order bash would run it, with a `State` beside it.
+"""Read a script once: walk the tree in the order in which bash would run it, and update a `State` on the way.
 
-Branches are walked on copies and joined to what holds in all; loop bodies until nothing more becomes unknown.
-What a kind of command does is told in the modules that take a `Reader`: `loops`, `calls`, `running`, `builtins` …
+Branches are read with copies of the state. After them only what is true in all copies remains. Loop bodies are read
+until nothing more becomes unknown. Each kind of command is handled in a module that takes a `Reader`: `loops`,
+`calls`, `running`, `builtins` …
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from .tree import (
 from .unsure import Unsure
 
 MAX_COMMANDS = 4_000
-MAX_STEPS = 20_000  # statements walked, repeated ones included
+MAX_STEPS = 20_000  # statements read, repeated ones included
 SPECIAL_BUILTINS = frozenset(
     {"export", "readonly", "eval", "set", "unset", ":", ".", "source", "exec", "trap", "shift"}
 )
 
 
 class Reader:
-    """One reading: the state of the shell, and what was found so far."""
+    """One reading of a script: the state of the shell, and the results so far."""
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -67,25 +68,25 @@ class Reader:
         self.recursions = 0
         self.defined: list[Function] = []
         self.called: set[int] = set()
-        self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words being run
+        self.made: tuple[Command, ...] = ()  # commands in the substitutions of the words that are being run
         self.processes: list[tuple[Value, tuple[Command, ...]]] = []
-        self.tokens: set[int] = set()  # substitutions that print one word without a dash first …
+        self.tokens: set[int] = set()  # substitutions that print one word, which does not begin with a dash …
         self.listings: dict[int, list[Listed]] = {}  # … and those that print the names of files
 
     def script(self) -> Script:
-        """What was found."""
+        """Return the commands and problems found so far."""
         commands = tuple(dict.fromkeys(self.commands)) if self.repeats else tuple(self.commands)
         return Script(commands, tuple(self.problems))
 
     def problem(self, unsure: Unsure, verdict: str = "ask") -> None:
-        """Note what could not be read."""
+        """Note a part that could not be read."""
         found = Problem("deny" if verdict == "deny" else "ask", unsure.rule, unsure.reason, unsure.source)
         self.problems.setdefault(found)
 
     # Texts and lists
 
     def text(self, text: str, posix: bool = False) -> None:
-        """Read text in the present state."""
+        """Read text in the present state. Raises `Unsure` if shells are nested too deeply."""
         if self.scripts >= MAX_SCRIPTS:
             raise Unsure("shells are nested too deeply", text[:60], "shell:nesting")
         self.scripts += 1
@@ -96,7 +97,7 @@ class Reader:
         self.scripts -= 1
 
     def items(self, items: tuple[Item, ...]) -> tuple[str | None, ...]:
-        """Read a list; the directories in which its last statement may have failed."""
+        """Read a list; return the directories in which its last statement may have failed."""
         failed: tuple[str | None, ...] = ()
         for index, item in enumerate(items):
             if index:
@@ -118,7 +119,7 @@ class Reader:
         before: tuple[State, tuple[str, ...], Stdin | None, str | None, bool, int, int],
         depths: tuple[int, int, int],
     ) -> None:
-        """Go on behind a statement that could not be read; it may have changed anything."""
+        """Continue after a statement that could not be read; it may have changed anything."""
         self.state, self.via, self.stdin, self.function, self.background, self.forks, self.conditions = before
         frames, stack, self.scripts = depths
         del self.frames[frames:]
@@ -126,20 +127,20 @@ class Reader:
         self.state.forget()
 
     def fall(self, failed: tuple[str | None, ...]) -> None:
-        """Go on whether or not the last statement failed."""
+        """Continue whether or not the last statement failed."""
         state = self.state
         if failed is not state.cwds:
             state.cwds = directories(state.cwds + failed)
 
     def in_background(self, node: Node) -> tuple[str | None, ...]:
-        """Read what `&` puts into a subshell of its own."""
+        """Read a statement that `&` puts into a separate subshell."""
         outer, self.background = self.background, True
         self.apart(lambda: self.node(node))
         self.background = outer
         return self.state.cwds
 
     def apart(self, walk: Callable[[], object]) -> State:
-        """Read in a subshell: changes do not come back. Its last state."""
+        """Read in a subshell and return its last state: its changes do not affect the present state."""
         state, self.state = self.state, self.state.copy()
         self.forks += 1
         walk()
@@ -148,7 +149,7 @@ class Reader:
         return inner
 
     def branch(self, walk: Callable[[], tuple[str | None, ...]], cwds: tuple[str | None, ...]) -> State:
-        """Read what may not happen, from given directories; the state behind it, the present one left as it was."""
+        """Read a part that may not run, from given directories. Return the state after it; `state` is not changed."""
         state, self.state = self.state, self.state.copy()
         self.state.cwds = cwds
         self.conditions += 1
@@ -158,7 +159,10 @@ class Reader:
         return inner
 
     def node(self, node: Node) -> tuple[str | None, ...]:
-        """Read a command. `state.cwds` is then where it leads if it succeeds; the result where if it fails."""
+        """Read a command and return the directories if it fails; `state.cwds` is then where it leads if it succeeds.
+
+        Raises `Unsure` if there are too many steps.
+        """
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise Unsure("it takes too many steps", rule="shell:size")
@@ -184,7 +188,7 @@ class Reader:
     def compound(
         self, node: Group | If | While | For | ArithFor | Case | Condition | Arithmetic | Simple
     ) -> tuple[str | None, ...]:
-        """Read a compound command, its redirections first."""
+        """Read a compound command, with its redirections first."""
         stdin = self.stdin
         if node.redirects:
             redirects, found = self.redirections(node.redirects, True)
@@ -195,7 +199,7 @@ class Reader:
         return failed
 
     def inside(self, node: Node) -> tuple[str | None, ...]:
-        """Read a compound command without its redirections."""
+        """Read a compound command without its redirections. Raises `Unsure` for another kind of node."""
         match node:
             case Group():
                 if not node.subshell:
@@ -224,7 +228,7 @@ class Reader:
         return self.state.cwds
 
     def and_or(self, node: AndOr) -> tuple[str | None, ...]:
-        """Read `a && b || c`, each part from where the parts before may have led."""
+        """Read `a && b || c`, each part from the directories where the parts before it may have led."""
         failed = self.node(node.first)
         passed = self.state.cwds
         for op, part in node.rest:
@@ -242,7 +246,7 @@ class Reader:
         return failed
 
     def pipeline(self, node: PipedCommands) -> tuple[str | None, ...]:
-        """Read `a | b`: each part in a subshell, fed by the one before. A single part was negated."""
+        """Read `a | b`: each part in a subshell, with the output of the part before it. A single part was negated."""
         if len(node.commands) == 1:
             self.fall(self.node(node.commands[0]))
             return self.state.cwds
@@ -279,14 +283,14 @@ class Reader:
         self.merge(ends)
 
     def merge(self, ends: list[State]) -> None:
-        """Go on from any of several states."""
+        """Continue from any of several states."""
         first, *others = ends
         for other in others:
             first.join(other)
         self.state = first
 
     def case(self, node: Case) -> None:
-        """Read case … esac; a branch may be entered from the one before it (`;&`)."""
+        """Read case … esac; the shell may enter a branch from the one before it (`;&`)."""
         expansion.single(node.subject.pieces, self)
         ends: list[State] = [self.state.copy()]
         for patterns, body in node.items:
@@ -301,7 +305,7 @@ class Reader:
         self.merge(ends)
 
     def condition(self, node: Condition) -> None:
-        """Read [[ … ]]; operands of numeric tests and -v are expressions that may run something."""
+        """Read [[ … ]]. Operands of numeric tests and of -v are expressions, which may run something."""
         for raw in node.words:
             text = known(expansion.single(raw.pieces, self))
             if text is not None and expansion.runs_later(text):
@@ -310,7 +314,7 @@ class Reader:
     # Substitutions
 
     def substitute(self, body: tuple[Item, ...]) -> Value:
-        """Read `$(…)`; what it puts out, as far as that is known."""
+        """Read `$(…)`; return its output, as far as it is known."""
         mark = len(self.commands)
         stdin = self.stdin
         via, self.via = self.via, self.via
@@ -326,12 +330,12 @@ class Reader:
         return UNKNOWN if "\0" in text else (text.rstrip("\n"),)
 
     def assigned(self, name: str) -> None:
-        """Note a variable that an expansion assigns, where its name could be one that other programs obey."""
+        """Note a variable that an expansion assigns, if its name could be one that other programs obey."""
         if name.lower() != name:
             self.emit(Command((), ((name, Word(UNKNOWN)),)))
 
     def process(self, body: tuple[Item, ...], write: bool) -> None:
-        """Read `<(…)` or `>(…)`; the latter's input is what the command writes, which is not known."""
+        """Read `<(…)` or `>(…)`. The input of the latter is what the command writes, which is not known."""
         mark = len(self.commands)
         stdin = self.stdin
         if write:
@@ -364,13 +368,13 @@ class Reader:
             read_alias(self, node)
         processes, self.processes = tuple(self.processes), []
         if len(words) == 1 and words[0].text == "exec" and node.redirects:
-            self.stdin = stdin or Stdin()  # from here on
+            self.stdin = stdin or Stdin()  # from now on
         return self.invoke(Command(words, assigns, redirects, stdin, source=node.source), processes=processes)
 
     def redirections(
         self, redirects: tuple[Redir, ...], compound: bool = False
     ) -> tuple[tuple[Redirect, ...], Stdin | None]:
-        """Redirections, and the input they give."""
+        """Return the redirections, and the input they give."""
         found: list[Redirect] = []
         stdin: Stdin | None = None
         for redirect in redirects:
@@ -394,14 +398,17 @@ class Reader:
         return tuple(found), stdin
 
     def from_file(self, target: Word | None, op: str, compound: bool) -> Stdin | None:
-        """The input that `<` gives: that of a process substitution, or a file's, which the redirection tells."""
+        """Return the input that `<` gives: a process substitution's; the redirection itself says which file is read."""
         if target is not None and target.start == "/dev/fd/" and self.processes:
             value, feeders = self.processes[-1]
             return Stdin(Word(value) if known(value) is not None else None, feeders)
         return Stdin() if compound or op == "<&" else None
 
     def emit(self, command: Command) -> None:
-        """Note a command, once for each directory it may run in. Where and how it runs is filled in here."""
+        """Note a command, once for each directory it may run in. This method fills in where and how it runs.
+
+        Raises `Unsure` if there are too many commands.
+        """
         if not (command.words or command.assigns or command.redirects):
             return
         if len(self.commands) > MAX_COMMANDS:
@@ -423,7 +430,7 @@ class Reader:
         functions: bool = True,
         processes: tuple[tuple[Value, tuple[Command, ...]], ...] = (),
     ) -> tuple[str | None, ...]:
-        """Note a command and read what it runs or changes. `shell` tells that builtins apply."""
+        """Note a command and read what it runs or changes. `shell` says that builtins apply."""
         words, assigns, redirects = command.words, command.assigns, command.redirects
         name = words[0].text
         if command.stdin is None and not (redirects and any(r.op == "<" and not r.fd for r in redirects)):
@@ -455,6 +462,6 @@ class Reader:
         return self.state.cwds
 
     def leave(self) -> None:
-        """Note the state where break, continue or return leaves a loop or function."""
+        """Note the state in which break, continue or return leaves a loop or function."""
         for frame in self.frames:
             frame.append(self.state.copy())

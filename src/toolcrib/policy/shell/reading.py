@@ -1,8 +1,8 @@
-"""Every command that a shell command line may run, with its words as far as they can be known.
+"""List every command that a shell command line may run, with its words as far as they are known.
 
-The tree of `grammar` is walked (`reader`) with what variables hold, which directories the shell may stand in, which
-functions and aliases exist. Programs that run further commands (`wrappers`) and text that a shell would read are
-walked in turn. What is left unread is a `Problem`, never silence.
+`reader` walks the tree of `grammar`. It tracks the values of variables, the directories in which the shell may be, and
+the functions and aliases that exist. Programs that run further commands (`wrappers`) and text that a shell would
+read are walked in turn. A part that was not read is always a `Problem`; it is never silently skipped.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _UNUSUAL_SPACE = re.compile("[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 
 @lru_cache(maxsize=512)
 def read_script(command: str, cwd: str, home: str, bare: bool = False) -> Script:
-    """The commands that a line given to `bash -c` may run in `cwd`, with the home directory `home`. Never raises.
+    """Return the commands that a line for `bash -c` may run in `cwd`, with the home directory `home`. Never raises.
 
-    `bare` takes it that the shell was given no arguments, as is usual; else `$1` and `$@` are not known.
+    With `bare` the shell is assumed to have no arguments, as is usual; without it `$1` and `$@` are not known.
     """
     problem = _unreadable(command)
     if problem is not None and (problem.rule == "shell:long" or "\0" in command):
@@ -37,7 +37,7 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False) -> Script
     reader = Reader(State(cwd, home))
     if bare:
         reader.state.arguments = ()
-    if problem is not None:  # read on: what is plain harm is harm
+    if problem is not None:  # reading continues: known harm counts in any case
         reader.problems[problem] = None
     try:
         reader.text(command)
@@ -52,7 +52,7 @@ def read_script(command: str, cwd: str, home: str, bare: bool = False) -> Script
 
 
 def _unreadable(command: str) -> Problem | None:
-    """What keeps a text from being read at all."""
+    """Return the problem that makes a text unreadable, or None."""
     if len(command) > MAX_LENGTH:
         return Problem("ask", "shell:long", f"the command is longer than {MAX_LENGTH:,} characters")
     if command.isascii() and command.isprintable():

@@ -1,4 +1,4 @@
-"""What does a program run in turn: words, text for a shell of its own, or for the present one?"""
+"""Read what a program runs in turn: words, text for a separate shell, or text for the present one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .wrappers.unfold import keeps_home, unfold
 if TYPE_CHECKING:
     from .reader import Reader
 
-MAX_SCRIPTS = 12  # shells within shells
-# What a pattern that names a program is taken for.
+MAX_SCRIPTS = 12  # the largest depth of shells within shells
+# The programs that a pattern in place of a program could name.
 _COULD_BE = (
     "rm", "dd", "sh", "bash", "mv", "cp", "cat", "chmod", "chown", "shred", "mkfs", "mkfs.ext4", "shutdown", "reboot",
     "poweroff", "halt", "kill", "curl", "wget", "nc", "tee", "truncate", "find", "sudo", "env", "xargs", "mount", "ln",
@@ -25,7 +25,7 @@ _COULD_BE = (
 
 
 def run_further(reader: Reader, command: Command, name: str, shell: bool) -> None:
-    """Read what a wrapper runs."""
+    """Read the command or text that a wrapper runs. Raises `Unsure` if wrappers are nested too deeply."""
     words, stdin = command.words, command.stdin
     inners = unfold(words, stdin.text if stdin is not None else None, names_on(reader, stdin, name))
     if not inners:
@@ -47,7 +47,7 @@ def run_further(reader: Reader, command: Command, name: str, shell: bool) -> Non
 
 
 def names_on(reader: Reader, stdin: Stdin | None, name: str) -> list[Listed] | None:
-    """The names of files that xargs is given."""
+    """Return the names of files that are the input of xargs."""
     if stdin is None or stdin.text is not None or name.rpartition("/")[2] not in ("xargs", "gxargs"):
         return None
     from .listing import listed
@@ -58,7 +58,7 @@ def names_on(reader: Reader, stdin: Stdin | None, name: str) -> list[Listed] | N
 def fed_script(
     reader: Reader, command: Command, processes: tuple[tuple[Value, tuple[Command, ...]], ...]
 ) -> Stdin | None:
-    """The script that a shell or `source` reads from a process substitution given as its first operand."""
+    """Return the script that a shell or `source` reads from a process substitution as its first operand."""
     words = command.words
     if base_name(words[0]) is None:
         return command.stdin
@@ -68,7 +68,7 @@ def fed_script(
 
 
 def run_pattern(reader: Reader, command: Command) -> None:
-    """Read a command whose program is a pattern as each dangerous program that it could be."""
+    """Read a command whose program is a pattern, once for each dangerous program that it could be."""
     words = command.words
     for name in _COULD_BE:
         if any(
@@ -127,12 +127,12 @@ def same_shell(reader: Reader, inner: Inner, stdin: Stdin | None) -> None:
 
 
 def note_unknown(reader: Reader, source: str) -> None:
-    """Note that something runs whose text cannot be known; the substitutions that make it feed it."""
+    """Note that text runs that cannot be known. The substitutions that produce it are its feeders."""
     reader.emit(Command((Word(UNKNOWN, source, many=True),), stdin=Stdin(None, reader.made), source=source))
 
 
 def new_shell(reader: Reader, assigns: tuple[tuple[str, Word], ...], inner: Inner) -> None:
-    """Turn the state into that of a new shell: only what was exported is still known."""
+    """Change the state to that of a new shell: only what was exported is still known."""
     if inner.inside:
         return
     state = reader.state

@@ -1,4 +1,4 @@
-"""A place in a text that is read once, from left to right: blanks, comments, nesting and the error at that place."""
+"""Read a text once, from left to right: a position, blanks, comments, nesting, and the error at that position."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 
 from .unsure import Unsure
 
-MAX_DEPTH = 24  # nested constructs; deeper than anything people write, shallow enough for Python's own stack
+MAX_DEPTH = 24  # nested constructs: more than people write, and few enough for Python's own stack
 _SKIPPED = frozenset(" \t\\#")
 _BLANK = re.compile(r"(?:[ \t]|\\\n)*")
 
 
 class Scanner:
-    """The text `s`, and `i`, the place up to which it was read."""
+    """The text `s`, and `i`, the position up to which it was read."""
 
     __slots__ = ("depth", "i", "n", "s")
     i: int
@@ -25,26 +25,26 @@ class Scanner:
         self.depth = depth
 
     def error(self, reason: str) -> Unsure:
-        """The failure at the current place."""
+        """Return the error for the current position."""
         return Unsure(f"{reason}: {self.s[self.i : self.i + 30]!r}", self.s[self.i : self.i + 30])
 
     def enter(self) -> None:
-        """Count a level of nesting."""
+        """Count a level of nesting. Raises `Unsure` if there are too many."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Unsure("it is nested too deeply", rule="shell:nesting")
 
     def close(self, char: str) -> None:
-        """Pass a closing character or raise."""
+        """Skip a closing character. Raises `Unsure` if it is missing."""
         if not self.s.startswith(char, self.i):
             raise self.error(f"{char!r} is missing")
         self.i += 1
 
     def skip(self) -> str:
-        """Pass blanks, continued lines and a comment; the character that follows, or "" at the end."""
+        """Skip blanks, continued lines and a comment; return the character that follows, or "" at the end."""
         i = self.i
         char = self.s[i : i + 1]
-        if char == " ":  # by far the most frequent case: one blank, then a word
+        if char == " ":  # the most frequent case: one blank, then a word
             i += 1
             char = self.s[i : i + 1]
         if char not in _SKIPPED:
@@ -61,7 +61,7 @@ class Scanner:
         return char
 
     def skip_blanks(self) -> None:
-        """Pass blanks and continued lines, but no comment."""
+        """Skip blanks and continued lines, but not a comment."""
         match = _BLANK.match(self.s, self.i)
         if match:
             self.i = match.end()

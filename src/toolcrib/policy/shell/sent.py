@@ -1,4 +1,4 @@
-"""What a script carries off or reaches by a detour: text sent to another machine, and links that it makes itself."""
+"""Find what a script sends to another machine, and what it changes through links that it makes itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOCAL = frozenset({"links", "host", "dig", "nslookup"})
 
 
 def carried_off(script: Script, place: CommandPlace) -> Iterator[Command]:
-    """Commands that send what comes through their pipe, where that is the environment or lies outside the workspace."""
+    """Yield commands that send their input from a pipe, if it is the environment or lies outside the workspace."""
     for command in script.commands:
         if program_name(command) not in FETCHERS - _LOCAL:
             continue
@@ -28,14 +28,14 @@ def carried_off(script: Script, place: CommandPlace) -> Iterator[Command]:
 
 
 def _in_words(inner: Command, outer: Command) -> bool:
-    """Whether a command stands in a substitution of another one's words."""
+    """Return whether a command is in a substitution of another command's words."""
     return bool(inner.source) and any(
         ("$(" in word.source or "`" in word.source) and inner.source in word.source for word in outer.args
     )
 
 
 def _tells(command: Command, place: CommandPlace) -> bool:
-    """Whether a command prints the environment, or files from outside the workspace."""
+    """Return whether a command prints the environment, or files from outside the workspace."""
     for effect in effects_of(command):
         if effect.rule == "shell:environment" or (effect.kind == "unknown" and "environment" in effect.reason):
             return True
@@ -47,7 +47,7 @@ def _tells(command: Command, place: CommandPlace) -> bool:
 
 
 def through_links(script: Script, place: CommandPlace) -> Iterator[tuple[Command, Effect]]:
-    """Effects on paths below a link that the script made before, as they are at its other end."""
+    """Yield effects on paths below a link that the script made before, with the link's target as the path."""
     links: dict[str, str] = {}
     for command in script.commands:
         if links:
@@ -89,7 +89,7 @@ def _beyond(word: Word, cwd: str | None, links: dict[str, str], kind: str, place
     full = _absolute(start, cwd, place.home) + ("/" if start.endswith("/") and len(start) > 1 else "")
     for link, target in links.items():
         if full == link and kind in ("delete", "move") and not start.endswith("/"):
-            continue  # the link itself goes, not what it leads to
+            continue  # the link itself is deleted or moved, not its target
         if full == link or full.startswith(f"{link}/"):
             return replace(word, parts=(f"{target.rstrip('/')}{full[len(link) :]}", *word.parts[1:]), source="")
     return None

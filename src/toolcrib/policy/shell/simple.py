@@ -1,4 +1,4 @@
-"""What is a simple command made of? Assignments, words and redirections, with the here-documents behind its line."""
+"""Read a simple command: assignments, words and redirections, with the here-documents after its line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ REDIRECT = re.compile(
     r"(?:([0-9]{1,9})|(\{[A-Za-z_][A-Za-z0-9_]*\}))?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\())|(&>>|&>)"
 )
 _ASSIGN = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)")
-# Words in which nothing is special to the shell, one after the other: most of what people write.
+# A series of words in which nothing is special to the shell: most of what people write.
 _PLAIN_WORDS = re.compile(r"""[^\\'"$`|&;()<>{*?\[~# \t\n]++(?: ++[^\\'"$`|&;()<>{*?\[~# \t\n]++)*(?=[ \t\n|&;)]|\Z)""")
 FUNCTION_PARENS = re.compile(r"\([ \t]*\)")
 CLOSERS = frozenset({"then", "do", "done", "fi", "elif", "else", "esac", "}"})
@@ -22,18 +22,18 @@ DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 
 
 class CommandLexer(Lexer):
-    """Reads simple commands and redirections. Raises `Unsure`."""
+    """A reader of simple commands and redirections. Raises `Unsure`."""
 
     __slots__ = ()
 
     def function(self, name: Raw, start: int) -> Node:
-        """A function's body and redirections, behind its name and parentheses."""
+        """Read a function's body and redirections; its name and parentheses have been read."""
         raise NotImplementedError
 
-    # Newlines and the here-documents behind them
+    # Newlines and the here-documents after them
 
     def newlines(self) -> str:
-        """Pass newlines as well, reading the here-documents that begin there."""
+        """Skip newlines, too, and read the here-documents that begin there."""
         while (char := self.skip()) == "\n":
             self.i += 1
             if self.pending:
@@ -41,7 +41,7 @@ class CommandLexer(Lexer):
         return char
 
     def here_documents(self) -> None:
-        """Read the bodies of pending here-documents, which start here."""
+        """Read the bodies of the pending here-documents, which start here."""
         pending, self.pending = self.pending, []
         self.documents += 1
         for redirect, delimiter, quoted, tabs in pending:
@@ -60,7 +60,7 @@ class CommandLexer(Lexer):
                 redirect.body = type(self)(body, self.depth + 1).document()
 
     def document_line(self, quoted: bool) -> str:
-        """One line of a here-document with its newline; continued lines are joined unless the delimiter was quoted."""
+        """Return a line of a here-document. Continued lines are joined, unless its delimiter was quoted."""
         parts: list[str] = []
         while True:
             end = self.s.find("\n", self.i)
@@ -74,7 +74,7 @@ class CommandLexer(Lexer):
     # Commands
 
     def simple(self) -> Node:
-        """Assignments, words and redirections up to an operator; or a function's definition."""
+        """Read assignments, words and redirections up to an operator; or a function's definition."""
         start = self.i
         assigns: list[Assign] = []
         words: list[Raw] = []
@@ -112,7 +112,7 @@ class CommandLexer(Lexer):
         return Simple(tuple(assigns), tuple(words), tuple(redirects), self.s[start : self.i].rstrip())
 
     def first_word(self, word: Raw) -> bool:
-        """Whether a command's first word takes array assignments; raises where a continued line hides what it is."""
+        """Return whether a command's first word takes array assignments. Raises `Unsure` if a line break splits it."""
         if "\\\n" in word.source:
             first = word.pieces[0] if word.pieces else None
             text = first.text if isinstance(first, Lit) and not first.quoted else ""
@@ -121,7 +121,7 @@ class CommandLexer(Lexer):
         return word.plain in DECLARATIONS
 
     def declared(self, assign: Assign) -> Raw:
-        """An assignment that is an argument of `declare` and the like, as a word."""
+        """Return an assignment that is an argument of `declare` or a similar builtin, as a word."""
         self_source = assign.value.source
         name = Lit(f"{assign.name}{'+=' if assign.append else '='}", False)
         if assign.array is not None:
@@ -134,7 +134,7 @@ class CommandLexer(Lexer):
         return Raw(f"{name.text}{self_source}", (name, *assign.value.pieces))
 
     def assignment(self) -> Assign | None:
-        """The assignment at this place, or None."""
+        """Return the assignment at this place, or None."""
         match = _ASSIGN.match(self.s, self.i)
         if match is None:
             return None
@@ -157,7 +157,7 @@ class CommandLexer(Lexer):
         return Assign(name, op == "+=", self.word(empty=True), subscript)
 
     def array(self) -> tuple[Raw, ...]:
-        """The elements of `(…)`."""
+        """Return the elements of `(…)`."""
         self.i += 1
         words: list[Raw] = []
         while (char := self.newlines()) != ")":
@@ -170,7 +170,7 @@ class CommandLexer(Lexer):
     # Redirections
 
     def redirect(self, match: re.Match[str]) -> Redir:
-        """The redirection whose operator was matched."""
+        """Return the redirection whose operator was matched."""
         digits, variable, op, both = match.groups()
         self.i = match.end()
         self.skip_blanks()
@@ -185,7 +185,7 @@ class CommandLexer(Lexer):
         return redirect
 
     def delimiter_text(self, target: Raw) -> list[str]:
-        """The text of a here-document's delimiter; only quotes are removed from it."""
+        """Return the text of a here-document's delimiter; only quotes are removed from it."""
         texts: list[str] = []
         for piece in target.pieces:
             if not isinstance(piece, Lit):

@@ -1,4 +1,4 @@
-"""Which of a program's words are options, which their values, which operands? As getopt sorts them."""
+"""Sort a program's words into options, their values and operands, as getopt does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .table.spec import Option, Program, is_harmful, parse_options
 
 @dataclass(slots=True, unsafe_hash=True)
 class GivenOption:
-    """One option as it was given: its name in the table, what it does, and its value."""
+    """A given option: its name in the table, what it does, and its value."""
 
     name: str
     option: Option
@@ -33,25 +33,25 @@ class SortedWords:
     above: SortedWords | None = None
 
     def has(self, *names: str) -> bool:
-        """Whether one of these options was given."""
+        """Return whether one of these options was given."""
         return any(given.name in names for given in self.options)
 
     def values(self, *names: str) -> list[Word]:
-        """The values given to these options."""
+        """Return the values given to these options."""
         return [given.value for given in self.options if given.name in names and given.value is not None]
 
     def texts(self) -> list[str | None]:
-        """The operands as far as they are known."""
+        """Return the operands as far as they are known."""
         return [word.text for word in self.operands]
 
 
 def literal(text: str) -> Word:
-    """A word that is known."""
+    """Return a word that is known."""
     return Word((text,), text)
 
 
 def cut(word: Word, count: int) -> Word:
-    """A word without its first characters, which must be known."""
+    """Return a word without its first characters, which must be known."""
     return replace(word, parts=((word.parts[0] or "")[count:], *word.parts[1:]), many=False)
 
 
@@ -93,13 +93,13 @@ class _Sorter:
                 if self.guessed:
                     self.odd.append(word)
                     self.guessed = False
-                if word.many and not word.origin:  # it may be no word at all, or several
+                if word.many and not word.origin:  # it may be several words, or no word at all
                     self.unsure = True
                     self.operands.append(word)
                 continue
             start = word.parts[0] if word.parts and (not word.many or word.origin) else ""
             if word.origin == "listed" and (word.many or (start or "*")[0] in "*?["):
-                self.mild = True  # it begins with a dash only where somebody made such a file
+                self.mild = True  # it begins with a dash only if there is a file with such a name
             if not start:
                 self.unsure |= word.text is None and not word.origin
                 self.operands.append(word)
@@ -150,7 +150,7 @@ class _Sorter:
             self._give(name, option, None)
 
     def _abbreviated(self, name: str) -> tuple[str, Option | None]:
-        """getopt takes `--outp` for `--output`; of several the riskiest."""
+        """Find an option by its start: getopt takes `--outp` for `--output`. Of several the riskiest counts."""
         if len(name) < 3 or self.program.single:
             return name, None
         found = [(full, option) for full, option in self.table.items() if full.startswith(name)]
@@ -179,5 +179,5 @@ class _Sorter:
             self._give(name, option, cut(word, at + 1) if option.attached and rest else None)
             if option.attached and rest:
                 return
-        if len(word.parts) > 1:  # `-r$x`: more letters that are not known
+        if len(word.parts) > 1:  # `-r$x`: more letters, which are not known
             self.unsure = True

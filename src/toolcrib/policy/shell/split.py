@@ -1,4 +1,4 @@
-"""What is each command of a script by itself? For people who want to see which one a verdict is about."""
+"""Judge each command of a script by itself, for people who want to see which one a verdict is about."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from .parts import CommandPlace, Script
 
 
 def judged_parts(command: str, place: CommandPlace) -> list[tuple[str, Judgement]]:
-    """Every command of a command line with its own judgement, in order, each text once. Empty where it is only one."""
+    """Return every command of a command line with its own judgement, in order, each text once.
+
+    The list is empty if there is only one command.
+    """
     from .reading import read_script
 
     script = read_script(command, place.cwd, place.home)

@@ -1,7 +1,7 @@
-"""What is known about a shell while its script is read: variables, directories, functions, aliases.
+"""Hold what is known about a shell while its script is read: variables, directories, functions, aliases.
 
-A value is a tuple of parts, None standing for text that is known only when it runs. A name that is absent was not
-touched by the script and comes from the environment, which is not known either, save HOME, PWD and IFS.
+A value is a tuple of parts; None is text that is known only at run time. If a name is absent, the script has not set
+it. Its value comes from the environment, which is not known either, except for HOME, PWD and IFS.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The name of a file that was found below what is known of it, by a pattern or a listing: it cannot climb.
+    """The name of a file that a pattern or a listing found below the known part: it cannot lead out of it.
 
-    `pattern` is what the whole of it matches, where that is known.
+    `pattern` is a pattern that the whole name matches, if one is known.
     """
 
     parts: Value
@@ -37,7 +37,7 @@ class Listed:
 
 
 def known(value: Value | Array | None) -> str | None:
-    """The text of a value that is known whole; an array stands for its first element, as in bash."""
+    """Return the text of a value that is completely known; an array means its first element, as in bash."""
     if isinstance(value, Array):
         value = value.items[0] if value.items else None
     if value is None or None in value:
@@ -46,7 +46,7 @@ def known(value: Value | Array | None) -> str | None:
 
 
 class State:
-    """The shell at one point of the script. Mutable; `copy` before going where changes do not come back from."""
+    """The shell at one point of the script. Mutable: `copy` it before reading a part whose changes do not come back."""
 
     __slots__ = ("aliases", "arg0", "arguments", "cwds", "functions", "home", "locked", "opaque", "vars")
 
@@ -54,16 +54,16 @@ class State:
         self.vars: dict[str, Value | Array | Listed] = {}
         self.cwds: tuple[str | None, ...] = (cwd,)
         self.home = home
-        # The bodies a function may have, and whether it is sure to have one of them.
+        # The bodies a function may have, and whether it certainly has one of them.
         self.functions: dict[str, tuple[tuple[Function, ...], bool]] = {}
         self.aliases: dict[str, str] = {}
         self.arguments: tuple[Value, ...] | None = None
         self.arg0: str | None = None
-        self.locked: frozenset[str] = frozenset()  # variables with attributes: what they keep is not computed
-        self.opaque = False  # after something unknown ran: no name can be relied upon
+        self.locked: frozenset[str] = frozenset()  # variables with attributes: their values are not computed
+        self.opaque = False  # after something unknown ran: no name is reliable
 
     def copy(self) -> State:
-        """An independent state that knows the same."""
+        """Return an independent state that knows the same."""
         new = State.__new__(State)
         new.vars = self.vars.copy()
         new.cwds = self.cwds
@@ -77,7 +77,7 @@ class State:
         return new
 
     def same(self, other: State) -> bool:
-        """Whether both know the same."""
+        """Return whether both states know the same."""
         return (
             self.vars == other.vars
             and self.cwds == other.cwds
@@ -88,7 +88,7 @@ class State:
         )
 
     def join(self, other: State) -> None:
-        """Forget what does not hold in both: either may be how the shell stands now."""
+        """Forget what is not true in both states: the shell may now be in either of them."""
         if self.vars != other.vars:
             for name in self.vars.keys() | other.vars.keys():
                 if self.vars.get(name) != other.vars.get(name):
@@ -103,19 +103,19 @@ class State:
         self.opaque = self.opaque or other.opaque
 
     def forget(self) -> None:
-        """Something unknown ran in this shell: nothing is known any more."""
+        """Forget everything that may have changed, because something unknown ran in this shell."""
         self.forget_variables()
         self.cwds = (None,)
         self.arguments = None
         self.functions = {name: (bodies, False) for name, (bodies, _) in self.functions.items()}
 
     def forget_variables(self) -> None:
-        """Some variable that is not known was set."""
+        """Forget all variables, because one that is not known was set."""
         self.vars = {}
         self.opaque = True
 
     def get(self, name: str) -> Value | Array | None:
-        """A variable's value, or None where it may not be set at all."""
+        """Return a variable's value, or None if it may be unset."""
         value = self.vars.get(name)
         if value is not None or self.opaque:
             return value.parts if isinstance(value, Listed) else value
@@ -129,24 +129,24 @@ class State:
         return None
 
     def ifs(self) -> str | None:
-        """The characters that split words, if known."""
+        """Return the characters that split words, if they are known."""
         return known(self.get("IFS"))
 
     def listed(self, name: str) -> Listed | None:
-        """What is known of a variable that holds the name of a file that was found."""
+        """Return a variable's value if it is the name of a file that was found, else None."""
         value = self.vars.get(name)
         return value if isinstance(value, Listed) else None
 
     def set(self, name: str, value: Value | Array | Listed) -> None:
-        """Assign a variable. Some cannot be relied upon to keep what was assigned."""
+        """Assign a variable. Some variables may not keep the assigned value; theirs is unknown."""
         self.vars[name] = UNKNOWN if name in _SPECIAL or name in self.locked else value
 
     def lock(self, name: str) -> None:
-        """From now on a variable has attributes (readonly, integer, …) that decide what it holds."""
+        """Mark a variable as one with attributes (readonly, integer, …), which decide its value from now on."""
         self.locked = self.locked | {name}
 
     def go(self, target: str | None) -> None:
-        """Change to a directory (`cd`), None for one that is not known."""
+        """Change to a directory (`cd`); None is a directory that is not known."""
         moved = tuple(join_path(cwd, target) for cwd in self.cwds)
         self.cwds = directories(moved)
         self.vars.pop("PWD", None)
@@ -163,7 +163,7 @@ Functions: TypeAlias = dict[str, tuple[tuple[Function, ...], bool]]
 
 
 def _either(one: Functions, other: Functions) -> Functions:
-    """The functions there may be if either is how things stand."""
+    """Return the functions that may exist if the shell is in one of two states."""
     joined: Functions = {}
     for name in one.keys() | other.keys():
         mine, theirs = one.get(name, ((), False)), other.get(name, ((), False))
@@ -173,13 +173,13 @@ def _either(one: Functions, other: Functions) -> Functions:
 
 
 def directories(cwds: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    """The distinct ones in order; a single unknown where they are too many."""
+    """Return the distinct directories in order; a single unknown one if there are too many."""
     distinct = tuple(dict.fromkeys(cwds))
     return distinct if len(distinct) <= MAX_DIRECTORIES else (None,)
 
 
 def join_path(cwd: str | None, target: str | None) -> str | None:
-    """Where `cd target` leads from a directory, by name (`..` removes a name, as in bash)."""
+    """Return the directory after `cd target`, by name (`..` removes a name, as in bash)."""
     if target is None:
         return None
     if not target.startswith("/"):

@@ -1,4 +1,4 @@
-"""What the parts of a command line would do, a line each, for a person who is asked about it: the worst comes first."""
+"""Describe the parts of a command line, one line each, for a person who must approve it: the worst part comes first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SEEN = frozenset({"read", "list", "send"})
 
 
 def summary(command: str, cwd: str, home: str) -> list[str]:
-    """A line for each part of a command line that would run in `cwd`, most dangerous first. Judges no paths."""
+    """Return a line for each part of a command line that would run in `cwd`, most dangerous first. Judges no paths."""
     script = read_script(command, cwd, home)
     parts: dict[tuple[str, str], tuple[int, list[str]]] = {}
     wrappers = {name for part in script.commands for name in part.via}
@@ -63,7 +63,7 @@ _HARMLESS = 5
 
 
 def _rank(effect: Effect) -> int:
-    """0 known harm, 1 a person is asked anyway, 2 it changes files, 3 it cannot be known, 4 it only looks."""
+    """Return a rank: 0 known harm, 1 a person is asked anyway, 2 it changes files, 3 it is unknown, 4 it only looks."""
     if effect.kind in PATH_KINDS:
         return 4 if effect.kind in _SEEN else 2
     kind = KINDS.get(effect.kind)

@@ -1,6 +1,6 @@
-"""The tree of a shell script: statements and the pieces of words, as `grammar` reads them and before any expansion.
+"""Define the tree of a shell script: statements and the pieces of words, as `grammar` reads them, before expansion.
 
-Not frozen: a reading builds thousands a second, and nothing outside this package sees them.
+The classes are not frozen: a reading builds thousands of objects a second, and only this package sees them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Lit:
 
 @dataclass(slots=True)
 class Param:
-    """`$name` or `${name…}`; `prefix` is `#` (length) or `!` (indirect), `arg` what follows the operator."""
+    """`$name` or `${name…}`; `prefix` is `#` (length) or `!` (indirect), `arg` the text after the operator."""
 
     name: str
     quoted: bool
@@ -29,7 +29,7 @@ class Param:
     subscript: tuple[Piece, ...] | None = None
     op: str = ""
     arg: tuple[Piece, ...] = ()
-    bare: bool = False  # without braces, so that letters put behind it would lengthen its name
+    bare: bool = False  # without braces, so that letters after it would make its name longer
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class Proc:
 
 @dataclass(slots=True)
 class Extglob:
-    """`@(…)` and its kin, a pattern."""
+    """`@(…)` and similar forms: a pattern."""
 
     pieces: tuple[Piece, ...]
 
@@ -68,7 +68,7 @@ Piece: TypeAlias = Lit | Param | Subst | Arith | Proc | Extglob
 
 @dataclass(slots=True)
 class Raw:
-    """A word as written. `plain` is its text when nothing in it is special to the shell, else None."""
+    """A word as it is written. `plain` is its text if nothing in it is special to the shell, else None."""
 
     source: str
     pieces: tuple[Piece, ...]
@@ -88,13 +88,13 @@ class Assign:
 
 @dataclass(slots=True)
 class Redir:
-    """A redirection; a here-document's `body` is set once its lines were read."""
+    """A redirection; a here-document's `body` is set when its lines have been read."""
 
     op: str
     fd: int | None
     target: Raw
     body: tuple[Piece, ...] | None = None
-    variable: str = ""  # of `{name}>file`, which is set to the descriptor's number
+    variable: str = ""  # of `{name}>file`: it gets the descriptor's number
 
 
 # Commands.
@@ -110,7 +110,7 @@ class Simple:
 
 @dataclass(slots=True)
 class PipedCommands:
-    """Commands joined by `|`; a single one was negated by `!`."""
+    """Commands joined by `|`; if there is only one, it is negated by `!`."""
 
     commands: tuple[Node, ...]
 

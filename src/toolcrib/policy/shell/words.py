@@ -1,7 +1,7 @@
-"""Words as the shell would expand them: braces, tildes, parameters, splitting, quote removal, in bash's order.
+"""Expand words as the shell would: braces, tildes, parameters, splitting, quote removal, in bash's order.
 
-What is exactly known becomes text; anything else is a part None. A wrong text would be worse than none, so every
-rule that is not computed here to the letter gives None.
+Text that is known exactly becomes text; everything else is a part None. Wrong text would be worse than none, so every
+rule that is not computed exactly gives None.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .state import DEFAULT_IFS, UNKNOWN, Array, State, Value, known
 from .tree import Arith, Extglob, Item, Lit, Param, Piece, Proc, Raw, Subst
 from .unsure import Unsure
 
-MAX_VALUE = 10_000  # characters; a longer value is not known
+MAX_VALUE = 10_000  # characters; a longer value counts as unknown
 _TILDE_IN_VALUE = re.compile(r"(^|:)~(?=/|:|\Z)")
 _TILDE = re.compile(r"~(?=/|\Z)")
 _ARGUMENT_TILDE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
@@ -30,14 +30,14 @@ _CHANGES = re.compile(r"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
 
 
 class Runner(Protocol):
-    """Whoever reads the commands inside words."""
+    """The reader of the commands inside words."""
 
     state: State
     tokens: set[int]
     """Substitutions (by the identity of their bodies) whose output is a single name or number."""
 
     def substitute(self, body: tuple[Item, ...]) -> Value:
-        """Read a command substitution; its output as far as it is known."""
+        """Read a command substitution; return its output as far as it is known."""
         ...
 
     def assigned(self, name: str) -> None:
@@ -50,12 +50,12 @@ class Runner(Protocol):
 
 
 class _WordField:
-    """One argument in the making."""
+    """One argument while it is being built."""
 
     __slots__ = ("glob", "many", "parts", "present")
 
     def __init__(self) -> None:
-        self.parts: list[tuple[str | None, bool]] = []  # text and whether it was quoted
+        self.parts: list[tuple[str | None, bool]] = []  # text, and whether it was quoted
         self.present = False
         self.many = False
         self.glob = False
@@ -88,12 +88,12 @@ class _WordField:
 
 
 def _is_pattern(text: str) -> bool:
-    """Whether unquoted text holds a pattern for file names."""
+    """Return whether unquoted text contains a pattern for file names."""
     return "*" in text or "?" in text or 0 <= text.find("[") < text.rfind("]")
 
 
 def arguments(raws: tuple[Raw, ...], runner: Runner) -> list[Word]:
-    """The arguments that words become. Raises `Unsure` where they are too many or cannot be expanded."""
+    """Return the arguments that words become. Raises `Unsure` if they are too many or cannot be expanded."""
     words: list[Word] = []
     for raw in raws:
         text = raw.plain if raw.plain is not None else _literal(raw.pieces)
@@ -107,7 +107,7 @@ def arguments(raws: tuple[Raw, ...], runner: Runner) -> list[Word]:
 
 
 def _literal(pieces: tuple[Piece, ...]) -> str | None:
-    """The text of a word in which there is nothing to expand, only quotes to remove."""
+    """Return the text of a word that has nothing to expand, only quotes to remove; else None."""
     text = ""
     for piece in pieces:
         if type(piece) is not Lit or not (piece.quoted or ACTIVE.search(piece.text) is None):
@@ -117,7 +117,7 @@ def _literal(pieces: tuple[Piece, ...]) -> str | None:
 
 
 def expand(raw: Raw, runner: Runner) -> Iterator[Word]:
-    """The arguments that one word becomes: none, one or several."""
+    """Yield the arguments that one word becomes: none, one or several."""
     words = braces(raw.pieces)
     for pieces in words:
         found = fields(pieces, runner, braced=pieces is not raw.pieces)
@@ -129,7 +129,7 @@ def expand(raw: Raw, runner: Runner) -> Iterator[Word]:
 
 
 def _pattern(pieces: tuple[Piece, ...], runner: Runner) -> str:
-    """What a word matches that is nothing but the name of a file that was found."""
+    """Return the pattern that a word matches if the word is only the name of a file that was found."""
     names = [piece.name for piece in pieces if isinstance(piece, Param)]
     if len(names) != 1 or any(isinstance(piece, Lit) and piece.text for piece in pieces):
         return ""
@@ -138,7 +138,7 @@ def _pattern(pieces: tuple[Piece, ...], runner: Runner) -> str:
 
 
 def _origin(pieces: tuple[Piece, ...], runner: Runner) -> Literal["", "listed", "token"]:
-    """What is known of a word that is not known: the name of a file that was found, or a single name or number."""
+    """Return the origin of a word that is not known: the name of a file that was found, or a single name or number."""
     origin: Literal["", "listed", "token"] = ""
     for piece in pieces:
         if isinstance(piece, Lit):
@@ -156,7 +156,7 @@ def _origin(pieces: tuple[Piece, ...], runner: Runner) -> Literal["", "listed", 
 
 
 def target(raw: Raw, runner: Runner) -> Word:
-    """The file name of a redirection; several or none are an error in bash, and unknown here."""
+    """Return the file name of a redirection. Several names or none are an error in bash, and unknown here."""
     if raw.plain is not None:
         return Word((raw.plain,), raw.source)
     words = list(expand(raw, runner))
@@ -164,7 +164,7 @@ def target(raw: Raw, runner: Runner) -> Word:
 
 
 def single(pieces: tuple[Piece, ...], runner: Runner, assignment: bool = False) -> Value:
-    """The value of pieces where nothing is split: assignments, here-documents, patterns, subscripts."""
+    """Return the value of pieces that are not split: assignments, here-documents, patterns, subscripts."""
     parts: list[str | None] = []
     last = len(pieces) - 1
     for index, piece in enumerate(pieces):
@@ -186,7 +186,7 @@ def single(pieces: tuple[Piece, ...], runner: Runner, assignment: bool = False) 
 
 
 def merge(parts: list[str | None]) -> Value:
-    """Parts with neighbours of the same kind joined."""
+    """Join neighbouring parts of the same kind."""
     if sum(len(part or "") for part in parts) > MAX_VALUE:
         return UNKNOWN
     if None not in parts:
@@ -204,7 +204,7 @@ def merge(parts: list[str | None]) -> Value:
 
 
 def _value_tildes(text: str, first: bool, last: bool, state: State) -> list[str | None]:
-    """The text of an assigned value with tildes expanded at its start and behind colons."""
+    """Expand the tildes at the start of an assigned value and after its colons; return the parts."""
     if not first and text.startswith("~"):
         return [None]
     home = known(state.get("HOME"))
@@ -215,12 +215,12 @@ def _value_tildes(text: str, first: bool, last: bool, state: State) -> list[str 
 
 
 def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> list[_WordField]:
-    """The arguments that brace-free pieces become; `braced` ones came out of braces."""
+    """Return the arguments that brace-free pieces become; `braced` pieces are the result of brace expansion."""
     if runner.state.arguments == () and len(pieces) == 2 and _no_arguments(*pieces):
         return []
     out: list[_WordField] = []
     current = _WordField()
-    # A dollar sign that begins nothing keeps bash 5.2 from splitting the word it stands in, sometimes.
+    # A dollar sign that begins no expansion sometimes keeps bash 5.2 from splitting its word.
     odd = any(isinstance(piece, Lit) and piece.quoted and piece.text == "$" for piece in pieces)
     for index, piece in enumerate(pieces):
         if isinstance(piece, Lit):
@@ -262,20 +262,20 @@ def fields(pieces: tuple[Piece, ...], runner: Runner, braced: bool = False) -> l
 
 
 def _no_arguments(quote: Piece, piece: Piece) -> bool:
-    """Whether this is `"$@"` alone, which is no word at all where there are no arguments."""
+    """Return whether this is `"$@"` alone: without positional parameters it is not a word at all."""
     quoted = isinstance(quote, Lit) and quote.quoted and not quote.text
     alone = isinstance(piece, Param) and piece.quoted and piece.name == "@" and not piece.prefix and not piece.op
     return quoted and alone
 
 
 def _value_goes_on(first: Piece, text: str) -> bool:
-    """Whether a tilde in later text of a word may be expanded since the word looks like an assignment."""
+    """Return whether a tilde in later text of a word may be expanded because the word looks like an assignment."""
     like = isinstance(first, Lit) and not first.quoted and re.match(r"[A-Za-z_][A-Za-z0-9_]*[=+\[]", first.text)
     return bool(like) and (text.startswith("~") or ":~" in text)
 
 
 def _add_tilde(text: str, whole: bool, field: _WordField, state: State) -> None:
-    """Add a word's first literal, its tilde expanded."""
+    """Add a word's first literal with its tilde expanded."""
     argument = _ARGUMENT_TILDE.match(text)
     if argument:
         field.add(argument.group(), False)
@@ -298,7 +298,7 @@ def _add_tilde(text: str, whole: bool, field: _WordField, state: State) -> None:
 
 
 def _whole_array(piece: Param) -> bool:
-    """Whether this is `${name[@]}` or `${name[*]}`."""
+    """Return whether this is `${name[@]}` or `${name[*]}`."""
     inner = piece.subscript
     return (
         inner is not None
@@ -311,7 +311,7 @@ def _whole_array(piece: Param) -> bool:
 
 
 def _array(piece: Param, state: State) -> tuple[Value, ...] | None:
-    """An array's elements, if known."""
+    """Return an array's elements, if they are known."""
     value = state.get(piece.name)
     if isinstance(value, Array):
         return value.items
@@ -321,7 +321,7 @@ def _array(piece: Param, state: State) -> tuple[Value, ...] | None:
 def _list(
     items: tuple[Value, ...] | None, piece: Param, out: list[_WordField], current: _WordField, state: State
 ) -> _WordField:
-    """Add `"$@"`, `"${a[@]}"` and the unquoted forms; the field that is open afterwards."""
+    """Add `"$@"`, `"${a[@]}"` and the unquoted forms; return the field that is open afterwards."""
     star = piece.name == "*" if piece.subscript is None else _star(piece)
     if items is None or star:
         if star and piece.quoted:
@@ -345,13 +345,13 @@ def _list(
 
 
 def _star(piece: Param) -> bool:
-    """Whether an array's subscript is `*`."""
+    """Return whether an array's subscript is `*`."""
     inner = piece.subscript[0] if piece.subscript else None
     return isinstance(inner, Lit) and inner.text == "*"
 
 
 def _split(value: Value, out: list[_WordField], current: _WordField, ifs: str | None) -> _WordField:
-    """Add an unquoted value, split into words; the field that is open afterwards."""
+    """Add an unquoted value, split into words; return the field that is open afterwards."""
     for part in value:
         if part is None or ifs is None or "\\" in part:
             current.add(None, False)
@@ -364,7 +364,7 @@ def _split(value: Value, out: list[_WordField], current: _WordField, ifs: str | 
 
 
 def _split_text(text: str, out: list[_WordField], current: _WordField, ifs: str) -> _WordField:
-    """Add unquoted known text, split at the characters of IFS."""
+    """Add unquoted known text, split at the characters of IFS; return the field that is open afterwards."""
     space = "".join(char for char in ifs if char in DEFAULT_IFS)
     other = "".join(char for char in ifs if char not in DEFAULT_IFS)
     blank = f"[{re.escape(space)}]" if space else "(?!)"
@@ -385,7 +385,7 @@ def _split_text(text: str, out: list[_WordField], current: _WordField, ifs: str)
 
 
 def evaluate(piece: Piece, runner: Runner) -> tuple[Value, bool]:
-    """The value of an expansion, and whether it is one word even unquoted (a number)."""
+    """Return the value of an expansion, and whether it is one word even unquoted (a number)."""
     if isinstance(piece, Subst):
         return runner.substitute(piece.body), False
     if isinstance(piece, Arith):
@@ -397,7 +397,7 @@ def evaluate(piece: Piece, runner: Runner) -> tuple[Value, bool]:
 
 
 def arithmetic(pieces: tuple[Piece, ...], runner: Runner) -> None:
-    """Read what an expression runs and forget what it assigns."""
+    """Read the commands that an expression runs, and forget the variables that it assigns."""
     value = single(pieces, runner)
     text = " ".join(part or "" for part in value)
     state = runner.state
@@ -419,12 +419,15 @@ def expression(text: str, runner: Runner) -> None:
 
 
 def runs_later(text: str) -> bool:
-    """Whether text holds a subscript that runs something once bash evaluates it (`a[$(cmd)]`)."""
+    """Return whether text contains a subscript that runs something when bash evaluates it (`a[$(cmd)]`)."""
     return 0 <= text.find("[") < max(text.rfind("$("), text.rfind("`"))
 
 
 def parameter(piece: Param, runner: Runner) -> tuple[Value, bool]:
-    """The value of `$name` or `${name…}`, and whether it is always one word."""
+    """Return the value of `$name` or `${name…}`, and whether it is always one word.
+
+    Raises `Unsure` if it runs text in a variable, or an indirect name is not a name.
+    """
     state = runner.state
     name = piece.name
     subscript = single(piece.subscript, runner) if piece.subscript is not None else None
@@ -452,7 +455,7 @@ def parameter(piece: Param, runner: Runner) -> tuple[Value, bool]:
 
 
 def _operated(piece: Param, value: Value | None, argument: Value, runner: Runner) -> Value:
-    """The value behind an operator of `${name…}`, where it is simple enough to be sure."""
+    """Return the value after an operator of `${name…}`, if it is simple enough to be certain."""
     state = runner.state
     op, text, other = piece.op, known(value), known(argument)
     if op in (":=", "=") and not text:

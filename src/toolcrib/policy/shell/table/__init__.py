@@ -1,4 +1,4 @@
-"""The table of programs: what each reads, writes, executes and reaches. Data by family, loaded when first asked."""
+"""Look up what a program reads, writes, executes and connects to. The data is in families, loaded on first use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _table() -> dict[str, Program]:
 
 
 def lookup(name: str) -> Program | None:
-    """What is known of a program by its plain name."""
+    """Return what is known of a program with this plain name, or None."""
     found = _table().get(name)
     if (found is None and name[-1:].isdigit()) or "." in name:
         return _versioned(name)
@@ -29,7 +29,7 @@ def lookup(name: str) -> Program | None:
 
 
 def _versioned(name: str) -> Program | None:
-    """`python3.12`, `gcc-13`, `mkfs.ext4`: the program without its version or kind."""
+    """Return the program without its version or kind: `python3.12`, `gcc-13`, `mkfs.ext4`."""
     table = _table()
     found = table.get(name)
     if found is not None:
@@ -39,5 +39,5 @@ def _versioned(name: str) -> Program | None:
 
 
 def names() -> list[str]:
-    """Every program of the table."""
+    """Return the names of all programs in the table."""
     return sorted(_table())

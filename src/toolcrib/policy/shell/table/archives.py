@@ -1,4 +1,4 @@
-"""Programs that pack and unpack."""
+"""Describe programs that pack and unpack."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _tar(call: SortedWords) -> Iterator[Effect]:
 
 
 def _dashed(call: SortedWords) -> SortedWords:
-    """`tar xzf a.tgz` is `tar -xz -f a.tgz`: the letters of the first word take their values from the next ones."""
+    """Rewrite `tar xzf a.tgz` as `tar -xz -f a.tgz`: the letters of the first word take values from the next words."""
     words = list(call.command.args)
     if not words or words[0].start.startswith("-") or not words[0].text:
         return call
@@ -120,7 +120,7 @@ def _packed(call: SortedWords, folders: list[Word]) -> Iterator[Effect]:
 
 
 def _unzip(call: SortedWords) -> Iterator[Effect]:
-    """Lists and tests, prints (-p) or unpacks."""
+    """unzip lists and tests, prints (-p) or unpacks."""
     yield from of_options(call)
     yield from of_operands(call.operands, "read text*")
     if call.has("-l", "-Z", "-v", "-t", "-z", "-p", "-c"):
@@ -130,7 +130,7 @@ def _unzip(call: SortedWords) -> Iterator[Effect]:
 
 
 def _compress(call: SortedWords) -> Iterator[Effect]:
-    """Replaces the file by its packed form, unless it lists, tests or prints."""
+    """The program replaces the file by its packed form, unless it lists, tests or prints."""
     looks = call.has("-l", "--list", "-t", "--test", "-c", "--stdout", "--to-stdout") or not call.operands
     yield from plain(call, "read*" if looks else "move*")
 
@@ -155,7 +155,7 @@ def _seven(call: SortedWords) -> Iterator[Effect]:
 _PACKED = (
     "--files?=names!named --files0?=names!named --filelist=names --output-dir-flat=write --output-dir-mirror=write "
     "-D=read --patch-from=read --trace=write -l --list -t --test -c --stdout --to-stdout -d -k -v -f -q -r -S? "
-    "--suffix? -o=write -T? --threads? -1 -9"  # some of them take what follows -S and -T for a file
+    "--suffix? -o=write -T? --threads? -1 -9"  # some of them read the text after -S and -T as a file name
 )
 _ZCAT: Program = program("read*", "-l -f -v")
 

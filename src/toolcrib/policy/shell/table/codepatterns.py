@@ -1,10 +1,10 @@
-"""Calls by which code in other languages deletes, writes, runs commands or opens connections: data."""
+"""List calls by which code in other languages deletes, writes, runs commands or opens connections: data."""
 
 from __future__ import annotations
 
 import re
 
-# What Python's own modules do, by dotted name; the first argument is the path or command.
+# The effects of Python's own modules, by dotted name; the first argument is the path or command.
 PYTHON_CALLS: dict[str, str] = {
     name: role
     for names, role in {

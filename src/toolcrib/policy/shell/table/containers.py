@@ -1,4 +1,4 @@
-"""Container clients: the daemon behind them is root on this machine."""
+"""Describe container clients: their daemon runs as root on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RUN = """
 
 
 def _volume(word: Word) -> Iterator[Effect]:
-    """`-v HOST:INSIDE`: what lies at HOST is changed from inside, by root."""
+    """`-v HOST:INSIDE`: root changes the files at HOST from inside the container."""
     source = word.start.partition(":")[0]
     if re.search(r"(?:docker|podman|containerd|crio)\.sock", source):
         yield Effect("escape", word, "gives a container the daemon's socket, and with it the machine")

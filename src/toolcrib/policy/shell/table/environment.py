@@ -1,4 +1,4 @@
-"""Which environment variables make programs load or run something else, and what an assignment to one means: data."""
+"""List environment variables that make programs load or run something else, and judge assignments to them: data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..effects import Effect
     from ..parts import Word
 
-# Code is loaded or run from what they name, whatever it is.
+# Programs load or run code from these, whatever the value is.
 HIJACKS = words(
     """
     LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT LD_DEBUG_OUTPUT LD_PROFILE_OUTPUT LD_BIND_NOT LD_ORIGIN_PATH GCONV_PATH
@@ -44,7 +44,7 @@ HIJACKS = words(
     """
 )
 
-# These hold a program to run; a few are harmless.
+# These contain the name of a program to run; a few values are harmless.
 PROGRAMS = words(
     """
     PAGER MANPAGER GIT_PAGER SYSTEMD_PAGER PSQL_PAGER DELTA_PAGER BAT_PAGER GH_PAGER AWS_PAGER EDITOR VISUAL
@@ -53,7 +53,7 @@ PROGRAMS = words(
     """
 )
 
-# Where a program looks for its own things; harmless inside the workspace, so only asked about.
+# The places where a program looks for its own files. They are harmless inside the workspace, so a person is only asked.
 SEARCHED = words(
     """
     PYTHONPATH NODE_PATH HOME TMPDIR PKG_CONFIG_PATH GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY
@@ -63,7 +63,7 @@ SEARCHED = words(
     """
 )
 
-# Harmless whatever they hold.
+# Harmless with any value.
 PLAIN = words(
     "LANG TERM COLUMNS LINES COLORTERM NO_COLOR CLICOLOR FORCE_COLOR LS_COLORS GREP_COLORS GREP_COLOR USER LOGNAME"
 )
@@ -76,10 +76,10 @@ _SAFE_PATH = re.compile(
 
 
 def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effect]:
-    """What setting a variable does to the programs that run after it.
+    """Yield the effects that setting a variable has on the programs that run after it.
 
-    `exported` says that it is sure to reach them: a name that is not known here, with a path or options in it, may then
-    be one that they obey.
+    `exported` says that the variable certainly reaches them. A name that is not known here may then be one that they
+    obey, if its value contains a path or options.
     """
     from ..effects import Effect, of_program_word
 
@@ -123,7 +123,7 @@ def assignment(name: str, value: Word, exported: bool = False) -> Iterator[Effec
 
 
 def _path(value: Word) -> Iterator[Effect]:
-    """PATH may grow by the system's folders. One of the workspace's, or of this folder, takes commands over."""
+    """PATH may get more of the system's folders. A folder of the workspace or the present one can replace commands."""
     from ..effects import Effect
 
     if not value.source and None in value.parts:

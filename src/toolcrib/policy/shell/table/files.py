@@ -1,4 +1,4 @@
-"""Programs that look at, make, move and delete files."""
+"""Describe programs that look at, make, move and delete files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 
 def _find(call: SortedWords) -> Iterator[Effect]:
-    """Starting points, tests and actions; what `-exec` runs is a command of its own."""
+    """find: starting points, tests and actions; the command of `-exec` is a separate command."""
     starts, actions = _starts(call.command.args)
     table = parse_options(FIND_TESTS)
     deletes, index = False, 0
@@ -63,7 +63,7 @@ _NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
 
 
 def named(start: Word, name: Word) -> Word:
-    """The files that find looks for, to run something on: a pattern, or a name, below a starting point."""
+    """Return the files that find selects to run something on: a pattern, or a name, below a starting point."""
     text, folder = name.text, start.text
     if text is None or folder is None:
         return start
@@ -71,7 +71,7 @@ def named(start: Word, name: Word) -> Word:
 
 
 def _starts(words: Sequence[Word]) -> tuple[list[Word], Sequence[Word]]:
-    """Starting points, and everything from the first test on."""
+    """Return the starting points, and all words from the first test on."""
     starts: list[Word] = []
     for index, word in enumerate(words):
         text = word.text
@@ -90,13 +90,13 @@ def _end_of_run(words: Sequence[Word], index: int) -> int:
 
 
 def below(start: Word) -> Word:
-    """Something below a starting point that is not known by name."""
+    """Return a word for something below a starting point whose name is not known."""
     text = start.text
     return start if text is None else Word((text.rstrip("/") + "/", None), start.source)
 
 
 def _chmod(call: SortedWords) -> Iterator[Effect]:
-    """Modes may begin with a dash (`chmod -x file`), and some let a file run with its owner's rights."""
+    """chmod: a mode may begin with a dash (`chmod -x file`), and some modes let a file run with its owner's rights."""
     if call.has("--reference"):
         yield from of_operands(call.operands, "modify*")
         return
@@ -114,7 +114,7 @@ _SETUID = re.compile(r"\A0*[2-7]\d{3}\Z|(?:\A|,)[ugoa]*[+=][rwxXugot]*s")
 
 
 def _ln(call: SortedWords) -> Iterator[Effect]:
-    """`ln TARGET… LINK`. A symbolic link's target is relative to the link's folder, a hard link's to ours."""
+    """`ln TARGET… LINK`: a symbolic TARGET is relative to the link's folder, a hard one to the command's folder."""
     yield from of_options(call)
     operands = list(call.operands)
     into = call.values("-t", "--target-directory")
@@ -149,7 +149,7 @@ def _dd(call: SortedWords) -> Iterator[Effect]:
 
 
 def _split(call: SortedWords) -> Iterator[Effect]:
-    """split writes files whose names begin with its second operand."""
+    """split writes files; their names begin with its second operand."""
     yield from plain(call)
     if call.name == "split":
         yield from (Effect("write", word) for word in call.operands[1:2])

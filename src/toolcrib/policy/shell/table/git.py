@@ -1,4 +1,4 @@
-"""git, sub-command by sub-command, and the settings through which it runs programs."""
+"""Describe git, sub-command by sub-command, and the settings through which it runs programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .files import below
 from .spec import program
 from .wordlist import words
 
-# Settings whose value is, or names, something that git runs or loads.
+# Settings whose value is, or names, code that git runs or loads.
 RUNS = re.compile(
     r"""
     core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|gitproxy|askpass|alternaterefscommand|worktree|attributesfile)
@@ -27,7 +27,7 @@ RUNS = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# Settings that only choose how things look or are compared.
+# Settings that only decide how things are shown or compared.
 _PLAIN = re.compile(
     r"""
     color\..+|advice\..+|column\..+|status\.(?!submodulesummary).+|user\.(?:name|email)|author\..+|committer\..+|i18n\..+
@@ -50,7 +50,7 @@ _FORMAT = re.compile(r"(?:ext|fd|file-exec)::", re.IGNORECASE)
 
 
 def setting(word: Word, what: str = "gives git a setting for this command") -> Iterator[Effect]:
-    """`-c name=value`: some values are run."""
+    """`-c name=value`: git runs the values of some settings."""
     text = "".join(part or "" for part in word.parts)
     name, _, value = text.partition("=")
     if RUNS.fullmatch(name.strip()):
@@ -117,7 +117,7 @@ def _tag(call: SortedWords) -> Iterator[Effect]:
 
 
 def _config(call: SortedWords) -> Iterator[Effect]:
-    """Reading prints; writing changes `.git/config`, `~/.gitconfig` or the system's."""
+    """git config: reading prints; writing changes `.git/config`, `~/.gitconfig` or the system's file."""
     yield from of_options(call)
     operands = list(call.operands)
     verb = operands[0].text if operands else None
@@ -169,7 +169,7 @@ def _url(word: Word) -> Iterator[Effect]:
 
 
 def _transfer(call: SortedWords) -> Iterator[Effect]:
-    """fetch, pull, push, clone, ls-remote: the network, and options that name what runs at either end."""
+    """fetch, pull, push, clone, ls-remote: they use the network, and some options name a program to run at an end."""
     yield from of_options(call)
     for word in call.operands:
         yield from _url(word)
@@ -187,7 +187,7 @@ def _transfer(call: SortedWords) -> Iterator[Effect]:
 
 
 def _elsewhere(call: SortedWords) -> Iterator[Effect]:
-    """What throws work away does so in the folder that `-C` or `--work-tree` named."""
+    """Commands that discard work do so in the folder that `-C` or `--work-tree` names."""
     above = call.above
     while above is not None:
         for word in above.values("-C", "--work-tree"):
@@ -196,7 +196,7 @@ def _elsewhere(call: SortedWords) -> Iterator[Effect]:
 
 
 def _checkout(call: SortedWords) -> Iterator[Effect]:
-    """Switching keeps what was changed; giving paths or -f throws it away."""
+    """git checkout: switching keeps changes in files; paths or -f discard them."""
     yield from of_options(call)
     yield from _elsewhere(call)
     texts = call.texts()
@@ -272,7 +272,7 @@ def _rebase(call: SortedWords) -> Iterator[Effect]:
 
 
 def _behind(call: SortedWords, verb: str) -> Sequence[Word]:
-    """The words behind a verb, options and all: another program's."""
+    """Return the words after a verb, with options: they belong to another program."""
     words = call.command.args
     at = next((index for index, word in enumerate(words) if word.text == verb), len(words))
     return words[at + 1 :]

@@ -1,4 +1,4 @@
-"""Programs that run code they are given: shells, languages, editors, databases."""
+"""Describe programs that run given code: shells, languages, editors, databases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .spec import Program, program
 
 
 def code_from(language: str, *options: str, modules: str = ""):
-    """A handler: code in an option, a file of code, a module, or code on stdin."""
+    """Return a handler: code in an option, a file of code, a module, or code on stdin."""
 
     def handler(call: SortedWords) -> Iterator[Effect]:
         yield from of_options(call)
@@ -29,7 +29,7 @@ def code_from(language: str, *options: str, modules: str = ""):
     return handler
 
 
-# Options that print and end. Python's -v is not one: it goes on to read its input.
+# Options that print and end. Python's -v is not listed, because with it Python still reads its input.
 _VERSION = {
     "python": ("-V", "-VV", "-h"),
     "node": ("-v", "-h"),
@@ -41,7 +41,7 @@ _VERSION = {
 
 
 def code(language: str, word: Word) -> Effect:
-    """Code in a word. What is unknown of it is a gap, which no analysis takes for harmless."""
+    """Return the effect of code in a word. A part that is not known is a gap; no analysis counts it as harmless."""
     text = "".join("\0" if part is None else part for part in word.parts)
     return Effect(
         "execute",
@@ -82,7 +82,7 @@ def _from_stdin(call: SortedWords, language: str) -> Iterator[Effect]:
 
 
 def _module(call: SortedWords, module: Word) -> Iterator[Effect]:
-    """`python -m pip list` is pip; a few modules only print."""
+    """`python -m pip list` is treated as pip; a few modules only print."""
     from ..effects import of_words
     from . import lookup
 
@@ -107,13 +107,13 @@ def _module(call: SortedWords, module: Word) -> Iterator[Effect]:
 
 
 def _shell(call: SortedWords) -> Iterator[Effect]:
-    """`sh -c` is unfolded where it is read; here is what it leaves: files, and input."""
+    """A shell with a file or with input. `sh -c` is unfolded where the script is read."""
     yield from of_options(call)
     words = call.command.args
     if words and all((word.text or "") in ("--version", "--help") for word in words):
         return
     if call.has("-c"):
-        if call.name not in READ_SHELLS:  # close enough to sh for its harm to be seen
+        if call.name not in READ_SHELLS:  # like sh enough for its harm to be seen
             for word in call.operands[:1]:
                 yield Effect("shell", word, f"runs {call.name} code")
             yield Effect("execute", None, f"runs {call.name} code that cannot be judged whole", "shell:unknown-code")
@@ -140,13 +140,13 @@ def _shell(call: SortedWords) -> Iterator[Effect]:
 
 
 def _only_parses(call: SortedWords) -> bool:
-    """`bash -n file` reads it and runs nothing; only with no other option that could take that back."""
+    """Return whether `bash -n file` only reads the file and runs nothing: no other option may cancel -n."""
     options = [word.text for word in call.command.args if (word.text or "-").startswith(("-", "+"))]
     return "-n" in options and set(options) <= {"-n", "-v", "--posix", "--norc", "--noprofile"}
 
 
 def _editor(call: SortedWords) -> Iterator[Effect]:
-    """An editor changes its files, and its command mode runs anything."""
+    """An editor changes its files, and its command mode can run anything."""
     yield from of_options(call)
     texts = [w.text or "" for w in call.values("-c", "--cmd", "+", "-eval", "--eval", "-e")]
     text = _input(call)

@@ -1,4 +1,4 @@
-"""Programs that reach other machines."""
+"""Describe programs that connect to other machines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _wget(call: SortedWords) -> Iterator[Effect]:
 
 
 def _ssh(call: SortedWords) -> Iterator[Effect]:
-    """A remote command is the other machine's; what options run is ours."""
+    """ssh: a remote command runs on the other machine; the programs in options run on this one."""
     if [word.text for word in call.command.args] == ["-V"]:
         return
     yield from _ssh_options(call)
@@ -105,7 +105,7 @@ _OPENSSL_KNOWN = words(
 
 
 def _openssl(call: SortedWords) -> Iterator[Effect]:
-    """Digests and inspection print; a few sub-commands reach out, everything may write with -out."""
+    """openssl: digests and inspection print; a few sub-commands use the network, and any may write with -out."""
     first = call.operands[0].text if call.operands else None
     yield from plain(call, "text maybe*")
     if first in ("s_client", "s_server", "s_time", "ocsp"):

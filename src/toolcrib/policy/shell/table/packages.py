@@ -1,4 +1,4 @@
-"""Package managers and build tools."""
+"""Describe package managers and build tools."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _compiler(call: SortedWords) -> Iterator[Effect]:
 
 
 def _checks(*flags: str):
-    """A formatter or linter that only reports with these flags, by configuration that may name code."""
+    """Return a handler for a formatter or linter that only reports with these flags. Its configuration may run code."""
 
     def handler(call: SortedWords) -> Iterator[Effect]:
         yield from plain(call)
@@ -246,7 +246,7 @@ PROGRAMS = {
     "strip objcopy  patchelf install_name_tool codesign": program(
         "write*", "-o=write --set-interpreter= --set-rpath= --add-needed= -R= -j= -N="
     ),
-    # check and format: configuration files of the workspace can load code
+    # check and format: configuration files in the workspace can load code
     "pytest py.test unittest nosetests jest vitest mocha ava karma cypress playwright phpunit rspec "
     "cucumber behave robot bats shellspec": program(
         "text*",

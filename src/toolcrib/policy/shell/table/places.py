@@ -1,10 +1,10 @@
-"""Places of the file system that are special to the judgement of paths: data."""
+"""List places of the file system that are special to the judgement of paths: data."""
 
 from __future__ import annotations
 
 from .wordlist import words
 
-# Written and read like pipes; nothing stays there.
+# Written and read like pipes; nothing is stored there.
 STREAMS = words(
     """
     /dev/null /dev/zero /dev/full /dev/random /dev/urandom /dev/stdin /dev/stdout /dev/stderr /dev/tty
@@ -22,11 +22,11 @@ SYSTEM_ROOTS = tuple(
         )
     )
 )
-# Below /var, but everybody's.
+# Below /var, but open to all users.
 SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
 SHARED_ROOTS = ("/var/tmp", "/var/folders", "/private/tmp", "/private/var/folders")  # noqa: S108
 
-# Directories whose whole content is secret, matched as consecutive components anywhere in a path.
+# Directories whose whole content is secret. They match as consecutive components anywhere in a path.
 SECRET_DIRECTORIES = (
     ".ssh",
     ".gnupg",
@@ -54,7 +54,7 @@ SECRET_DIRECTORIES = (
     "etc/kubernetes",
 )
 
-# Patterns of whole paths beside the names of `boundary.sensitive_names`.
+# Patterns of whole paths, in addition to the names of `boundary.sensitive_names`.
 SECRET_PATHS = (
     r"/etc/(?:g?shadow-?|sudoers|master\.passwd|krb5\.keytab|security/opasswd|ssh/ssh_host_.*_key)",
     r"/proc/[^/]+/(?:task/[^/]+/)?(?:environ|mem|maps|auxv|syscall|stack|pagemap)",
@@ -67,10 +67,10 @@ SECRET_PATHS = (
     r".*/\.(?:s3cfg|boto|pgpass|dockercfg|terraformrc|vault-token|databrickscfg|snowsql/config|authinfo(?:\.gpg)?)",
 )
 
-# The socket through which the machine can be had.
+# The daemons' sockets: access to one gives control of the machine.
 SOCKETS = r"(?:/var)?/run/(?:user/\d+/)?(?:docker|podman/podman|containerd/containerd|crio/crio)\.sock"
 
-# Files that make something run again, matched against the path below the home directory …
+# Files that make something run again. They match against the path below the home directory …
 PERSISTENT_AT_HOME = (
     ".bashrc",
     ".bash_profile",
@@ -164,7 +164,7 @@ PERSISTENT = (
 
 LOGS = ("/var/log", "/var/audit", "/run/log")
 
-# Names that a pattern could select; beside `boundary.sensitive_names`, which judges the pattern's own text.
+# Names that a pattern could select. `boundary.sensitive_names` judges the pattern's own text; these come in addition.
 SECRET_SAMPLES = (
     ".env",
     ".env.local",

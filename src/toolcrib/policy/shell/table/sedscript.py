@@ -1,4 +1,4 @@
-"""What a sed script does beside printing: files it reads and writes, commands it runs."""
+"""Find the effects of a sed script, apart from printing: files it reads and writes, commands it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Unclear(Exception):
 
 
 def sed_effects(script: str) -> Iterator[Effect]:
-    """Effects of a script; one that cannot be followed is unknown."""
+    """Yield the effects of a script; a script that cannot be followed is unknown."""
     try:
         yield from _Script(script).effects()
     except (_Unclear, IndexError):
@@ -82,7 +82,7 @@ class _Script:
                 return
 
     def _until(self, delimiter: str) -> str:
-        """The text up to an unescaped delimiter. GNU's sed lets it stand plain in brackets, others do not: unclear."""
+        """Return the text up to an unescaped delimiter. In brackets only GNU's sed allows it: raises `_Unclear`."""
         start = self.at
         while True:
             character = self.text[self.at]
@@ -123,7 +123,7 @@ class _Script:
         self._skip(" \t")
 
     def _text(self) -> None:
-        """Text to add goes on to the end of the line, further where that ends in a backslash."""
+        """Skip text to add: it continues to the end of the line, and further if the line ends in a backslash."""
         while True:
             line = self._line()
             if not line.endswith("\\") or self.at >= len(self.text):

@@ -1,4 +1,4 @@
-"""The shell's own commands, and programs that run the rest of their words."""
+"""Describe the shell's own commands, and programs that run the rest of their words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _declare(call: SortedWords) -> Iterator[Effect]:
 
 
 def declared(word: Word, exported: bool = False) -> Iterator[Effect]:
-    """What a word `NAME=value` sets."""
+    """Yield the effects of the assignment in a word `NAME=value`."""
     match = re.match(r"([A-Za-z_][\w%]*)(?:\[[^\]]*\])?\+?=", word.start)
     if match:
         source = word.source.partition("=")[2] or word.source
@@ -32,7 +32,7 @@ def declared(word: Word, exported: bool = False) -> Iterator[Effect]:
 
 
 def _env(call: SortedWords) -> Iterator[Effect]:
-    """Assignments before a program; without one it prints the environment."""
+    """env: assignments before a program; without a program it prints the environment."""
     ran = False
     for word in call.command.args:
         if re.match(r"[A-Za-z_]\w*=", word.start) and not ran:
@@ -45,7 +45,7 @@ def _env(call: SortedWords) -> Iterator[Effect]:
 
 
 def _printenv(call: SortedWords) -> Iterator[Effect]:
-    """Single variables are harmless unless their names say otherwise."""
+    """printenv: single variables are harmless, unless their names suggest a secret."""
     if not call.operands:
         yield Effect("unknown", None, "prints the whole environment", "shell:environment")
     for word in call.operands:
@@ -54,7 +54,7 @@ def _printenv(call: SortedWords) -> Iterator[Effect]:
 
 
 def _trap(call: SortedWords) -> Iterator[Effect]:
-    """`trap` runs its first operand later, in this same script."""
+    """trap runs its first operand later, in the same script."""
     if len(call.operands) > 1 and call.operands[0].text is None:
         yield Effect("shell", call.operands[0], "runs a command at a signal")
 
@@ -67,7 +67,7 @@ def _alias(call: SortedWords) -> Iterator[Effect]:
 
 
 def _flock(call: SortedWords) -> Iterator[Effect]:
-    """The lock file is made where it does not exist."""
+    """flock creates its lock file if it does not exist."""
     for word in call.operands[:1]:
         if not (word.text or "").isdigit():
             yield Effect("create", word)
@@ -93,7 +93,7 @@ def _fc(call: SortedWords) -> Iterator[Effect]:
 
 
 def _shell_alone(call: SortedWords) -> Iterator[Effect]:
-    """Without a program to run it starts a shell that reads its input."""
+    """Without a program to run, it starts a shell that reads its input."""
     if len(call.operands) < 1 + (call.name == "setarch"):
         yield Effect("execute", None, "starts a shell", "shell:unknown-code")
 
@@ -109,7 +109,10 @@ def _set(call: SortedWords) -> Iterator[Effect]:
 
 
 def _kill(call: SortedWords) -> Iterator[Effect]:
-    """Signals to one's own jobs are the sandbox's business, to others a person's, to everything nobody's."""
+    """kill: the sandbox contains signals to the command's own jobs. A person decides on other processes.
+
+    A signal to all processes is denied.
+    """
     words = list(call.command.args)
     if words and words[0].text in ("-l", "-L", "--list", "--table"):
         return
@@ -156,7 +159,7 @@ _UNKNOWN = Word((None,))
 
 
 def _assigns(call: SortedWords) -> Iterator[Effect]:
-    """read, mapfile, getopts: their operands are variables that they set. IFS is only set for themselves."""
+    """read, mapfile, getopts: their operands are variables that they set. They set IFS only for themselves."""
     yield from plain(call)
     if call.unsure:
         yield Effect("unknown", None, "sets a variable that is known only when it runs", "shell:unknown-option")
@@ -181,7 +184,7 @@ def _printf(call: SortedWords) -> Iterator[Effect]:
 
 
 def _let(call: SortedWords) -> Iterator[Effect]:
-    """let evaluates its words as arithmetic, in which names are assigned."""
+    """let evaluates its words as arithmetic, which may assign names."""
     for word in call.command.args:
         for name in re.findall(r"[A-Za-z_]\w*", "".join(part or "" for part in word.parts)):
             yield from assignment(name, _UNKNOWN)
@@ -230,7 +233,7 @@ PROGRAMS = {
     ),
     "killall5 xkill": program("text*", "", "kill-all"),
     "printenv": program("text*", handler=_printenv),
-    # run what follows
+    # run the words after them
     "env": program(
         "text*", "-u= --unset= -C=list --chdir=list -S= --split-string= -i -0 --ignore-environment --null", handler=_env
     ),

@@ -1,6 +1,6 @@
-"""How the table says what a program's options and operands are: a small notation, and what it is read into.
+"""Define the notation in which the table describes a program's options and operands, and the objects it becomes.
 
-Operands are roles in order: `"read*"` any number of files that are read, `"text read*"` a pattern and then files,
+Operands are roles in order: `"read*"` is any number of files that are read, `"text read*"` a pattern and then files,
 `"read* write"` sources and a destination. Options are words of the form
 
     -n=          takes a value that is only text        -o=write     takes a value with a role
@@ -8,9 +8,9 @@ Operands are roles in order: `"read*"` any number of files that are read, `"text
     -i@write     a flag that gives the operands a role  -i?          may have a value attached (-O?=program: a role)
 
 Roles are kinds of effect on a path (`read`, `list`, `write`, `create`, `delete`, `move`, `modify`, `link`), `text`
-(nothing), `names` (a file that names files), `send` (a file that is sent away), `maybe` (a path only if it is spelled
-like one), `exec` (a file of code, or a program that is run), `shell` (a command line), `program` (a program to be run
-in another's place), `host`, `url` and `remote` (`host:path` or a local path to read).
+(nothing), `names` (a file that names files), `send` (a file that is sent away), `maybe` (a path only if it looks
+like one), `exec` (a file of code, or a program that is run), `shell` (a command line), `program` (a program that
+replaces another one), `host`, `url` and `remote` (`host:path` or a local path to read).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ..sorting import SortedWords
 
 Handler = Callable[["SortedWords"], "Iterable[Effect]"]
-"""Says what a parsed call does where operands and options alone do not."""
+"""Yields the effects of a parsed call, if operands and options alone do not decide them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What one option does: whether it takes a value, the value's role, a kind of effect, the operands' new role."""
+    """One option: whether it takes a value, the value's role, a kind of effect, the operands' new role."""
 
     takes: bool = False
     role: str = "text"
@@ -41,17 +41,18 @@ class Option:
 
     @property
     def risky(self) -> bool:
-        """Whether it does more than change what is printed: reads a file, writes one, runs something."""
+        """Return whether it does more than change the printed output: it reads a file, writes one, runs something."""
         return self.role != "text" or bool(self.effect or self.operands)
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is known of a program, or of one of its sub-commands, in the notation above.
+    """The description of a program, or of one of its sub-commands, in the notation above.
 
-    `does` are kinds of effect that every use has. With `subs` the first operand names a sub-command; "" is what
-    happens without one. `single` marks programs whose long options have one dash (find, openssl). `closed` ones ask
-    about an option that is not listed. A `wrapper` runs the words after its options, unless one of `stops` is given.
+    `does` are kinds of effect that every use has. With `subs` the first operand names a sub-command; the entry "" is
+    for a call without one. `single` marks programs whose long options have one dash (find, openssl). A `closed` program
+    needs approval for an option that is not listed. A `wrapper` runs the words after its options, unless one of `stops`
+    is given.
     """
 
     operands: str = "text*"
@@ -77,13 +78,13 @@ def program(
     wrapper: bool = False,
     stops: str = "",
 ) -> Program:
-    """A `Program`, with kinds and sub-commands spelled as words in a string."""
+    """Return a `Program`; kinds and sub-commands are words in a string."""
     flat = None if subs is None else spread(subs)
     return Program(operands, options, tuple(does.split()), flat, handler, single, closed, wrapper, tuple(stops.split()))
 
 
 def spread(table: Mapping[str, Program]) -> dict[str, Program]:
-    """`{"cat tac": …}` with one key a name."""
+    """Split the keys of a table like `{"cat tac": …}` into one key for each name."""
     return {name: entry for names, entry in table.items() for name in names.split() or [""]}
 
 
@@ -94,7 +95,7 @@ _OPTION = re.compile(
 
 @cache
 def parse_options(text: str) -> dict[str, Option]:
-    """The options of a program by name."""
+    """Return the options of a program by name. Raises ValueError if the text is not in the notation."""
     found: dict[str, Option] = {}
     for token in text.split():
         match = _OPTION.fullmatch(token)
@@ -113,13 +114,13 @@ def parse_options(text: str) -> dict[str, Option]:
 
 @cache
 def is_risky(options: str) -> bool:
-    """Whether a program has an option that does more than change what is printed."""
+    """Return whether a program has an option that does more than change the printed output."""
     return any(option.risky for option in parse_options(options).values())
 
 
 @cache
 def is_harmful(options: str) -> bool:
-    """Whether a program has an option that does more than choose what is read and printed."""
+    """Return whether a program has an option that does more than choose what is read and printed."""
     return any(
         option.role not in ("text", "read", "list", "maybe", "names")
         or option.effect not in ("", "named")
@@ -130,7 +131,7 @@ def is_harmful(options: str) -> bool:
 
 @cache
 def parse_operands(text: str) -> tuple[tuple[str, ...], str | None, tuple[str, ...]]:
-    """Roles of the first operands, of all between (None: there are none), and of the last ones."""
+    """Return the roles of the first operands, the role of all between (or None), and the roles of the last ones."""
     roles = text.split()
     for index, role in enumerate(roles):
         if role.endswith("*"):

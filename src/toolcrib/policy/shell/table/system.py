@@ -1,4 +1,4 @@
-"""Programs that inspect or change the machine: processes, services, devices, users, kernel."""
+"""Describe programs that inspect or change the machine: processes, services, devices, users, kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .spec import Program, program
 
 
 def _only_looks(*safe: str, kind: str, harmless_alone: bool = True):
-    """A handler: harmless with these first operands (or none), else an effect of that kind."""
+    """Return a handler: harmless with these first operands (or without any), else an effect of that kind."""
 
     def handler(call: SortedWords) -> Iterator[Effect]:
         first = call.operands[0].text if call.operands else None
@@ -49,7 +49,7 @@ def _mount(call: SortedWords) -> Iterator[Effect]:
 
 
 def _ip(call: SortedWords) -> Iterator[Effect]:
-    """`ip addr`, `ip route show` look; everything else changes something."""
+    """`ip addr` and `ip route show` only look; everything else changes something."""
     yield from of_options(call)
     texts = [text or "" for text in call.texts()]
     verbs = texts[1:2]
@@ -117,7 +117,7 @@ def _journalctl(call: SortedWords) -> Iterator[Effect]:
 
 
 def _fuser(call: SortedWords) -> Iterator[Effect]:
-    """With -k it ends everything that uses a file or a file system."""
+    """fuser: with -k it ends every process that uses a file or a file system."""
     if not call.has("-k", "--kill"):
         yield from (Effect("list", word) for word in call.operands)
     elif any((word.text or "/").startswith("/") for word in call.operands):

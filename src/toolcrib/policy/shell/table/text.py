@@ -1,4 +1,4 @@
-"""Programs that read text and print it, and those that compute or encode it."""
+"""Describe programs that read text and print it, and programs that compute or encode it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .spec import program
 
 
 def _sed(call: SortedWords) -> Iterator[Effect]:
-    """The script is the first operand unless -e or -f gave one; with -i the files are changed."""
+    """sed: the script is the first operand, unless -e or -f gives one; with -i the files are changed."""
     yield from of_options(call)
     scripts = call.values("-e", "--expression")
     operands = list(call.operands)
@@ -54,7 +54,7 @@ def _awk_script(script: Word) -> Iterator[Effect]:
 
 
 def _jq(call: SortedWords) -> Iterator[Effect]:
-    """The filter is the first operand unless -f names a file of it; some options take two values."""
+    """jq: the filter is the first operand, unless -f names a file with it; some options take two values."""
     words: list[Word] = []
     rest = list(call.command.args)
     while rest:
@@ -76,7 +76,7 @@ def _jq(call: SortedWords) -> Iterator[Effect]:
 
 
 def _grep(call: SortedWords) -> Iterator[Effect]:
-    """The pattern is the first operand unless -e or -f gave one."""
+    """grep: the pattern is the first operand, unless -e or -f gives one."""
     yield from plain(
         call, "read*" if call.has("-e", "--regexp", "-f", "--file", "--files", "--type-list") else "text read*"
     )
@@ -86,7 +86,7 @@ _YQ_READS = re.compile(r"\b(?:load\w*|strenv|env|envsubst|import|include|input_f
 
 
 def _yq(call: SortedWords) -> Iterator[Effect]:
-    """Both programs of that name: an expression, perhaps behind `eval`, and files."""
+    """yq, for both programs of that name: an expression, perhaps after `eval`, and files."""
     changes = call.has("-i", "--inplace", "--in-place")
     texts = call.texts()
     named = texts[:1] and texts[0] in ("eval", "e", "eval-all", "ea")
@@ -98,7 +98,7 @@ def _yq(call: SortedWords) -> Iterator[Effect]:
 
 
 def _media(call: SortedWords) -> Iterator[Effect]:
-    """Names that lead elsewhere: addresses, `concat:`, ImageMagick's `msl:` and `@file`, its scripts."""
+    """Yield names that lead elsewhere: addresses, `concat:`, ImageMagick's `msl:` and `@file`, and its scripts."""
     yield from plain(call)
     for word in (*call.operands, *call.values("-i")):
         if ":" in word.start:
@@ -113,7 +113,7 @@ def _media(call: SortedWords) -> Iterator[Effect]:
 
 
 def _xxd(call: SortedWords) -> Iterator[Effect]:
-    """xxd takes no options behind its first file: whatever comes next is written to."""
+    """xxd takes no options after its first file: it writes to the next operand."""
     yield from plain(call)
     words = call.command.args
     first = next((at for at, word in enumerate(words) if call.operands and word is call.operands[0]), len(words))
@@ -121,7 +121,7 @@ def _xxd(call: SortedWords) -> Iterator[Effect]:
 
 
 def _binutils(call: SortedWords) -> Iterator[Effect]:
-    """binutils take further words from `@file`."""
+    """binutils read further words from `@file`."""
     yield from plain(call)
     for word in call.operands:
         if word.start.startswith("@") or not word.start:
@@ -129,7 +129,7 @@ def _binutils(call: SortedWords) -> Iterator[Effect]:
 
 
 def _less(call: SortedWords) -> Iterator[Effect]:
-    """`less +!command file` runs a command at once."""
+    """less: `less +!command file` runs a command at once."""
     for word in call.values("+"):
         if "!" in word.start or "|" in word.start:
             yield Effect("shell", literal(word.start.partition("!")[2] or word.start), "runs a command from a pager")

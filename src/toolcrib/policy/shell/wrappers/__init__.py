@@ -1,1 +1,1 @@
-"""Programs that run another command: which of their words it is, so that it is judged, too."""
+"""Find the command that a program runs, among the program's words, so that it is judged, too."""

@@ -1,4 +1,4 @@
-"""Programs that run a command once for each of many files or lines: xargs, find, fd, parallel."""
+"""Unfold programs that run a command once for each of many files or lines: xargs, find, fd, parallel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .inner import MANY, Inner, Scan, Wrapper, joined, replaced, scan
 
 
 def xargs(words: tuple[Word, ...], stdin: Word | None, names: list[Listed] | None = None) -> Iterator[Inner]:
-    """xargs: its command with what it reads behind it, or in place of -I's text."""
+    """xargs: its command with the items from its input after it, or in place of -I's text."""
     wrapper = Wrapper("0prtxo", "adEILnPsIJRS", "null interactive no-run-if-empty verbose exit open-tty show-limits",
                       "arg-file delimiter max-lines max-args max-procs max-chars process-slot-var",
                       "eil")  # fmt: skip
@@ -53,14 +53,14 @@ def xargs(words: tuple[Word, ...], stdin: Word | None, names: list[Listed] | Non
 
 
 def _names(name: Listed) -> Iterator[Word]:
-    """Any number of files that were found, and what their names match."""
+    """Yield a word for any number of files that were found, and one for the pattern that their names match."""
     yield Word(name.parts, many=True, origin="listed")
     if name.pattern:
         yield Word((name.pattern,), glob=True, many=True, origin="listed")
 
 
 def _listed(word: Word, name: Listed, mark: str) -> Word:
-    """A word with a mark replaced by the name of a file that was found."""
+    """Return a word with a mark replaced by the name of a file that was found."""
     if word.text == mark and name.pattern:
         return Word((name.pattern,), glob=True, origin="listed")
     filled = _found(word, name.parts, mark)
@@ -68,13 +68,13 @@ def _listed(word: Word, name: Listed, mark: str) -> Word:
 
 
 def _count(values: list[Word]) -> int | None:
-    """A small number given to an option."""
+    """Return a small number that was given to an option, or None."""
     text = values[-1].text if values else None
     return int(text) if text and text.isascii() and text.isdigit() and 0 < int(text) < 1000 else None
 
 
 def _items(text: str | None, found: Scan, lines: bool) -> list[str] | None:
-    """The arguments in xargs's input, or None where quoting makes that unsure."""
+    """Return the arguments in xargs's input, or None if quoting makes them unsure."""
     if text is None:
         return None
     if found.seen & {"0", "null"}:
@@ -93,7 +93,7 @@ def _items(text: str | None, found: Scan, lines: bool) -> list[str] | None:
 
 
 def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """find: every -exec and its kin, once for each root, `{}` being that root and something unknown behind it."""
+    """find: the commands of -exec and similar actions, once for each root. `{}` is the root and an unknown rest."""
     roots, at = list[Word](), 1
     while at < len(words) and words[at].text in ("-H", "-L", "-P", "-D", "-O3", "-O2", "-O1"):
         at += 2 if words[at].text == "-D" else 1
@@ -123,12 +123,12 @@ def find(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def _ends_exec(words: tuple[Word, ...], at: int) -> bool:
-    """Whether a word ends the command of -exec."""
+    """Return whether a word ends the command of -exec."""
     return words[at].text == ";" or (words[at].text == "+" and words[at - 1].text == "{}")
 
 
 def _found(word: Word, below: tuple[str | None, ...], mark: str = "{}") -> Word:
-    """A word of -exec with `{}` replaced by a path below a root."""
+    """Return a word of -exec with `{}` replaced by a path below a root."""
     if not any(part is not None and mark in part for part in word.parts):
         return word
     parts: list[str | None] = []
@@ -149,14 +149,14 @@ def _found(word: Word, below: tuple[str | None, ...], mark: str = "{}") -> Word:
 
 
 def _literal_start(word: Word) -> tuple[str | None, ...]:
-    """What a word begins with before any pattern."""
+    """Return the start of a word before any pattern."""
     if not word.glob:
         return word.parts
     return (re.split(r"[*?\[\\]", word.start)[0],)
 
 
 def fd(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """fd: -x and -X take the remaining words."""
+    """fd: the words after -x or -X are a command."""
     at = next((i for i, w in enumerate(words) if w.text in ("-x", "-X", "--exec", "--exec-batch")), len(words))
     plain = [word for word in words[1:at] if not word.start.startswith("-")]
     roots = list(dict.fromkeys(plain[1:]))[:8] or [Word((".",))]
@@ -167,13 +167,13 @@ def fd(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             start = "" if root.many else "".join(part or "" for part in _literal_start(root)).rstrip("/") + "/"
             yield Inner(_fd_filled(inside, (start, None) if start else (None,)))
             name = plain[0].text if plain else None
-            if name and re.fullmatch(r"[\w.-]{3,}", name):  # what it looks for, should it be found at once
+            if name and re.fullmatch(r"[\w.-]{3,}", name):  # the name it searches for, if directly in the root
                 yield Inner(_fd_filled(inside, (f"{start}{name}",)))
         at = end + 1
 
 
 def _fd_filled(words: tuple[Word, ...], below: tuple[str | None, ...]) -> tuple[Word, ...]:
-    """fd's command with its placeholders filled; without any the path stands last."""
+    """Fill the placeholders of fd's command; without a placeholder the path is the last word."""
     filled = words
     for mark in ("{}", "{/}", "{//}", "{.}", "{/.}"):
         filled = tuple(_found(word, below if mark == "{}" else (None,), mark) for word in filled)
@@ -190,7 +190,7 @@ _PARALLEL = Wrapper(
 
 
 def parallel(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """GNU parallel: words before ::: joined to shell text, its arguments unknown."""
+    """GNU parallel: the words before ::: are joined to shell text; its arguments are unknown."""
     found = scan(_PARALLEL, words)
     for start in dict.fromkeys((found.at, *found.doubtful)):
         rest = words[start:]
@@ -220,7 +220,7 @@ def parallel(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def _parallel_mark(word: Word) -> Word:
-    """A word with parallel's placeholders made unknown."""
+    """Return a word with parallel's placeholders made unknown."""
     for mark in ("{}", "{.}", "{/}", "{//}", "{/.}", "{#}", "{%}", *(f"{{{number}}}" for number in range(1, 5))):
         word = replaced(word, mark, None)
     return word

@@ -1,6 +1,6 @@
-"""What does a program that runs another one run? The way most of them take their options, and what comes of it.
+"""Find what a program runs that runs another one: the usual way of reading options, and the result.
 
-An option that is not listed is read both ways, with and without a value.
+If an option is not listed, it is read both ways, with and without a value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 @dataclass(slots=True, unsafe_hash=True)
 class Inner:
-    """What a wrapper runs: `words`, or the shell text `script` with its arguments; `reads` standard input's script.
+    """A command that a wrapper runs: `words`, or the shell text `script` with its arguments.
+
+    `reads` says that the script comes from standard input.
 
     `inside` says that the caller's own functions and builtins apply. `directory` is where it runs if not here (a
     word with a None part for an unknown place). `same` marks text that runs in the calling shell itself (`eval`).
@@ -37,19 +39,19 @@ class Inner:
     reads: bool = False
     inside: bool = False
     same: bool = False
-    later: bool = False  # it runs when everything may have changed
+    later: bool = False  # it runs at a time when everything may have changed
     posix: bool = False
     fed: bool = True  # whether it reads the wrapper's own standard input
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """How a program's arguments lead to an inner command.
+    """A description of how a program's arguments lead to an inner command.
 
     `flags` and `valued` are its short options without and with a value, `long` and `long_valued` the long ones;
     `optional` short options take a value only when it is attached. `operands` words precede the command.
-    `assigns` says that NAME=value words may. `directory` names options that give the working directory, `script`
-    those whose value (or, for a flag, the remaining words joined) is text for a shell.
+    `assigns` says that NAME=value words may precede it, too. `directory` names options that give the working directory,
+    `script` those whose value (or, for a flag, the remaining words joined) is text for a shell.
     """
 
     flags: str = ""
@@ -63,13 +65,13 @@ class Wrapper:
     script: str = ""
     joined: bool = False
     inside: bool = False
-    stops: str = ""  # options with which nothing is run
+    stops: str = ""  # options with which it runs nothing
     elsewhere: bool = False  # the inner command's directory is unknown
 
 
 @dataclass(slots=True)
 class Scan:
-    """A pass over options: where operands begin, and what was seen on the way."""
+    """The result of a pass over options: where operands begin, and the options that were seen."""
 
     at: int
     values: dict[str, list[Word]]
@@ -78,7 +80,7 @@ class Scan:
 
 
 def base_name(word: Word | None) -> str | None:
-    """The program a word names if it is a bare name or lies in a system directory."""
+    """Return the program that a word names, if it is a bare name or lies in a system directory; else None."""
     text = word.text if word is not None else None
     if text is None:
         return None
@@ -89,7 +91,7 @@ def base_name(word: Word | None) -> str | None:
 
 
 def scan(wrapper: Wrapper, words: tuple[Word, ...], start: int = 1) -> Scan:
-    """Pass the options of a wrapper (getopt's way, stopping at the first operand)."""
+    """Skip the options of a wrapper, as getopt does, up to the first operand."""
     found = Scan(start, {}, set(), [])
     while found.at < len(words):
         word = words[found.at]
@@ -107,7 +109,7 @@ def scan(wrapper: Wrapper, words: tuple[Word, ...], start: int = 1) -> Scan:
 
 
 def _long(wrapper: Wrapper, text: str, words: tuple[Word, ...], found: Scan) -> None:
-    """One long option, perhaps abbreviated."""
+    """Read one long option, perhaps abbreviated."""
     name, equals, value = text.partition("=")
     valued = [option for option in wrapper.long_valued.split() if option.startswith(name)]
     plain = [option for option in wrapper.long.split() if option.startswith(name)]
@@ -123,7 +125,7 @@ def _long(wrapper: Wrapper, text: str, words: tuple[Word, ...], found: Scan) -> 
 
 
 def _short(wrapper: Wrapper, letters: str, words: tuple[Word, ...], found: Scan) -> None:
-    """A cluster of short options."""
+    """Read a group of short options."""
     for index, letter in enumerate(letters):
         found.seen.add(letter)
         rest = letters[index + 1 :]
@@ -144,14 +146,14 @@ def _short(wrapper: Wrapper, letters: str, words: tuple[Word, ...], found: Scan)
 
 
 def _take(words: tuple[Word, ...], found: Scan, option: str) -> None:
-    """The next word as an option's value."""
+    """Take the next word as an option's value."""
     if found.at < len(words):
         found.values.setdefault(option, []).append(words[found.at])
         found.at += 1
 
 
 def wrapped(wrapper: Wrapper, words: tuple[Word, ...]) -> Iterator[Inner]:
-    """What a program of the table runs."""
+    """Yield the commands that a program of the table runs."""
     found = scan(wrapper, words)
     scripts = [value for option in wrapper.script.split() for value in found.values.get(option, ())]
     directory = Word((None,)) if wrapper.elsewhere else None
@@ -169,7 +171,7 @@ def wrapped(wrapper: Wrapper, words: tuple[Word, ...]) -> Iterator[Inner]:
 def inner_at(
     wrapper: Wrapper, words: tuple[Word, ...], start: int, found: Scan, directory: Word | None
 ) -> Iterator[Inner]:
-    """The inner command if it begins at a word, behind assignments and operands."""
+    """Yield the inner command, if it begins at a word or after assignments and operands there."""
     at = start
     assigns: list[tuple[str, Word]] = []
     while wrapper.assigns and at < len(words) and (assign := split_assignment(words[at])):
@@ -193,7 +195,7 @@ def inner_at(
 
 
 def split_assignment(word: Word) -> tuple[str, Word] | None:
-    """NAME and value of a word `NAME=value`, or None."""
+    """Return NAME and value of a word `NAME=value`, or None."""
     match = _ASSIGNMENT.match(word.start)
     if match is None:
         return None
@@ -202,7 +204,7 @@ def split_assignment(word: Word) -> tuple[str, Word] | None:
 
 
 def joined(words: tuple[Word, ...]) -> Word:
-    """Words joined by blanks to one text."""
+    """Join words with blanks into one text."""
     parts: list[str | None] = []
     for index, word in enumerate(words):
         if index:
@@ -212,7 +214,7 @@ def joined(words: tuple[Word, ...]) -> Word:
 
 
 def replaced(word: Word, mark: str, line: str | None) -> Word:
-    """A word with a mark's occurrences replaced by a line, or by the unknown."""
+    """Return a word with all occurrences of a mark replaced by a line, or by an unknown part."""
     parts: list[str | None] = []
     for part in word.parts:
         if part is None or mark not in part:

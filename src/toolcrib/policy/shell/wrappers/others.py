@@ -1,4 +1,4 @@
-"""Programs that run another command in a manner of their own: applets, loaders, terminals, debuggers."""
+"""Unfold programs that run another command in an unusual way: applets, loaders, terminals, debuggers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def coreutils(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def loader(words: tuple[Word, ...]) -> Iterator[Inner]:
-    """The dynamic loader run by hand."""
+    """The dynamic loader, started by hand."""
     found = scan(_LD_SO, words)
     for start in dict.fromkeys((found.at, *found.doubtful)):
         if start < len(words):
@@ -69,7 +69,7 @@ def ip(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def perf(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """perf stat, record, trace: behind their options."""
+    """perf stat, record, trace: the command follows their options."""
     if len(words) < 3 or words[1].text not in ("stat", "record", "trace", "mem", "kvm", "ftrace"):
         return
     found = scan(_PERF, words, 2)
@@ -79,7 +79,7 @@ def perf(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def start_stop(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """start-stop-daemon: the program of --exec or --startas with the words behind `--`."""
+    """start-stop-daemon: the program of --exec or --startas, with the words after `--`."""
     found = scan(WRAPPERS["start-stop-daemon"], words)
     for option in ("exec", "startas", "x", "a"):
         for program in found.values.get(option, ()):
@@ -87,7 +87,7 @@ def start_stop(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def setarch(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
-    """setarch: the architecture may be left out."""
+    """setarch: the architecture is optional."""
     found = scan(WRAPPERS["setarch"], words)
     for at in (found.at, found.at + 1):
         if at < len(words):
@@ -115,7 +115,7 @@ def firejail(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def tmux(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """tmux: the words behind a sub-command's options are text for a shell; any of them could be the first."""
+    """tmux: the words after a sub-command's options are text for a shell; any of them could be the first."""
     at = next((at for at, word in enumerate(words) if word.text in _TMUX_RUNS), len(words))
     rest = words[at + 1 :]
     for start, word in enumerate(rest[:8]):
@@ -125,7 +125,7 @@ def tmux(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def screen(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """screen: a command behind its options; with -X one of screen's own, whose text may be typed into a shell."""
+    """screen: a command after its options; with -X a command of screen itself, whose text may be typed into a shell."""
     found = scan(_SCREEN, words)
     for start in dict.fromkeys((found.at, *found.doubtful)):
         if start < len(words):
@@ -136,7 +136,7 @@ def screen(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def terminal(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """xterm and its kin: what follows -e is a command, or text for a shell."""
+    """xterm and similar terminals: after -e there is a command, or text for a shell."""
     for at, word in enumerate(words):
         if word.text in _TERMINAL_ENDS and at + 1 < len(words):
             yield Inner(words[at + 1 :])
@@ -147,7 +147,7 @@ def terminal(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def escapes(*options: str) -> Callable[[tuple[Word, ...], Word | None], Iterator[Inner]]:
-    """Clients whose own commands include one for a shell: gdb's `!` and `shell`, psql's and mysql's `\\!`."""
+    """Return a function for clients with a command for a shell: gdb's `!` and `shell`, psql's and mysql's `\\!`."""
 
     def inner(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
         texts = [word.text for at, word in enumerate(words) if at and words[at - 1].text in options]
@@ -164,7 +164,7 @@ def escapes(*options: str) -> Callable[[tuple[Word, ...], Word | None], Iterator
 
 
 def cmake(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """cmake -E is a box of small tools: rm, copy, env …"""
+    """cmake -E is a set of small tools: rm, copy, env …"""
     texts = [word.text for word in words]
     if "-E" not in texts:
         return
@@ -178,14 +178,14 @@ def cmake(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def rpm(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """rpm's macros: %(…) is a command, and so is what Lua's os.execute is given."""
+    """rpm's macros: %(…) is a command, and so is the argument of Lua's os.execute."""
     for word in words[1:]:
         for text in re.findall(r"%\((.*)\)|os\.execute\(\s*[\"']([^\"']*)", word.text or ""):
             yield Inner(script=Word((text[0] or text[1],)))
 
 
 def bwrap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """bwrap: options with up to three values; every place where the command could begin."""
+    """bwrap: options with up to three values; every place where the command could begin is read."""
     starts = [at for at in range(1, len(words)) if not words[at].start.startswith("--")]
     for at in starts[:MAX_INNER]:
         yield Inner(words[at:], directory=Word((None,)))

@@ -1,7 +1,7 @@
-"""Programs that run another command and take options the usual way, as data.
+"""List, as data, programs that run another command and take options the usual way.
 
-From the manual pages of coreutils 9, util-linux 2.40, findutils 4.10, procps 4, bash 5.2, sudo 1.9 and of each
-program named.
+The sources are the manual pages of coreutils 9, util-linux 2.40, findutils 4.10, procps 4, bash 5.2, sudo 1.9 and of
+each program named.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from .inner import Wrapper
 
 W = Wrapper
-# One row a program; keys are base names.
+# One row for each program; keys are base names.
 WRAPPERS: dict[str, Wrapper] = {
     "builtin": W(inside=True),
     "command": W("p", inside=True, stops="vV"),

@@ -1,4 +1,4 @@
-"""Programs and builtins that hand text to a shell, or run words in another user's or environment's place."""
+"""Unfold programs and builtins that give text to a shell, or run words as another user or in another environment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def env(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def split_string(text: str) -> list[str] | None:
-    """The arguments of quoted text without escapes and variables, or None."""
+    """Return the arguments of quoted text without escapes and variables, or None."""
     try:
         return shlex.split(text)
     except ValueError:
@@ -58,7 +58,7 @@ def split_string(text: str) -> list[str] | None:
 
 
 def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """sh and its kin: -c text, a file, or standard input."""
+    """sh and similar shells: -c text, a file, or standard input."""
     posix = base_name(words[0]) in POSIX_SHELLS
     at, has_text, from_input = 1, False, False
     while at < len(words):
@@ -79,7 +79,7 @@ def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
             continue
         has_text = has_text or ("c" in text and text[0] == "-")
         from_input = from_input or "s" in text
-        if "k" in text:  # assignments anywhere: the words would have to be read anew
+        if "k" in text:  # assignments anywhere: the words would have to be read again
             yield Inner(script=Word((None,)))
             return
         at += sum(letter in "oO" for letter in text[1:])
@@ -99,21 +99,21 @@ def shell(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def evaluate(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """eval: its words joined, in this very shell."""
+    """eval: its words are joined and run in this same shell."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     if rest:
         yield Inner(script=joined(rest), inside=True, same=True, arguments=None)
 
 
 def source(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """source and `.` of standard input or a process substitution; a file is for others to judge."""
+    """source and `.` of standard input or a process substitution; other modules judge a file."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     if rest and (rest[0].text in STANDARD_INPUT or rest[0].start == "/dev/fd/"):
         yield Inner(reads=True, inside=True, same=True, arguments=None)
 
 
 def trap(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """trap: its first operand is run by this shell, later."""
+    """trap: this shell runs its first operand later."""
     rest = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     if len(rest) > 1 and rest[0].text not in ("-", "-p", "-l", ""):
         yield Inner(script=rest[0], inside=True, arguments=None)
@@ -131,7 +131,7 @@ def callback(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
 
 
 def capsh(words: tuple[Word, ...], _stdin: Word | None) -> Iterator[Inner]:
-    """capsh: what follows `--` goes to bash."""
+    """capsh: bash gets the words after `--`."""
     for at, word in enumerate(words):
         if word.text in ("--", "=="):
             yield Inner((Word(("bash",)), *words[at + 1 :]))
@@ -150,7 +150,7 @@ def sudo(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
 
 
 def su(words: tuple[Word, ...], stdin: Word | None) -> Iterator[Inner]:
-    """su and runuser: -c anywhere, since operands may come first; without it a shell that reads its input."""
+    """su and runuser: -c at any place, since operands may come first; without it a shell that reads its input."""
     texts = [word.text for word in words]
     scripts = [
         at + 1

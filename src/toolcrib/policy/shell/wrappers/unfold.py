@@ -1,4 +1,4 @@
-"""Which commands does a command run in turn?"""
+"""Find the commands that a command runs in turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .inner import MAX_INNER, Inner, base_name, wrapped
 from .rows import WRAPPERS
 from .shells import SHELLS
 
-# Wrappers behind which HOME is another one's.
+# Wrappers whose commands have another HOME.
 OTHER_USERS = frozenset(
     {
         *("sudo", "doas", "su", "runuser", "pkexec", "sg", "gosu", "su-exec", "setuidgid", "setpriv", "chpst"),
@@ -27,15 +27,15 @@ _LOADER = re.compile(r"/(?:usr/)?lib(?:32|64|x32)?/(?:[\w-]+/)?ld-(?:linux|musl)
 
 
 def keeps_home(words: tuple[Word, ...]) -> bool:
-    """Whether what a wrapper runs finds the same HOME; env's options may take it away."""
+    """Return whether the command of a wrapper has the same HOME; env's options may remove it."""
     name = base_name(words[0])
     return name not in OTHER_USERS and not (name == "env" and any(word.start[:1] in ("-", "") for word in words[1:]))
 
 
 def unfold(words: tuple[Word, ...], stdin: Word | None = None, names: list[Listed] | None = None) -> list[Inner]:
-    """What a command's words run further: none, one, or several where that is not sure.
+    """Return the further commands that a command's words run: none, one, or several if that is not certain.
 
-    `stdin` is the known text of its input, `names` the files that are named on it.
+    `stdin` is the known text of its input, `names` the names of files in that input.
     """
     name = base_name(words[0])
     if name is None:
