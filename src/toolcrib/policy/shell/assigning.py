@@ -78,7 +78,7 @@ def assigned_value(reader: Reader, assign: Assign) -> Value | Array:
 
 
 def array_value(reader: Reader, assign: Assign) -> Value | Array:
-    """Return the elements of `name=(…)`. Subscripts are accepted if they are in order."""
+    """Return the elements of `name=(…)`; unknown if it has subscripts other than 0, 1, 2 … in order."""
     words = expansion.arguments(assign.array or (), reader)
     for word in words:
         if word.glob:  # bash lists the folder

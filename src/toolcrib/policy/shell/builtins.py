@@ -25,7 +25,7 @@ Builtin: TypeAlias = Callable[["Reader", tuple[Word, ...], Assigns], Directories
 
 
 def operands(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """Return the words after the options; all words after one that cannot be known."""
+    """Return the words after the options. A word that cannot be known ends the options, too."""
     at = 1
     while at < len(words):
         text = words[at].text

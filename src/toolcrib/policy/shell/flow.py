@@ -99,7 +99,7 @@ def feeders(command: Command) -> Iterator[Command]:
 
 
 def _origin(command: Command) -> str | None:
-    """Return the origin of what a command prints or saves: the network, an encoding, or None."""
+    """Return the kind of text that a command prints or saves (`remote-code`, `hidden-code`), or None."""
     name = program_name(command)
     if name in FETCHERS or (name == "openssl" and any(word.text == "s_client" for word in command.args)):
         return "remote-code"
@@ -188,7 +188,7 @@ def _saved(command: Command) -> Iterator[str]:
 
 
 def _in_word(word: Word, sources: list[tuple[Command, str]], names: dict[str, str]) -> str | None:
-    """Return the origin of a word that holds the output of such a command, or a variable with it; else None."""
+    """Return the kind of output of such a command that a word holds, directly or by a variable; else None."""
     source = word.source
     if "$(" in source or "`" in source or "<(" in source:
         for command, kind in sources:

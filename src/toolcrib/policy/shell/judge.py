@@ -32,7 +32,7 @@ _FINDERS = (("find",), ("gfind",), ("fd",), ("fdfind",))
 _HELD = frozenset(f"shell:{kind}" for kind in PATH_KINDS if kind not in ("read", "list", "send", "link"))
 _RANK = {"allow": 0, "ask": 1, "deny": 2}
 
-# Positional parameters: a command line has none, unless a shell gets some. Then they vanish (`r$@m -rf /`).
+# Positional parameters: usually a command line has none, and they expand to nothing (`r$@m -rf /` becomes `rm -rf /`).
 _ARGUMENTS = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]+\})")
 ALLOWED = Judgement("allow", "it only reads inside the workspace, prints or inspects", "shell:read-only")
 

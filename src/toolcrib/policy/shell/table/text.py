@@ -98,7 +98,7 @@ def _yq(call: SortedWords) -> Iterator[Effect]:
 
 
 def _media(call: SortedWords) -> Iterator[Effect]:
-    """Yield names that lead elsewhere: addresses, `concat:`, ImageMagick's `msl:` and `@file`, and its scripts."""
+    """Yield effects of special names: addresses, `concat:`, ImageMagick's `msl:` and `@file`, and its scripts."""
     yield from plain(call)
     for word in (*call.operands, *call.values("-i")):
         if ":" in word.start:

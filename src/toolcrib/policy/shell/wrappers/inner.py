@@ -153,7 +153,7 @@ def _take(words: tuple[Word, ...], found: Scan, option: str) -> None:
 
 
 def wrapped(wrapper: Wrapper, words: tuple[Word, ...]) -> Iterator[Inner]:
-    """Yield the commands that a program of the table runs."""
+    """Yield the commands that a wrapper from `rows` runs."""
     found = scan(wrapper, words)
     scripts = [value for option in wrapper.script.split() for value in found.values.get(option, ())]
     directory = Word((None,)) if wrapper.elsewhere else None
