@@ -1,11 +1,11 @@
-"""Doors for machines: the MCP server, over stdio and streamable HTTP.
+"""Entry points for machine clients: the MCP server, over stdio and streamable HTTP.
 
     from toolcrib import Toolbox, serve
 
     async with Toolbox.open(workspace=".") as box:
         await serve.serve_stdio(box)
 
-Importing this costs nothing; the MCP SDK (about a second) loads when a server starts.
+Importing this module is cheap. The MCP SDK (about a second) loads when a server starts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 async def serve_stdio(box: Toolbox | ToolRegistry) -> None:
-    """Serve MCP on this process's stdin and stdout until the client leaves or SIGTERM comes.
+    """Serve MCP on this process's stdin and stdout until the client disconnects or SIGTERM arrives.
 
-    Nothing but the protocol reaches stdout meanwhile: what tools print goes to stderr.
+    While it runs, only the protocol is written to stdout. Text that tools print goes to stderr.
     """
     from .stdio import serve
 
@@ -41,10 +41,10 @@ async def serve_http(
 ) -> None:
     """Serve MCP over streamable HTTP at `/mcp` until SIGINT or SIGTERM.
 
-    `token` is what clients send as `Authorization: Bearer …`; None takes it from TOOLCRIB_HTTP_TOKEN or makes one up
-    and prints it to stderr; "" means none, which only a loopback address may have. `allow_hosts` are further names
-    (`host` or `host:port`) under which clients may address the server. `port` 0 picks a free one; `started` gets the
-    URL. Raises ConfigError for settings that would leave the server open.
+    Clients send `token` as `Authorization: Bearer …`. None reads it from TOOLCRIB_HTTP_TOKEN, or generates one and
+    prints it to stderr. "" means that no token is required; only a loopback address allows that. `allow_hosts` are
+    further names (`host` or `host:port`) under which clients may address the server. `port` 0 picks a free port.
+    `started` gets the URL. Raises ConfigError if the settings would leave the server open.
     """
     from .http import serve
 

@@ -1,7 +1,7 @@
-"""A person's yes or no through an MCP client, as a form. Nothing that a model can write in arguments counts as one.
+"""Ask a person for approval through an MCP client, with a form. Nothing that a model writes in arguments can approve.
 
-Handshake era: the form is shown while the call waits (`approver_of`). 2026-07-28: the call returned with a stored
-request; the form travels in an `InputRequiredResult`, and the answer comes with the retry (see `serve.mcp`).
+Handshake era: the form is shown while the call waits (`approver_of`). 2026-07-28: the call returns and its request
+is stored. The form travels in an `InputRequiredResult`, and the answer comes with the retry (see `serve.mcp`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ MAX_REASON = 1_000
 
 
 def schema(scopes: Sequence[str]) -> dict[str, Any]:
-    """The form, flat as MCP wants it. No defaults, on purpose: a client that fills forms in by itself must not say
-    yes by accident."""
+    """Return the schema of the form, flat as MCP requires.
+
+    It has no defaults: a client that fills in forms automatically must not approve by accident.
+    """
     said = ["Nothing runs without a yes. It holds for exactly this call"]
     if "session" in scopes:
         said.append("for this session it also holds for what the lines above say")
@@ -62,7 +64,7 @@ def schema(scopes: Sequence[str]) -> dict[str, Any]:
 
 
 def question(tool: str, category: str, reason: str, rules: Sequence[str], request_id: str, preview: str) -> str:
-    """What the person reads. What Toolcrib says comes first; whatever has the model's words in it comes last.
+    """Return the text that the person reads: first what Toolcrib says, then everything in the model's words.
 
     `rules` are the lines of `about_rule`.
     """
@@ -81,7 +83,7 @@ def question(tool: str, category: str, reason: str, rules: Sequence[str], reques
 
 
 def form_of_row(row: ApprovalRow) -> ElicitRequest:
-    """The form for a stored request."""
+    """Return the form for a stored request."""
     scopes = scopes_of(row)
     about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes)
     text = question(row["tool"], row["category"], row["reason"], about, row["id"], row["preview"])
@@ -89,7 +91,7 @@ def form_of_row(row: ApprovalRow) -> ElicitRequest:
 
 
 def decision_of(answer: FormAnswer | ElicitResult, client: str) -> Decision:
-    """The decision in a filled-in form. Whatever is not clearly a yes is a no."""
+    """Return the decision in a filled-in form. Everything that is not clearly a yes is a no."""
     approver = f"mcp:{client}"[:200]
     if answer.action != "accept":
         said = "declined" if answer.action == "decline" else "dismissed the question"
@@ -106,13 +108,16 @@ def decision_of(answer: FormAnswer | ElicitResult, client: str) -> Decision:
         arguments = json.loads(other) if isinstance(other, str) else None
     except (ValueError, RecursionError):
         arguments = None
-    if not isinstance(arguments, dict):  # a yes to what nobody can read is none
+    if not isinstance(arguments, dict):  # cannot be read, so it does not count as a yes
         return Decision(False, "The person wanted other arguments, which were no JSON object.", approver=approver)
     return Decision(True, reason, cast("dict[str, Any]", arguments), "once" if scope == "rule" else scope, approver)
 
 
 def approver_of(peer: Peer) -> Approver:
-    """Asks the person at a handshake-era client. None, "cannot ask here", where the client fails to."""
+    """Return an approver that asks the person at a handshake-era client.
+
+    It returns None ("cannot ask here") if the client fails.
+    """
 
     async def ask(request: ApprovalRequest) -> Decision | None:
         about, shown = request.about_rule, request.preview

@@ -1,7 +1,7 @@
-"""A client's request that is a call of a tool: run through the box, stopped at its questions, gone on with, answered.
+"""Handle client requests that are tool calls: run them through the box, pause at questions, resume, and answer.
 
-A tool call is one; so is the reading of a resource or a prompt that another server has, which is a call of the tool
-that reaches it. Nothing here decides whether a call may run.
+A tool call is such a request. Reading a resource or a prompt of another server is one too: it is a call of the tool
+that reaches that server. This module does not decide whether a call may run.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 QUESTION_SECONDS = 600.0
 """How long a call waits for the answer to its question in the 2026-07-28 protocol."""
 MAX_WAITING = 256
-"""How many calls may wait for answers at once in one process; each holds what its tool holds."""
+"""How many calls may wait for answers at once in one process. Each keeps the resources that its tool uses."""
 QUIET_SECONDS = 120.0
-"""A pause this long between calls is taken for a new user message: MCP has no sign of its own for one."""
+"""A pause this long between calls counts as a new user message: MCP has no signal for one."""
 
 Json = dict[str, Any]
 Answer = Json | InputRequiredResult
@@ -50,17 +50,17 @@ Answers = Mapping[str, InputResponse]
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """What a request wants: a call, and `finish`, which puts its output into the form of the answer."""
+    """The call that a request asks for. `finish` converts the call's output into the form of the answer."""
 
     name: str
     arguments: dict[str, Any]
     finish: Callable[[ToolOutput, Peer], Json]
     exact: bool = False
-    """Whether it asks for what another server has, in that server's words."""
+    """Whether the request asks for content of another server, in that server's words."""
 
 
 class CallHandler:
-    """The calls of one server."""
+    """Runs and resumes the calls of one server."""
 
     def __init__(self, box: ServedTools) -> None:
         self.box = box
@@ -70,7 +70,7 @@ class CallHandler:
         self.question_seconds = QUESTION_SECONDS
 
     async def handle(self, ctx: Request, wanted: WantedCall, answers: Answers | None, state: str | None) -> Answer:
-        """Answer a request: a new call, or with a `state` the retry of one that asked something."""
+        """Answer a request: a new call, or, with a `state`, the retry of a call that asked a question."""
         transport: TransportState = ctx.lifespan_context
         session = session_id(ctx, transport)
         if state is not None:
@@ -79,7 +79,7 @@ class CallHandler:
         return await self._start(transport, peer, wanted, session)
 
     async def end(self, transport: TransportState) -> None:
-        """End every call of a transport: their clients get an answer."""
+        """End every call of a transport. The clients get an answer."""
         for waiting in transport.waiting.values():
             waiting.expiry.cancel()
         transport.waiting.clear()
@@ -122,7 +122,7 @@ class CallHandler:
         if not isinstance(got, ToolOutput):
             return self._park(transport, call, peer, wanted, session)
         if got.is_error:
-            if peer.failure is not None and got.error_kind == "tool":  # not what a hook or a rule made of it
+            if peer.failure is not None and got.error_kind == "tool":  # not if a hook or a rule changed the error
                 raise self.shown_error(peer.failure)
             if got.error_kind == "not_found":  # MCP: an unknown tool is an error of the protocol, not of a tool
                 raise MCPError(INVALID_PARAMS, got.for_llm)
@@ -133,22 +133,22 @@ class CallHandler:
         return wanted.finish(got, peer)
 
     def redact(self, text: str) -> str:
-        """A text without the secrets that are known now."""
+        """Return a text without the secrets that are known now."""
         redact = self.registry.stages.redact
         return text if redact is None else redact(text)
 
     @property
     def changes_outputs(self) -> bool:
-        """Whether something of the host's may change what a call answers."""
+        """Whether the host's hooks or middleware may change the output of a call."""
         stages = self.registry.stages
         return bool(stages.middleware) or any(type(hook).after is not Hook.after for hook in stages.hooks)
 
     def shown(self, value: Any) -> Any:
-        """What another server says, as clients may see it."""
+        """Return another server's text in the form that clients may see."""
         return sanitize(value, self.registry.stages.redact)
 
     def shown_error(self, error: MCPError) -> MCPError:
-        """A server's own error, as clients may see it."""
+        """Return a server's own error in the form that clients may see."""
         return sanitize_error(error, self.registry.stages.redact)
 
     # --- questions in the 2026-07-28 protocol
@@ -156,7 +156,7 @@ class CallHandler:
     def _park(
         self, transport: TransportState, call: RunningCall, peer: Peer, wanted: WantedCall, session: str
     ) -> InputRequiredResult:
-        """Let the call wait for the answer, under an id that a signed state names and that works once."""
+        """Let the call wait for the answer. Its id is in a signed state and works only once."""
         if len(transport.waiting) >= MAX_WAITING:
             call.task.cancel()
             raise MCPError(INTERNAL_ERROR, "too many calls wait for answers; try again later")
@@ -177,7 +177,10 @@ class CallHandler:
     async def _resume(
         self, transport: TransportState, ctx: Request, wanted: WantedCall, answers: Answers, state: str, session: str
     ) -> Answer:
-        """A retry: check what it claims to answer, then let that go on. Every refusal is before any effect."""
+        """Handle a retry: check which question it claims to answer, then resume.
+
+        All refusals happen before any effect.
+        """
         try:
             claims = self.request_states.open(state, tool=wanted.name, arguments=wanted.arguments, session=session)
             if claims.kind == "approval":
@@ -201,7 +204,7 @@ class CallHandler:
     # --- approval in the 2026-07-28 protocol
 
     async def _ask_approval(self, output: ToolOutput, wanted: WantedCall, session: str) -> InputRequiredResult | None:
-        """The form for a call that was stored as pending."""
+        """Return the form for a call that is stored as pending; None if it is no longer pending."""
         ident = output.meta.get("approval_id")
         row = None if self.approvals is None or ident is None else await self._row(ident)
         if row is None or row["state"] != "pending":
@@ -215,7 +218,7 @@ class CallHandler:
     async def _approved(
         self, transport: TransportState, peer: Peer, ident: str, wanted: WantedCall, session: str, answers: Answers
     ) -> Answer:
-        """The answer to an approval form: store it (that works once), and on a yes run the call."""
+        """Store the answer to an approval form (this works once), and run the call if it is a yes."""
         store = self.approvals
         row = await self._row(ident)
         if store is None or row is None:
@@ -234,7 +237,7 @@ class CallHandler:
             row = answered.row
             if row is None or row["state"] != "approved" or not decision.approve:
                 raise StateRefused(_ANSWERED)
-            # somebody said yes elsewhere meanwhile; the record hands that yes to one call only
+            # another client approved it meanwhile; the record gives that approval to one call only
             return await self._start(transport, peer, wanted, session)
         said = "approved" if decision.approve else "denied"
         if self.registry.events.listeners:
@@ -248,7 +251,7 @@ class CallHandler:
         return wanted.finish(denied, peer)
 
     def _finished(self, row: ApprovalRow, output: ToolOutput, session: str, approver: str | None) -> None:
-        """A retry that ended at the form: the record has it like any other, beside the call that asked."""
+        """Record a retry that ended at the form like any other call, next to the call that asked."""
         events = self.registry.events
         if events.listeners:
             events.emit(
@@ -266,7 +269,7 @@ class CallHandler:
     # --- the loop guard
 
     def _note_quiet(self, transport: TransportState, session: str) -> None:
-        """After a pause, what a session repeated before counts no more: see QUIET_SECONDS."""
+        """Reset the loop guard of a session after a pause: see QUIET_SECONDS."""
         guard = self.registry.stages.guard
         if guard is None:
             return

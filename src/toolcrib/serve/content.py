@@ -1,4 +1,4 @@
-"""From a `ToolOutput` to the result of an MCP `tools/call`, as the negotiated revision can express it."""
+"""Convert a `ToolOutput` to the result of an MCP `tools/call`, as the negotiated revision can express it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-# The revision that introduced each kind of content; older clients get it as words.
+# The revision that introduced each kind of content. Older clients get such content as text.
 AUDIO_SINCE = "2025-03-26"
 LINK_SINCE = "2025-06-18"
 STRUCTURED_SINCE = "2025-06-18"
@@ -37,7 +37,7 @@ EXTRA_SINCE = {
     "annotations": "2024-11-05", "_meta": "2025-06-18", "resource": "2025-06-18",
     "title": LINK_SINCE, "description": LINK_SINCE, "size": LINK_SINCE, "icons": "2025-11-25",
 }  # fmt: skip
-"""The same for what a block says beside its content; older clients do not get it."""
+"""The revision that introduced each extra field of a block. Older clients do not get the field."""
 _OF_LINKS = ("title", "description", "size", "icons")
 
 META_KIND = "toolcrib/error"
@@ -45,7 +45,7 @@ META_APPROVAL = "toolcrib/approval"
 
 
 def result_of(output: ToolOutput, tool: Tool | None, version: str) -> Json:
-    """The wire result: content blocks, structured content where the revision has it, the error flag."""
+    """Return the wire result: content blocks, structured content if the revision has it, and the error flag."""
     result: Json = {"resultType": "complete", "content": _content(output, version)}
     is_error = output.is_error
     if is_error:
@@ -70,20 +70,26 @@ def result_of(output: ToolOutput, tool: Tool | None, version: str) -> Json:
 
 
 def offers_structure(tool: Tool | None, version: str) -> bool:
-    """Whether a listing at this revision may name the tool's output schema: before 2026 it has to be an object's."""
+    """Whether a listing at this revision may include the tool's output schema.
+
+    Before 2026 it must be an object's schema.
+    """
     if tool is None or tool.output_schema is None or not is_version_at_least(version, STRUCTURED_SINCE):
         return False
     return version in MODERN_PROTOCOL_VERSIONS or tool.output_schema.get("type") == "object"
 
 
 def _put_structured(result: Json, output: ToolOutput, tool: Tool | None, version: str) -> str | None:
-    """Add structured content; a complaint where the tool promised a schema and broke it (the MCP MUST)."""
+    """Add structured content.
+
+    Return a complaint if the output breaks the schema that the tool promised (an MCP MUST).
+    """
     data = output.data
     promised = offers_structure(tool, version)
     if data is None:
         if not promised:
             return None
-        # A client would throw such a result away whole: as an error the model at least reads the text.
+        # A client would discard the whole result. As an error, the model can at least read the text.
         return "[the structured result that this tool's output schema promises is missing: see above]"
     if promised and tool is not None and (wrong := _violations(tool, output)):
         return f"[the result does not fit this tool's output schema: {wrong}]"
@@ -92,7 +98,7 @@ def _put_structured(result: Json, output: ToolOutput, tool: Tool | None, version
 
 
 def _put_data(result: Json, data: Any, version: str) -> None:
-    """Add structured content where the revision has it: before 2026 it has to be an object."""
+    """Add structured content if the revision has it. Before 2026 it must be an object."""
     if data is None or not is_version_at_least(version, STRUCTURED_SINCE):
         return
     if isinstance(data, dict) or version in MODERN_PROTOCOL_VERSIONS:
@@ -100,7 +106,7 @@ def _put_data(result: Json, data: Any, version: str) -> None:
 
 
 def _violations(tool: Tool, output: ToolOutput) -> str:
-    """The pipeline looked at what the tool returned; since then secrets were taken out, or a hook has changed it."""
+    """Check the output again: since the pipeline checked it, secrets were removed or a hook may have changed it."""
     wrong = misfit(output.data, tool.output_validator)
     return "; ".join(wrong)[:500]
 
@@ -114,7 +120,7 @@ def _content(output: ToolOutput, version: str) -> list[Json]:
     shown = "\n".join(describe(block) for block in output.content)
     if text == shown:  # the text only describes the blocks
         return [_block(block, version) for block in output.content]
-    if text.startswith(shown):  # something was added after them: a warning, a note on what was left out
+    if text.startswith(shown):  # something was added after the blocks: a warning, or a note about omitted text
         return [
             *(_block(block, version) for block in output.content),
             {"type": "text", "text": text[len(shown) :].strip()},
@@ -136,7 +142,7 @@ def _with_extra(wire: Json, extra: Mapping[str, Any], version: str) -> Json:
             continue
         if key != "resource":
             wire[key] = value
-        elif wire["type"] == "resource":  # what is said of what is embedded
+        elif wire["type"] == "resource":  # extra fields of the embedded resource
             wire["resource"] = {**value, **wire["resource"]}
     return wire
 

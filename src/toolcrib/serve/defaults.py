@@ -1,4 +1,4 @@
-"""Where the MCP server listens, and where its token is read, unless something else is said."""
+"""Default address of the MCP server, and the default variable from which its token is read."""
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8808

@@ -1,7 +1,7 @@
-"""What every HTTP request passes before anything reads it: Host, Origin, bearer token.
+"""Check every HTTP request before anything reads it: Host, Origin, bearer token.
 
-Host and Origin stop a web page in the user's own browser from reaching a local server under a name of its choosing
-(DNS rebinding); the token stops everybody else on the machine or the network.
+Host and Origin stop a web page in the user's browser from reaching a local server under a chosen name (DNS
+rebinding). The token stops everyone else on the machine or the network.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_loopback(host: str) -> bool:
 
 
 def authorities(names: Iterable[str], port: int) -> frozenset[str]:
-    """The Host headers to accept: each name with our port, and as it stands if it brings a port of its own."""
+    """Return the Host headers to accept: each name with our port, or unchanged if it already has a port."""
     accepted: set[str] = set()
     for name in names:
         bare = name.strip().lower().rstrip("/")
@@ -46,7 +46,7 @@ def authorities(names: Iterable[str], port: int) -> frozenset[str]:
             bare = f"[{bare}]"
         accepted.add(bare if _has_port(bare) else f"{bare}:{port}")
         if not _has_port(bare) and port in DEFAULT_PORTS.values():
-            accepted.add(bare)  # a client leaves the scheme's own port out
+            accepted.add(bare)  # a client omits the scheme's default port
     return frozenset(accepted)
 
 
@@ -56,14 +56,17 @@ def _has_port(authority: str) -> bool:
 
 
 class RequestGuard:
-    """ASGI middleware. `hosts` are whole authorities (`localhost:8808`); `token` None asks for none."""
+    """ASGI middleware that checks requests.
+
+    `hosts` are whole authorities (`localhost:8808`). If `token` is None, no token is required.
+    """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], token: str | None) -> None:
         self.app, self.hosts = app, hosts
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse, or pass the request on."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -106,6 +109,6 @@ class RequestGuard:
 
 
 def _only(headers: list[tuple[bytes, bytes]], name: bytes) -> str | None:
-    """A header's value; None if it is missing or there are several, since then it is anybody's guess which counts."""
+    """Return a header's value; None if it is missing or repeated, because then it is unclear which value counts."""
     found = [value for key, value in headers if key == name]
     return found[0].decode("latin-1").strip() if len(found) == 1 else None

@@ -29,14 +29,17 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 MAX_BODY = 16 * 2**20
-"""Largest request body: several times the largest file that a model writes in one call."""
+"""The largest request body: several times the largest file that a model writes in one call."""
 MIN_TOKEN = 16
 SHUTDOWN_SECONDS = 1
-"""How long open connections get to end by themselves; clients of the handshake era keep one open all the time."""
+"""How long open connections may take to end by themselves. Handshake-era clients always have one open."""
 
 
 def app_of(manager: StreamableHTTPSessionManager, hosts: frozenset[str], token: str | None) -> RequestGuard:
-    """The ASGI application: `POST /mcp` and the rest of the protocol, behind the guard. `manager` runs elsewhere."""
+    """Return the ASGI application: `POST /mcp` and the rest of the protocol, behind the guard.
+
+    The caller runs `manager`.
+    """
     return RequestGuard(Starlette(routes=[Route(PATH, StreamableHTTPASGIApp(manager))]), hosts, token)
 
 
@@ -49,7 +52,7 @@ async def serve(
     allow_hosts: Iterable[str],
     started: Callable[[str], None] | None = None,
 ) -> None:
-    """See `toolcrib.serve.serve_http`."""
+    """Serve MCP over HTTP. See `toolcrib.serve.serve_http`."""
     secret, made_up = choose_token(token, host)
     listener = _listen(host, port)
     with listener:
@@ -88,7 +91,10 @@ async def serve(
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn that says when it listens, and leaves signals to us: its own way kills the process, toolbox and all."""
+    """Uvicorn that reports when it listens and does not handle signals.
+
+    Uvicorn's own signal handling kills the process, including the toolbox.
+    """
 
     def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
         super().__init__(config)
@@ -107,7 +113,7 @@ class _Uvicorn(uvicorn.Server):
 async def _run(
     web: uvicorn.Server, manager: StreamableHTTPSessionManager, server: McpServer, listener: socket.socket
 ) -> None:
-    """Serve until a signal, or until we are cancelled. Then in order: calls, sessions with their streams, the web."""
+    """Serve until a signal or a cancellation. Then end in order: calls, sessions with their streams, the web server."""
     with stop_signal() as stopped:
         serving: asyncio.Task[None] | None = None
         stop = asyncio.create_task(stopped.wait())
@@ -129,7 +135,10 @@ async def _run(
 
 
 def choose_token(token: str | None, host: str) -> tuple[str | None, bool]:
-    """The token to ask for (None: none), and whether it was made up here. Raises ConfigError."""
+    """Return the required token (None: none required), and whether it was generated here.
+
+    Raises ConfigError if the token is too weak, or missing where one is needed.
+    """
     if token is None:
         token = os.environ.get(TOKEN_VARIABLE) or None
     if token is None:
@@ -144,7 +153,7 @@ def choose_token(token: str | None, host: str) -> tuple[str | None, bool]:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    # The protocol is named because asyncio turns Nagle's algorithm off only for sockets that say they are TCP; with
+    # The protocol is named because asyncio turns Nagle's algorithm off only for sockets that are explicitly TCP. With
     # it on, every answer of more than one segment waits 40 ms for the client's delayed acknowledgement.
     hints = {"type": socket.SOCK_STREAM, "proto": socket.IPPROTO_TCP, "flags": socket.AI_PASSIVE}
     try:

@@ -1,4 +1,4 @@
-"""What the MCP server needs of a toolbox, or of a registry without one."""
+"""The parts of a toolbox, or of a registry without one, that the MCP server needs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServedTools:
-    """`call` runs one call through the pipeline; calls start from `context`. A registry alone stores no approvals,
-    lists all its tools, and has neither private state nor MCP servers."""
+    """The parts that the MCP server uses.
+
+    `call` runs one call through the pipeline; calls start from `context`. A registry alone stores no approvals,
+    lists all its tools, and has neither private state nor MCP servers.
+    """
 
     registry: ToolRegistry
     call: Callable[..., Awaitable[ToolOutput]]
@@ -36,7 +39,7 @@ class ServedTools:
 
 
 def served_tools(box: Toolbox | ToolRegistry) -> ServedTools:
-    """What is served of a toolbox, or of a registry."""
+    """Return the parts of a toolbox, or of a registry, that are served."""
     if isinstance(box, ToolRegistry):
         return ServedTools(box, box.execute)
     return ServedTools(

@@ -3,8 +3,8 @@
     server = McpServer(box)
     await server.sdk.run(read, write, server.sdk.create_initialization_options())     # or serve.stdio, serve.http
 
-Every call goes through the toolbox's own pipeline; nothing here decides whether a call may run. Where the box has MCP
-servers of its own, it is a gateway: what they have besides tools is passed on by the wing `gateway`.
+Every call goes through the toolbox's own pipeline. This module does not decide whether a call may run. If the box
+has MCP servers, this server is also a gateway: the wing `gateway` passes on their content other than tools.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.serve")
 
 LIST_TTL_MS = 5_000
-"""How long a client may keep a list without asking again."""
+"""How long a client may use a list without asking again."""
 _LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
 
 
 class _Sdk(Server[Any]):
-    """The SDK's server, saying at every handshake that its lists may change."""
+    """The SDK's server, which says at every handshake that its lists may change."""
 
     def create_initialization_options(
         self,
@@ -69,7 +69,7 @@ class _Sdk(Server[Any]):
 
 
 class McpServer:
-    """One MCP server over a toolbox or registry. `sdk` is the SDK's server, to be run on any transport."""
+    """One MCP server over a toolbox or registry. `sdk` is the SDK's server and runs on any transport."""
 
     def __init__(self, box: Toolbox | ToolRegistry, *, name: str = "toolcrib", instructions: str | None = None) -> None:
         self.box = served_tools(box)
@@ -91,7 +91,7 @@ class McpServer:
             on_subscriptions_listen=self._listen,
             **(self.gateway.handlers() if self.gateway is not None else {}),
         )
-        if not traced():  # spans that nobody reads cost no less
+        if not traced():  # without a reader, spans would still cost the same
             without_spans(self.sdk)
         self.sdk.add_notification_handler("notifications/initialized", NotificationParams, self._initialized)
         if self.gateway is not None:
@@ -104,7 +104,7 @@ class McpServer:
 
         return Gateway(self.box.servers, self.calls)
 
-    # --- life
+    # --- lifecycle
 
     @asynccontextmanager
     async def _lifespan(self, _: Server[Any]) -> AsyncGenerator[TransportState]:
@@ -126,7 +126,7 @@ class McpServer:
             self._session_over(f"mcp:{transport.id}")
 
     def _on_change(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Be told when some session's list of tools is another one than before."""
+        """Call `changed` when the list of tools of any session changes. Returns a function that stops this."""
         ends = [self.registry.on_change(changed)]
         if self.exposure is not None:
             ends.append(self.exposure.on_reveal(lambda _: changed()))
@@ -138,7 +138,7 @@ class McpServer:
         return end
 
     async def end_calls(self) -> None:
-        """End every call and every stream of announcements, in order: their clients get an answer."""
+        """End every call and every stream of announcements, in order. The clients get an answer."""
         await asyncio.gather(*(self._end_run(transport) for transport in self._runs))
 
     async def _end_run(self, transport: TransportState) -> None:
@@ -148,7 +148,7 @@ class McpServer:
             await asyncio.wait(transport.tasks, timeout=1)
 
     async def _initialized(self, ctx: Request, _: NotificationParams) -> None:
-        """Remember a handshake-era session, to tell it of changes, until its connection closes."""
+        """Remember a handshake-era session until its connection closes, to announce changes to it."""
         transport: TransportState = ctx.lifespan_context
         connection = connection_of(ctx)
         transport.sessions[id(connection)] = session = HandshakeSession(ctx.session)
@@ -160,17 +160,17 @@ class McpServer:
             connection.exit_stack.callback(self._session_over, f"mcp:{connection.session_id}")
 
     def _session_over(self, session: str) -> None:
-        """What was granted for a session ends with it; what was asked in it is for the client's next one."""
+        """End a session: its grants end with it, and its requests stay for the client's next session."""
         if self.exposure is not None:
             self.exposure.forget(session)
         if self.box.approval_service is not None:
             try:
                 self.box.approval_service.forget(session)
-            except Exception:  # a record that is closed already
+            except Exception:  # the record is already closed
                 log.debug("the approvals of %s could not be released", session, exc_info=True)
 
     def _changed(self, transport: TransportState) -> None:
-        """The registry changed, on whatever thread: announce it once the change is through."""
+        """Announce a change of the registry, on any thread, once the change is complete."""
         if not transport.announcing:
             transport.announcing = True
             transport.loop.call_soon_threadsafe(lambda: transport.loop.create_task(self._announce(transport)))

@@ -1,10 +1,10 @@
-"""The client at the other end of one call: what it can do, and how to put a question through it to a person.
+"""The client at the other end of one call: its capabilities, and questions to a person through it.
 
 In the handshake era (up to 2025-11-25) a question is a request from the server to the client, sent while the call
-runs. In 2026-07-28 it ends the client's request; the call waits here until the client repeats it with the answer.
-A tool does not notice which: it awaits `ctx.ask(question, options)`.
+runs. In 2026-07-28 a question ends the client's request; the call waits here until the client repeats the request
+with the answer. For a tool both are the same: it awaits `ctx.ask(question, options)`.
 
-A tool that wants more than `ctx.ask` (a form of its own, sampling, roots) finds the `Peer` with `peer_of(ctx)`.
+A tool that needs more than `ctx.ask` (its own form, sampling, roots) gets the `Peer` from `peer_of(ctx)`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 METADATA_KEY = "mcp"
 Capability = Literal["elicitation", "sampling", "roots"]
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Of log messages, the least severe first (RFC 5424)."""
+"""The levels of log messages, the least severe first (RFC 5424)."""
 
 _ANSWERS: dict[type[Any], tuple[type[Any], ...]] = {
     ElicitRequest: (ElicitResult,),
@@ -69,30 +69,30 @@ _OURS = ("io.modelcontextprotocol/", "toolcrib/")
 
 
 def peer_of(ctx: ToolContext) -> Peer | None:
-    """The MCP client behind a call; None where the call came in by another door."""
+    """Return the MCP client behind a call; None if the call did not come through MCP."""
     peer = ctx.metadata.get(METADATA_KEY)
     return peer if isinstance(peer, Peer) else None
 
 
 def fits(request: InputRequest, answer: object) -> bool:
-    """Whether an answer is of the kind that was asked for."""
+    """Whether an answer has the type that the request asked for."""
     return isinstance(answer, _ANSWERS[type(request)])
 
 
 @dataclass(frozen=True, slots=True)
 class FormAnswer:
-    """What a person did with a form: `content` is there only if they accepted."""
+    """A person's answer to a form. `content` is set only if they accepted."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Peer:
-    """One call's client. `request` is the client's request that has the call's turn: a retry replaces it.
+    """The client of one call. `request` is the client's request that currently carries the call; a retry replaces it.
 
-    `exact`: the request is one of the protocol's own, for a resource or a prompt; a server behind us that answers it
-    leaves its answer in `delivered`, or its error in `failure`. `level` is what a session of the handshake era set.
-    `redact` takes secrets out of what it is asked and told.
+    `exact`: the request is one of the protocol's own, for a resource or a prompt. The server behind us that answers
+    it stores its answer in `delivered`, or its error in `failure`. `level` is the log level that a handshake-era
+    session set. `redact` removes secrets from questions and messages to the client.
     """
 
     def __init__(
@@ -115,11 +115,11 @@ class Peer:
         self._early = dict(answers or {})
         self._progressed = float("-inf")
 
-    # --- who it is
+    # --- identity
 
     @property
     def capabilities(self) -> ClientCapabilities | None:
-        """What the client declared, at the handshake or in its request."""
+        """The capabilities that the client declared, at the handshake or in its request."""
         return self.request.session.client_capabilities
 
     @property
@@ -130,12 +130,12 @@ class Peer:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What the client says beside its request for whoever answers it: neither the protocol's fields nor ours."""
+        """The metadata that the client sends for the final receiver, without the protocol's fields and our fields."""
         given = cast("Mapping[str, Any]", self.request.meta or {})
         return {key: value for key, value in given.items() if not key.startswith(_OURS) and key not in _PROTOCOLS}
 
     def can(self, capability: Capability) -> bool:
-        """Whether the client declared a capability, and there is a way to use it now."""
+        """Whether the client declared a capability and it can be used now."""
         if not self.modern and not self.request.session.can_send_request:
             return False
         declared = self.capabilities
@@ -147,7 +147,7 @@ class Peer:
         return getattr(declared, capability) is not None
 
     def can_answer(self, request: InputRequest) -> bool:
-        """Whether the client can be asked this."""
+        """Whether this request can be sent to the client."""
         if isinstance(request, ElicitRequest) and isinstance(request.params, ElicitRequestURLParams):
             declared = self.capabilities
             reachable = self.modern or self.request.session.can_send_request
@@ -155,7 +155,10 @@ class Peer:
         return self.can(_NEEDS[type(request)])
 
     def require(self, capability: Capability) -> None:
-        """End the call unless the client declared a capability: in 2026-07-28 with the error made for that."""
+        """Check that the client declared a capability.
+
+        Raises ToolError if not; in 2026-07-28 it also stores the protocol's error for this case in `failure`.
+        """
         if self.can(capability):
             return
         if self.modern:
@@ -167,12 +170,12 @@ class Peer:
     # --- asking
 
     async def ask_person(self, question: str, options: Sequence[str] = ()) -> str:
-        """Put one question to the person: `ToolContext.ask`. Raises ToolError where they do not answer."""
+        """Ask the person one question; this is `ToolContext.ask`. Raises ToolError if they do not answer."""
         answer_field: dict[str, Any] = {"type": "string", "title": "Answer"}
         if options:
             answer_field["enum"] = list(options)
         schema = {"type": "object", "properties": {"answer": answer_field}, "required": ["answer"]}
-        # a key that nobody can guess: this question is never answered before it was asked
+        # a key that cannot be guessed: no answer can exist before the question was asked
         form = await self.elicit(question, schema, key=f"question_{secrets.token_hex(6)}")
         if form.action != "accept":
             raise ToolError(f"The person did not answer ({form.action}): {question}")
@@ -182,27 +185,30 @@ class Peer:
         return answer
 
     async def elicit(self, message: str, schema: Mapping[str, Any], key: str = "form") -> FormAnswer:
-        """Show a form (a flat JSON Schema) to the person. Raises ToolError where the client cannot."""
+        """Show a form (a flat JSON Schema) to the person. Raises ToolError if the client cannot."""
         answers = await self.exchange({key: form_request(message, schema)})
         result = answers[key]
         assert isinstance(result, ElicitResult)
         return FormAnswer(result.action, result.content or {})
 
     async def sample(self, params: CreateMessageRequestParams, key: str = "sampling") -> CreateMessageResult:
-        """Let the client's model write a message. Raises ToolError where the client cannot."""
+        """Let the client's model write a message. Raises ToolError if the client cannot."""
         answer = (await self.exchange({key: CreateMessageRequest(params=params)}))[key]
         if not isinstance(answer, CreateMessageResult):
             raise ToolError("the client's model answered with a tool call, not a message")
         return answer
 
     async def roots(self, key: str = "roots") -> ListRootsResult:
-        """The folders that the client works in. Raises ToolError where the client cannot."""
+        """Return the folders that the client works in. Raises ToolError if the client cannot."""
         answer = (await self.exchange({key: ListRootsRequest()}))[key]
         assert isinstance(answer, ListRootsResult)
         return answer
 
     async def exchange(self, requests: Mapping[str, InputRequest]) -> dict[str, InputResponse]:
-        """Send several requests at once and wait for all answers; keys are the caller's own, and stable."""
+        """Send several requests at once and wait for all answers.
+
+        The caller chooses the keys, which must be stable. Raises ToolError if the client cannot answer.
+        """
         for request in requests.values():
             if not self.can_answer(request):
                 self.require(_NEEDS[type(request)])
@@ -217,7 +223,7 @@ class Peer:
         return {key: answers[key] for key in requests}
 
     async def _send(self, request: InputRequest) -> InputResponse:
-        """One request from server to client; on HTTP it rides the response stream of the call that asks."""
+        """Send one request from server to client. On HTTP it travels in the response stream of the call that asks."""
         kinds = _ANSWERS[type(request)]
         tools = isinstance(request, CreateMessageRequest) and request.params.tools is not None
         result_type: Any = kinds[-1] if tools else kinds[0]
@@ -227,32 +233,37 @@ class Peer:
         except MCPError as error:
             raise ToolError(f"the client could not be asked: {error}") from error
 
-    # --- telling
+    # --- notifications
 
     @property
     def log_level(self) -> str | None:
-        """The least severe log messages that the client wants with this request; None for none. A session of the
-        handshake era that set no level gets all, as from the SDK's own servers."""
+        """The least severe level of log messages that the client wants with this request; None if it wants no logs.
+
+        A handshake-era session that set no level gets all, like from the SDK's own servers.
+        """
         if not self.modern:
             return self._level or LEVELS[0]
         level = cast("Mapping[str, Any]", self.request.meta or {}).get(LOG_LEVEL_META_KEY)
         return level if level in LEVELS else None
 
     async def log(self, params: LoggingMessageNotificationParams) -> None:
-        """Tell the client a log message that belongs to this request, if it wants such."""
+        """Send the client a log message of this request, if it wants messages of that level."""
         if wants(self.log_level, params.level):
             note = LoggingMessageNotification(params=sanitize_model(params, self._redact))
             await self.request.session.send_notification(note, related_request_id=self.request.request_id)
 
     async def progress(self, done: float, total: float | None, message: str | None) -> None:
-        """Report progress to the client, if it gave a token. MCP wants values that increase: others are dropped."""
+        """Report progress to the client, if it gave a token.
+
+        MCP requires increasing values; other values are dropped.
+        """
         if done > self._progressed:
             self._progressed = done
             await self.request.session.report_progress(done, total, message)
 
 
 def _with_id(request: InputRequest) -> InputRequest:
-    """In the handshake era a page to visit has an id, which a server of 2026-07-28 does not give it."""
+    """Add an id to a page to visit. The handshake era requires it; a server of 2026-07-28 does not send one."""
     params = request.params
     if not isinstance(params, ElicitRequestURLParams) or params.elicitation_id:
         return request
@@ -261,10 +272,10 @@ def _with_id(request: InputRequest) -> InputRequest:
 
 
 def wants(least: str | None, level: str) -> bool:
-    """Whether a message of a level is wanted where `least` is the least severe one."""
+    """Whether a message of this level is wanted if `least` is the least severe wanted level."""
     return least is not None and LEVELS.index(level) >= LEVELS.index(least)
 
 
 def form_request(message: str, schema: Mapping[str, Any]) -> ElicitRequest:
-    """An elicitation with a form."""
+    """Return an elicitation request with a form."""
     return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=dict(schema)))

@@ -1,7 +1,7 @@
 """The `requestState` of the 2026-07-28 protocol: signed, and bound to one tool, its arguments, session and expiry.
 
-The client carries it from a question to the retry with the answer, so it is treated as hostile. What it may be used
-for only once is kept elsewhere: the approval in the record, the waiting call in memory; a state names one of them.
+The client carries it from a question to the retry with the answer, so it is untrusted. The state only names an
+approval or a waiting call. Single use is enforced there: the approval is in the record, the waiting call in memory.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ Kind = Literal["approval", "question"]
 
 
 class StateRefused(Exception):
-    """A request state is not one of ours, not for this call, or too late. The text may go to the client."""
+    """The request state is not from this server, not for this call, or too late. The text may go to the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a state says: which approval or waiting question it answers."""
+    """The content of a state: which approval or waiting question it answers."""
 
     kind: Kind
     id: str
 
 
 class RequestStates:
-    """Makes and checks request states under one key."""
+    """Creates and checks request states with one key."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) < KEY_BYTES:
@@ -51,13 +51,16 @@ class RequestStates:
 
     @classmethod
     def of_folder(cls, folder: Path | None) -> RequestStates:
-        """Use the key in this folder, so that a state outlives the process; without a folder it does not."""
+        """Use the key in this folder, so that a state survives a restart of the process.
+
+        Without a folder it does not.
+        """
         return cls(secrets.token_bytes(KEY_BYTES) if folder is None else load_key(folder / KEY_FILE))
 
     def seal(
         self, kind: Kind, ident: str, *, tool: str, arguments: Mapping[str, Any], session: str, expires: float
     ) -> str:
-        """The state for a question about this call; `expires` in Unix seconds."""
+        """Return the state for a question about this call. `expires` is in Unix seconds."""
         claims = {
             "k": kind,
             "i": ident,
@@ -69,7 +72,7 @@ class RequestStates:
         return f"{PREFIX}.{payload}.{_encode(self._sign(payload))}"
 
     def open(self, state: str, *, tool: str, arguments: Mapping[str, Any], session: str) -> Claims:
-        """What the state stands for. Raises StateRefused."""
+        """Check a state and return its content. Raises StateRefused if it is not valid for this call."""
         parts = state.split(".") if len(state) <= MAX_STATE else []
         if len(parts) != 3 or parts[0] != PREFIX:
             raise StateRefused("it was not made by this server")
@@ -92,13 +95,17 @@ class RequestStates:
         return hmac.digest(self._key, f"{PREFIX}.{payload}".encode("utf-8", "replace"), "sha256")
 
     def _binding(self, tool: str, arguments: Mapping[str, Any], session: str) -> str:
-        # keyed, so that the state tells its bearer nothing about arguments or session
+        # keyed, so that the client cannot learn anything about arguments or session from the state
         text = json.dumps([tool, arguments, session], sort_keys=True, separators=(",", ":"))
         return hmac.new(self._key, b"binding\0" + text.encode(), hashlib.sha256).hexdigest()
 
 
 def load_key(path: Path) -> bytes:
-    """The key in a file that only this user can read; made if it is not there, by whichever process comes first."""
+    """Return the key in a file that only this user can read.
+
+    Create it if it is missing; the first process wins. Raises ConfigError if the key cannot be read or created, or
+    is damaged.
+    """
     for _ in range(2):
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
@@ -122,7 +129,10 @@ def load_key(path: Path) -> bytes:
 
 
 def _make_key(path: Path) -> None:
-    """Write a whole file, then give it its name: nobody ever reads half a key, and two processes agree on one."""
+    """Write a complete file, then link it to its name.
+
+    So no process reads half a key, and two processes use the same one.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

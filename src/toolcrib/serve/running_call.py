@@ -1,9 +1,9 @@
-"""One tool call that runs in a task of its own, and may stop at a question that a later request answers.
+"""One tool call that runs in its own task, and can pause at a question that a later request answers.
 
-Its own task for two reasons. The MCP SDK cancels a request's scope again and again until it has left; a tool that
-cleans up after a cancellation (ends a process tree, say) would never finish that. And in the 2026-07-28 protocol a
-question ends the request: the call waits, half done, for the client to come back with the answer, so that nothing
-it did before is done twice.
+The call has its own task for two reasons. First, the MCP SDK cancels a request's scope repeatedly until the code
+has left it; a tool that cleans up after a cancellation (for example, ends a process tree) would never finish.
+Second, in the 2026-07-28 protocol a question ends the request: the paused call waits until the client returns with
+the answer, so that no work is done twice.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ..core.output import ToolOutput
 log = logging.getLogger("toolcrib.serve")
 
 END_SECONDS = 10.0
-"""How long a cancelled call may take to clean up before it is left behind (exec gives its processes less)."""
+"""How long a cancelled call may take to clean up before it is abandoned (exec gives its processes less)."""
 
 Questions = Mapping[str, Any]
 Answers = Mapping[str, Any]
 
 
 class RunningCall:
-    """A call under way. Requests take turns at it: `turn()` returns its output, or the questions it stopped at."""
+    """A running call. Requests take turns at it: `turn()` returns its output, or the questions at which it paused."""
 
     def __init__(self, work: Coroutine[Any, Any, ToolOutput]) -> None:
         self.questions: Questions | None = None
@@ -39,7 +39,10 @@ class RunningCall:
         self.task.add_done_callback(self._wake)
 
     async def turn(self) -> ToolOutput | Questions:
-        """Wait for the output or the next questions. Cancelling the waiter ends the call."""
+        """Wait for the output or the next questions.
+
+        Cancelling the waiter ends the call. Raises CallEnded if the call was cancelled.
+        """
         if not self.task.done() and self.questions is None:
             self._turn = asyncio.get_running_loop().create_future()
             try:
@@ -54,7 +57,7 @@ class RunningCall:
         return self.task.result()
 
     async def ask(self, questions: Questions) -> Answers:
-        """From inside the call: stop at these questions until `answer` comes. One at a time."""
+        """Called from inside the call: pause at these questions until `answer` is called. One `ask` at a time."""
         async with self._asking:
             self._answers = asyncio.get_running_loop().create_future()
             self.questions = questions
@@ -65,17 +68,17 @@ class RunningCall:
                 self.questions = self._answers = None
 
     def answer(self, answers: Answers) -> None:
-        """Let the call go on; follow with `turn()`."""
+        """Give the answers to the paused call so that it continues. Follow with `turn()`."""
         waiting = self._answers
         self.questions = self._answers = None
         if waiting is not None and not waiting.done():
             waiting.set_result(answers)
 
     async def end(self) -> None:
-        """Cancel the call once and wait until it is gone, whatever cancels us meanwhile."""
+        """Cancel the call once and wait until it has ended, even if the waiter is cancelled."""
         if self.task.done():
             return
-        if not self._ending:  # whoever comes second only waits: another cancel would hit the cleaning up
+        if not self._ending:  # a second caller only waits: another cancellation would interrupt the cleanup
             self._ending = True
             self.task.cancel()
         with anyio.CancelScope(shield=True):
@@ -89,4 +92,4 @@ class RunningCall:
 
 
 class CallEnded(Exception):
-    """The call was cancelled from elsewhere: the server stops, or nobody answered its question in time."""
+    """The call was cancelled: the server is stopping, or no answer to its question came in time."""

@@ -1,4 +1,4 @@
-"""Makes the words of another server fit for our clients: without secrets, and without keys that only we may set."""
+"""Make text from another server safe for our clients: remove secrets, and keys that only we may set."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 MAX_ERROR = 50_000
-"""Characters of a server's own error, and of its data as JSON, that are passed on."""
+"""Most characters of a server's own error message that are passed on. The same limit applies to its data as JSON."""
 
 Redact = Callable[[str], str]
 M = TypeVar("M", bound="BaseModel")
 
 
 def sanitize(value: Any, redact: Redact | None) -> Any:
-    """Data of the protocol without secrets in its keys, its texts and the bytes of its resources, and without keys of
-    ours in any `_meta`. What are a picture's or a sound's bytes stays as it is."""
+    """Return protocol data without secrets, and without our keys in any `_meta`.
+
+    Secrets are removed from keys, texts and the bytes of resources. The bytes of images and audio are not changed.
+    """
     if isinstance(value, Mapping):
         entries = cast("Mapping[str, Any]", value)
         media = entries.get("type") in ("image", "audio")
@@ -66,14 +68,14 @@ def _bytes(text: str) -> bytes | None:
 
 
 def sanitize_model(model: M, redact: Redact | None) -> M:
-    """The same for one of the SDK's models."""
+    """Sanitize one of the SDK's models in the same way."""
     told = model.model_dump(by_alias=True, mode="json", exclude_none=True)
     shown = sanitize(told, redact)
     return model if shown == told else type(model).model_validate(shown, by_name=False)
 
 
 def sanitize_error(error: MCPError, redact: Redact | None) -> MCPError:
-    """A server's own error: bounded, without secrets, escapes, and keys of ours in its data."""
+    """Return a server's own error, limited in size, without secrets, escapes, and our keys in its data."""
     data = error.error.data
     if isinstance(data, Mapping):
         data = foreign_meta(cast("Mapping[str, Any]", data))

@@ -1,4 +1,4 @@
-"""The signals that end a server: noticed on its loop, so that calls, and their processes, are ended first."""
+"""Handle the signals that end a server on its event loop, so that calls and their processes end first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def stop_signal() -> Generator[asyncio.Event]:
-    """An event that SIGTERM, SIGINT and SIGHUP set. Off the main thread, and on Windows, nothing sets it."""
+    """Yield an event that SIGTERM, SIGINT and SIGHUP set.
+
+    On other threads than the main one, and on Windows, it is never set.
+    """
     stopped = asyncio.Event()
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield stopped

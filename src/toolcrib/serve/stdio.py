@@ -1,7 +1,7 @@
-"""MCP over stdin and stdout. Only the protocol reaches stdout, whatever a tool, a library or a child prints.
+"""MCP over stdin and stdout. Only the protocol reaches stdout, whatever a tool, a library or a child process prints.
 
-The two descriptors are taken away at the start: fd 0 then reads nothing and fd 1 is stderr, for Python's `print` and
-for children alike; the wire lives on private duplicates, which `wire` reads and writes.
+Both descriptors are replaced at the start: fd 0 reads nothing and fd 1 is stderr, for Python's `print` and for
+child processes. The protocol uses private duplicates, which `wire` reads and writes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 async def serve(box: Toolbox | ToolRegistry) -> None:
-    """See `toolcrib.serve.serve_stdio`."""
+    """Serve MCP over stdio. See `toolcrib.serve.serve_stdio`."""
     server = McpServer(box)
-    if sys.platform == "win32":  # its pipes know neither poll nor duplicates like these: the SDK's own transport
+    if sys.platform == "win32":  # Windows pipes support neither poll nor such duplicates: use the SDK's own transport
         from mcp.server.stdio import stdio_server
 
         async with stdio_server() as (read, write):
@@ -52,7 +52,7 @@ async def serve(box: Toolbox | ToolRegistry) -> None:
 
 @contextlib.contextmanager
 def _claimed() -> Generator[tuple[int, int]]:
-    """Private duplicates of stdin and stdout; the standard ones lead to nothing and to stderr until the end."""
+    """Yield private duplicates of stdin and stdout. Until the end, fd 0 reads nothing and fd 1 is stderr."""
     import fcntl
 
     sys.stdout.flush()
@@ -69,4 +69,4 @@ def _claimed() -> Generator[tuple[int, int]]:
             sys.stdout.flush()
         os.dup2(wire_in, 0)
         os.dup2(wire_out, 1)
-        os.close(wire_out)  # wire_in stays: the reading thread may still be in it, and its number must not be reused
+        os.close(wire_out)  # wire_in stays open: the reading thread may still use it, and its number must not be reused

@@ -1,4 +1,4 @@
-"""What lives as long as one transport of the MCP server: its calls, those that wait for answers, its sessions."""
+"""The state of one transport of the MCP server: its calls, the calls that wait for answers, its sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ParkedCall:
-    """A call that stopped at a question."""
+    """A call that is paused at a question."""
 
     call: RunningCall
     peer: Peer
@@ -32,7 +32,7 @@ class ParkedCall:
 
 @dataclass(slots=True, eq=False)
 class HandshakeSession:
-    """A session of the handshake era. `level` is that of log messages it wants; None where it set none."""
+    """A session of the handshake era. `level` is the log level that it set; None if it set none."""
 
     session: ServerSession
     level: str | None = None
@@ -40,7 +40,7 @@ class HandshakeSession:
 
 @dataclass(slots=True, eq=False)
 class TransportState:
-    """One stdio connection, or the HTTP server with all its clients."""
+    """The state of one stdio connection, or of the HTTP server with all its clients."""
 
     loop: asyncio.AbstractEventLoop
     listen: ListenHandler
@@ -54,24 +54,27 @@ class TransportState:
     tasks: set[asyncio.Task[Any]] = field(default_factory=set[asyncio.Task[Any]])
 
     def session_of(self, ctx: Request) -> HandshakeSession | None:
-        """The session of a request; None in 2026-07-28, which has none."""
+        """Return the session of a request; None in 2026-07-28, which has no sessions."""
         return self.sessions.get(id(connection_of(ctx)))
 
     def level_of(self, ctx: Request) -> str | None:
-        """The level of log messages that a request's session set."""
+        """Return the log level that a request's session set."""
         session = self.session_of(ctx)
         return session.level if session is not None else None
 
     def spawn(self, work: Any) -> None:
-        """Do something beside; it is kept until it is over."""
+        """Run something in the background. A reference to the task is held until it ends."""
         task = self.loop.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
 
 def session_id(ctx: Request, transport: TransportState) -> str:
-    """What belongs to one conversation: the handshake's session, a stdio connection, or for 2026-07-28 over HTTP,
-    which has no sessions, who sends: credential, address and client."""
+    """Return the id of one conversation.
+
+    It is the handshake's session, or the stdio connection. 2026-07-28 over HTTP has no sessions: there the id is
+    derived from credential, address and client.
+    """
     connection = connection_of(ctx)
     if connection.session_id is not None:
         return f"mcp:{connection.session_id}"

@@ -1,8 +1,7 @@
-"""Messages on two descriptors, as the streams that the SDK's server reads from and writes to.
+"""Messages on two file descriptors, as the streams that the SDK's server reads from and writes to.
 
-Reading has a thread of its own that blocks in `read`, so that neither a slow terminal nor a signal finds the loop stuck
-in it (the SDK's reader cannot be interrupted), and the descriptors' flags stay as they are: they may be shared with
-whoever started us.
+A separate thread blocks in `read`. So neither a slow terminal nor a signal blocks the event loop (the SDK's reader
+cannot be interrupted). The flags of the descriptors stay unchanged, because the parent process may share them.
 """
 
 from __future__ import annotations
@@ -23,15 +22,18 @@ from ..sources.mcp.streams import ReadStream, from_line, to_line
 
 CHUNK = 64 * 1024
 MAX_LINE = 64 * 2**20
-"""A longer message ends the connection: nothing a client sends is meant to be that long."""
+"""The longest message in bytes. A longer one ends the connection: valid clients do not send such messages."""
 MAX_AHEAD = 16
-"""Chunks read ahead; then reading stops until the server has caught up."""
+"""How many chunks are read ahead. Then reading stops until the server has caught up."""
 AT_ONCE = 4096
-"""A pipe that says it is writable takes this much without blocking (PIPE_BUF on Linux)."""
+"""A pipe that is writable accepts this many bytes without blocking (PIPE_BUF on Linux)."""
 
 
 class MessageReader(ReadStream):
-    """Messages of a descriptor, in time linear in their length; what is none is an exception among them."""
+    """Reads the messages of a descriptor, in time linear in their length.
+
+    Invalid messages are returned as exceptions.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -43,11 +45,11 @@ class MessageReader(ReadStream):
         self._room = threading.Semaphore(MAX_AHEAD)
 
     def start(self) -> None:
-        """Begin to read, in a daemon thread: one that still blocks in `read` never holds up the end of the process."""
+        """Start reading, in a daemon thread: a thread that blocks in `read` does not delay the end of the process."""
         threading.Thread(target=self._read, name="toolcrib-stdin", daemon=True).start()
 
     def close(self) -> None:
-        """Nothing more will come, whatever is still unread in the descriptor."""
+        """End the stream, even if the descriptor still has unread data."""
         self._ended = True
         self._wake()
 
@@ -55,7 +57,7 @@ class MessageReader(ReadStream):
 
     def _read(self) -> None:
         lines = Lines(MAX_LINE)
-        with contextlib.suppress(OSError, RuntimeError):  # the descriptor or the loop is gone: so are we
+        with contextlib.suppress(OSError, RuntimeError):  # the descriptor or the loop is gone, so the thread ends
             with contextlib.suppress(LineTooLong):
                 while chunk := os.read(self._fd, CHUNK):
                     if found := lines.feed(chunk):
@@ -74,7 +76,7 @@ class MessageReader(ReadStream):
     # --- the SDK's `ReadStream`
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message. Raises EndOfStream after the last."""
+        """Return the next message. Raises EndOfStream after the last one."""
         while not self._lines:
             if self._ahead:
                 self._lines.extend(self._ahead.popleft())
@@ -94,17 +96,17 @@ def _message(line: bytes) -> SessionMessage | Exception:
         text = line.decode("utf-8", "replace")
         if "\ufffd" not in text:
             return error
-    try:  # bytes that are no UTF-8 are no reason to leave a request without an answer
+    try:  # even with bytes that are not UTF-8, a request gets an answer
         return from_line(text)
     except ValueError as error:
         return error
 
 
 class MessageWriter:
-    """Writes messages to a descriptor, in order: small ones at once if there is room, others in a thread.
+    """Writes messages to a descriptor, in order: small ones immediately if there is room, others in a thread.
 
-    A message that was begun is written to its end, whoever is cancelled meanwhile. `deaf()` is called once nobody
-    reads any more.
+    A started message is always written completely, even after a cancellation. `deaf()` is called when the reading
+    end is closed.
     """
 
     def __init__(self, fd: int, deaf: Callable[[], None]) -> None:
@@ -115,7 +117,7 @@ class MessageWriter:
         self._closed = False
 
     async def send(self, item: SessionMessage) -> None:
-        """Write a message. Raises ClosedResourceError, or BrokenResourceError where nobody reads any more."""
+        """Write a message. Raises ClosedResourceError, or BrokenResourceError if the reading end is closed."""
         if self._closed:
             raise anyio.ClosedResourceError
         data = to_line(item)
@@ -142,7 +144,7 @@ class MessageWriter:
                 self._writing = None
 
     async def aclose(self) -> None:
-        """Take no more messages; returns when those that were taken are written."""
+        """Accept no more messages, and return when all accepted ones are written."""
         self._closed = True
         if self._writing is not None:
             await asyncio.wait({self._writing})

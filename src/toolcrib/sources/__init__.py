@@ -1,1 +1,1 @@
-"""Other people's tools: MCP servers, commands, plugins, OpenAPI."""
+"""Tools from other sources: MCP servers, commands, plugins, OpenAPI."""

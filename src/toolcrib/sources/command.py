@@ -1,4 +1,4 @@
-"""Command tools from the configuration: a command line with `{{parameter}}`s, run as `exec` runs commands."""
+"""Command tools from the configuration: a command line with `{{parameter}}`s, run in the same way as `exec` does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class CommandToolSpec:
-    """One entry of `custom_tools`. `read` are further paths that its command may read, `seconds` its time limit."""
+    """One entry of `custom_tools`. `read` are further paths that the command may read, `seconds` is its time limit."""
 
     name: str
     description: str
@@ -34,7 +34,10 @@ class CommandToolSpec:
 
 
 def command_tool(spec: CommandToolSpec, services: CommandServices, base: Path) -> Tool:
-    """The tool. `base` is what relative `read` paths start from. Raises ToolDefinitionError with the reason."""
+    """Return the tool.
+
+    Relative `read` paths start from `base`. Raises ToolDefinitionError with the reason if the entry is invalid.
+    """
     try:
         if not _NAME.fullmatch(spec.name):
             raise ToolDefinitionError("a name has letters, digits, _ and -, at most 64, and begins with a letter or _")

@@ -1,5 +1,4 @@
-"""How is a JSON file read that somebody else wrote? A plain file, so many bytes, an object of real text, or one line
-that says why not."""
+"""Read an untrusted JSON file: a regular file of limited size with an object of valid text, else a one-line error."""
 
 from __future__ import annotations
 
@@ -11,14 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a pair, or a whole one
-_MAX_MESSAGE = 200  # characters of what the parser says
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a surrogate pair, or a complete pair
+_MAX_MESSAGE = 200  # characters of the parser's message
 
 
 def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dict[str, Any]:
-    """The object in a file of at most `most` bytes. Raises `wrong(one line that names the file)`.
+    """Return the object in a file of at most `most` bytes. Raises `wrong(one line that names the file)` if it is
+    invalid.
 
-    What is read can be written again as UTF-8: a lone surrogate would break whoever prints it, far from here.
+    The result can always be written again as UTF-8: a lone surrogate would cause an error much later, when it is
+    printed.
     """
     try:
         data = _bytes(path, most)
@@ -43,8 +44,8 @@ def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dic
 
 
 def _bytes(path: Path, most: int) -> bytes | None:
-    """What is in it, and one byte more than `most` where it is longer; None for what is no plain file."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # nobody waits for a FIFO
+    """Return the content, at most `most` + 1 bytes; None if it is not a regular file."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # do not block on a FIFO
     with open(path, "rb", opener=lambda name, _: os.open(name, flags | getattr(os, "O_CLOEXEC", 0))) as file:
         return file.read(most + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
 

@@ -9,12 +9,12 @@ from ..core.errors import ToolDefinitionError
 from ..core.schema import full_schema
 
 TYPES = ("string", "integer", "number", "boolean")
-# A design's name for a string that is pasted into the command without quotes. Here it is one argument like any other.
+# Some designs use this name for a string that is pasted into the command without quotes. Here it is one argument.
 _RAW_STRING = "raw_string"
 
 
 def parameter_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A full schema. Raises ToolDefinitionError for a short form that names no known type."""
+    """Return a full schema. Raises ToolDefinitionError if a short form names an unknown type."""
     if isinstance(parameters.get("properties"), Mapping):
         return full_schema({"type": "object", **parameters})
     spelled: dict[str, Any] = {}
@@ -29,7 +29,7 @@ def parameter_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_names(names: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults of a template's parameters. Raises ToolDefinitionError where one might have no value."""
+    """Return the defaults of a template's parameters. Raises ToolDefinitionError if a parameter might have no value."""
     properties = cast("Mapping[str, Any]", schema.get("properties") or {})
     required = set(cast("Iterable[str]", schema.get("required") or ()))
     defaults: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""`{{name}}` in a template. What is in it otherwise, `{{.ID}}` of a Go template for one, is text."""
+"""The placeholder `{{name}}` in a template. Other braces, such as `{{.ID}}` of a Go template, are ordinary text."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Registers what one source brings: all of its tools or none, and no name is taken from anybody."""
+"""Register the tools of one source: all of them or none, and never under a name that is already used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from ..core.tool import Tool
 
 
 def register_all(registry: ToolRegistry, tools: Iterable[Tool]) -> list[Tool]:
-    """Register them. Raises ToolConflictError or ToolDefinitionError, and then none of them is there."""
+    """Register the tools.
+
+    Raises ToolConflictError or ToolDefinitionError if one fails; then none of them stays registered.
+    """
     done: list[Tool] = []
     try:
         for tool in tools:

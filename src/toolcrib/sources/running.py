@@ -1,4 +1,4 @@
-"""What command tools and plugins share: how a template runs in the walls, is judged, previewed and answered."""
+"""The common part of command tools and plugins: run a template in the sandbox, judge, preview and answer it."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6
 MAX_CHARACTERS = 50_000  # of one stream; the rest is spilled
 
 RunnerFor = Callable[[tuple[Path, ...]], CommandRunner]
-"""The runner whose sandbox also shows these paths to commands, read-only."""
+"""Returns the runner whose sandbox also shows these paths to commands, read-only."""
 
 JudgeCommand = Callable[..., Judgement]
-"""`judge(command, cwd, read, bare=False)`: what `exec` would say of a command line in a folder, if these paths were
-granted, too."""
+"""`judge(command, cwd, read, bare=False)` judges a command line in a folder as `exec` does.
+
+It assumes access to the paths in `read`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandServices:
-    """What tools that run programs are given: where they run, who judges them, what is taken out of their output."""
+    """The services for tools that run programs: the runner, the judge, the shell and the redactor of their output."""
 
     runner: RunnerFor
     judge: JudgeCommand
@@ -42,7 +44,7 @@ class CommandServices:
 
 @dataclass(frozen=True, slots=True)
 class CommandWork:
-    """One tool that runs a template. `defaults` stand for parameters that a call leaves out."""
+    """One tool that runs a template. `defaults` replace parameters that a call omits."""
 
     name: str
     template: CommandTemplate
@@ -56,11 +58,11 @@ class CommandWork:
 
     @property
     def runner(self) -> CommandRunner:
-        """Where it runs."""
+        """The runner for its commands."""
         return self.services.runner(self.read)
 
     async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-        """Run it with these values as positional parameters."""
+        """Run it with these values as positional parameters. Raises ToolError if a value or the folder is invalid."""
         values = self.template.arguments({**self.defaults, **args})
         argv = [self.services.shell, "-c", self.template.script, self.name, *values]
         try:
@@ -78,7 +80,7 @@ class CommandWork:
         return replace(output, labels=LABELS[True, True]) if self._fetches(args) else output
 
     def _fetches(self, args: Mapping[str, Any]) -> bool:
-        """Whether what it printed came from the network, as far as its command line says."""
+        """Whether its output came from the network, according to its command line."""
         from ..policy.shell.judge import all_effects
         from ..policy.shell.reading import read_script
 
@@ -87,7 +89,7 @@ class CommandWork:
         return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
 
     def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """What the command line with its values may do, as `exec` is judged."""
+        """Judge the command line with its values in the same way as `exec`."""
         workspace = self.runner.workspace
         cwd = str(workspace.root)
         try:
@@ -98,12 +100,12 @@ class CommandWork:
             return Judgement("deny", str(error), "path:outside")
         except ToolError as error:
             return Judgement("deny", str(error), "command:value")
-        except OSError as error:  # running it will say so
+        except OSError as error:  # running it will report this error
             return Judgement("ask", f"working_dir {self.working_dir!r}: {error.strerror or error}", "path:missing")
         return self.services.judge(command, cwd, self.read, bare=bool(ctx.metadata.get("bare")))
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        """The command line with its values."""
+        """Return the command line with its values."""
         from ..policy.preview import fit, visible
 
         where = f"\n(in {self.working_dir})" if self.working_dir else ""
@@ -112,7 +114,7 @@ class CommandWork:
 
 
 def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] | None) -> ToolOutput:
-    """What a model reads of a command: what it printed or, where it failed, how and why."""
+    """Return the output of a command for a model: what it printed or, if it failed, how and why."""
     result = ran.result
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": ran.sandbox.name}
     out, err = (stream.excerpt(MAX_CHARACTERS, redact).text.strip() for stream in (result.stdout, result.stderr))
@@ -140,7 +142,7 @@ def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] |
 def program_tool(
     work: CommandWork, description: str, parameters: Mapping[str, Any], *, source: str, category: str | None
 ) -> Tool:
-    """The tool around a template. Its own judgement speaks for it, whatever its category."""
+    """Return the tool for a template. Its own judgement decides, for every category."""
     return Tool.from_schema(
         work.name,
         description,
@@ -156,5 +158,5 @@ def program_tool(
 
 
 def real_paths(paths: Sequence[str], base: Path) -> tuple[Path, ...]:
-    """Paths of the configuration, `~` expanded, relative ones below `base`, links resolved."""
+    """Return paths of the configuration: `~` expanded, relative ones below `base`, links resolved."""
     return tuple(Path(os.path.realpath(base / os.path.expanduser(path))) for path in paths)

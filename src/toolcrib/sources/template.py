@@ -1,9 +1,9 @@
-"""Command templates: `{{name}}` stands for one argument, whatever its value holds.
+"""Command templates: each `{{name}}` becomes one argument, whatever its value contains.
 
-Values never become part of the command's text: the shell gets the template with `"${1}"` for each placeholder, and the
-values as its positional parameters. So a value cannot be read as code even where this module and the shell disagree
-about the template. What is left is that a value could be *evaluated* later (`eval`, arithmetic, a program's name);
-templates that do so are refused when they are loaded, and so are placeholders inside quotes.
+Values never become part of the command's text: the shell gets the template with `"${1}"` for each placeholder, and
+the values as its positional parameters. So a value cannot be read as code, even if this module and the shell read
+the template differently. One risk is left: a value could be *evaluated* later (`eval`, arithmetic, a program's
+name). Templates that do so are refused when they are loaded. Placeholders inside quotes are refused too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..policy.shell.parts import Command, Word
 from ..policy.shell.reading import read_script
 from .placeholders import PLACEHOLDER
 
-# Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
+# Linux allows 128 KiB in one argument (MAX_ARG_STRLEN), including the closing NUL.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1
 
 # Builtins that evaluate their arguments: as code, as the name or subscript of a variable, or as arithmetic.
@@ -36,7 +36,7 @@ _EVALUATE = frozenset(
     }
 )  # fmt: skip
 _TESTS = frozenset({"test", "["})
-_NAMES_VARIABLE = frozenset({"-v", "-R"})  # tests of a variable; its subscript is evaluated
+_NAMES_VARIABLE = frozenset({"-v", "-R"})  # tests of a variable, which evaluate its subscript
 _KEPT = "is stored in a variable, which could be evaluated later; use it where it is needed"
 _REDIRECTS = frozenset({"<", ">", ">>", ">|", "<>", "<<<"})
 _OWN_PARAMETERS = re.compile(r"[0-9]+|[@*#]")
@@ -44,23 +44,29 @@ _OWN_PARAMETERS = re.compile(r"[0-9]+|[@*#]")
 
 @dataclass(frozen=True, slots=True)
 class CommandTemplate:
-    """A template that was checked. `names` are its parameters, in order of first use; `script` what the shell gets."""
+    """A checked template.
+
+    `names` are its parameters, in order of first use. `script` is the text that the shell gets.
+    """
 
     text: str
     names: tuple[str, ...]
     script: str
 
     def arguments(self, values: Mapping[str, Any]) -> list[str]:
-        """The script's positional parameters. Raises ToolError for a value that no argument can hold."""
+        """Return the script's positional parameters. Raises ToolError if a value cannot be an argument."""
         return [argument(name, values) for name in self.names]
 
     def bound(self, values: Mapping[str, Any]) -> str:
-        """The command line with each value in quotes, for those who judge or read it. Raises ToolError."""
+        """Return the command line with each value quoted, for a judge or a reader.
+
+        Raises ToolError if a value cannot be an argument.
+        """
         return PLACEHOLDER.sub(lambda found: shlex.quote(argument(found[1], values)), self.text)
 
 
 def command_template(text: str) -> CommandTemplate:
-    """Check a template. Raises ToolDefinitionError that says which placeholder stands where it must not."""
+    """Check a template. Raises ToolDefinitionError if a placeholder is in a forbidden place; the text names it."""
     if not text.strip():
         raise ToolDefinitionError("the command is empty")
     if "\0" in text:
@@ -73,7 +79,10 @@ def command_template(text: str) -> CommandTemplate:
 
 
 def argument(name: str, values: Mapping[str, Any]) -> str:
-    """One value as the text of an argument: strings as they are, others as JSON. Raises ToolError."""
+    """Return one value as the text of an argument: strings unchanged, others as JSON.
+
+    Raises ToolError if that is not possible.
+    """
     if name not in values:
         raise ToolError(f"{name} is missing, and the command needs it")
     value = values[name]
@@ -89,7 +98,7 @@ def argument(name: str, values: Mapping[str, Any]) -> str:
     return text
 
 
-# --- where placeholders may stand
+# --- allowed places of placeholders
 
 
 def _check_places(text: str) -> None:
@@ -110,7 +119,10 @@ def _check_places(text: str) -> None:
 
 
 def _check_programs(marks: _Marks) -> None:
-    """No value may name what runs, as the operand of `env`, `xargs`, `sh -c` or any other program that runs others."""
+    """Check that no value names the program to run, as an operand of `env`, `xargs`, `sh -c` or a similar program.
+
+    Raises ToolDefinitionError if one does.
+    """
     script = read_script(marks.marked, "/", "/")
     for command in script.commands:
         for index in marks.found(_text(command.words[:1])):
@@ -126,7 +138,7 @@ def _check_programs(marks: _Marks) -> None:
 
 
 def _run_by_a_shell(command: Command, marks: _Marks) -> list[int]:
-    """The marks that a shell takes for its script, or ssh for a command line of the shell over there."""
+    """Return the marks that a shell would run as its script, or ssh as a command line of the remote shell."""
     name = program_name(command) if command.words else None
     operands = [word for word in command.args if not _text((word,)).startswith("-")]
     if name == "ssh":
@@ -139,7 +151,7 @@ def _text(words: Sequence[Word]) -> str:
 
 
 class _Marks:
-    """The template with a word that is nowhere else in it for each placeholder."""
+    """The template with a unique word in place of each placeholder."""
 
     def __init__(self, text: str) -> None:
         self.word = "zq"
@@ -154,12 +166,12 @@ class _Marks:
         return f"{self.word}{len(self.names) - 1}z"
 
     def found(self, text: str) -> list[int]:
-        """The placeholders whose marks stand in a text."""
+        """Return the placeholders whose marks are in a text."""
         return [int(number) for number in self._pattern.findall(text)]
 
 
 class _Places:
-    """Walks the tree and notes which marks stand where a value is one argument and nothing else."""
+    """Walks the tree and notes which marks are in places where a value is exactly one argument."""
 
     def __init__(self, marks: _Marks) -> None:
         self._marks = marks
@@ -167,7 +179,7 @@ class _Places:
         self.bad: dict[int, str] = {}
 
     def walk(self, node: object) -> None:
-        """Visit statements; what is not visited keeps its marks unknown, and those are refused."""
+        """Visit statements. Marks in parts that are not visited stay unknown, and are refused."""
         if isinstance(node, tuple):
             for each in cast("tuple[object, ...]", node):
                 self.walk(each)
@@ -221,7 +233,7 @@ class _Places:
         return ""
 
     def _is_plain_test(self, sources: list[str]) -> bool:
-        """Whether a test is one comparison with an operator of the template's own (test(1) goes by their number)."""
+        """Whether a test is one comparison with a fixed operator from the template (test(1) counts its operands)."""
         operands = [source for source in sources if source != "]"]
         if operands[:1] == ["!"]:
             del operands[0]
@@ -230,7 +242,10 @@ class _Places:
         return len(operands) < 2 or (len(operands) == 3 and not self._marks.found(operands[1]))
 
     def _own_parameters(self, word: tree.Raw) -> None:
-        """`set`, `shift` and the template's own `$1` would change which value goes where."""
+        """Refuse `set`, `shift` and the template's own `$1`, which would change the position of values.
+
+        Raises ToolDefinitionError.
+        """
         if word.plain in ("set", "shift"):
             raise ToolDefinitionError(f"{word.plain} changes $1, $2 …, which hold the values of a template")
         for piece in _pieces(word):
@@ -255,7 +270,7 @@ class _Places:
 
 
 def _pieces(node: object) -> Iterator[object]:
-    """Everything below a node of the tree, itself included."""
+    """Yield everything below a node of the tree, including the node."""
     if isinstance(node, tuple):
         for each in cast("tuple[object, ...]", node):
             yield from _pieces(each)

@@ -1,6 +1,6 @@
-"""The gateway: what a toolbox's MCP servers have besides tools, passed on to our own MCP clients.
+"""The gateway: passes resources, prompts and other content of a toolbox's MCP servers on to our MCP clients.
 
-A wing: without it the tools of all servers, and our own, are served all the same.
+It is a wing (optional part). Without it, the tools of all servers and our own tools are still served.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The resources and prompts of all servers, under names that no two share, and the server that each belongs to.
+"""The resources and prompts of all servers, under unique names, with the server that each belongs to.
 
-An address is passed on as it is: results name it, too. Where two servers offer the same, the later one's is
-`mcp+SERVER:ADDRESS`, which is understood whether or not it is needed. Prompts have the prefix of their server's tools.
+An address is passed on unchanged, because results name it too. If two servers offer the same address, the later
+one's is `mcp+SERVER:ADDRESS`. That form always works, even if it is not needed. Prompts get the prefix of their
+server's tools.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from ...sources.mcp.upstream import Upstream
 
 MAX_SEEN = 10_000
-"""How many addresses of results are remembered."""
+"""How many addresses from results are remembered."""
 MAX_ADDRESS = 8_192
-"""Characters of an address of a result that is remembered."""
+"""The longest address from a result that is remembered, in characters."""
 _EXPRESSION = re.compile(r"\{[^{}]*\}")
 _NAMED = re.compile(r"mcp\+([a-z0-9.+-]+):(.*)", re.DOTALL | re.IGNORECASE)
 
@@ -39,7 +40,7 @@ KINDS: tuple[Kind, ...] = ("resources", "prompts")
 
 @dataclass(frozen=True, slots=True)
 class ContentPlace:
-    """Where something is: its server, the server's own name for it, and the tool of ours that reaches it."""
+    """The place of a resource or prompt: its server, the server's own name for it, and our tool that reaches it."""
 
     server: Upstream
     own: str
@@ -52,7 +53,7 @@ def _table() -> dict[str, tuple[Upstream, str, Json]]:
 
 @dataclass(slots=True)
 class _Lists:
-    """What was listed last: by shown name, whose it is and the entry as it is shown."""
+    """The entries that were listed last: by shown name, the server, its own name and the entry as shown."""
 
     resources: dict[str, tuple[Upstream, str, Json]] = field(default_factory=_table)
     templates: dict[str, tuple[Upstream, str, Json]] = field(default_factory=_table)
@@ -60,7 +61,10 @@ class _Lists:
 
 
 class Catalogue:
-    """The content of all servers. `hides` says that a tool of ours is denied: what only it reaches is not listed."""
+    """The content of all servers.
+
+    `hides` says whether policy denies one of our tools; content that only a denied tool reaches is not listed.
+    """
 
     def __init__(self, servers: McpServers, hides: Callable[[Tool], bool] = lambda tool: False) -> None:
         self._servers, self._hides = servers, hides
@@ -69,24 +73,24 @@ class Catalogue:
         self._asking: SingleFlight[_Lists] = SingleFlight()
         self._sources: dict[Upstream, ContentSource] = {}
         self._seen: OrderedDict[str, str] = OrderedDict()
-        """Addresses of results, and the server that named each."""
+        """Addresses from results, each with the server that named it first."""
 
     # --- lists
 
     async def resources(self, who: Downstream | None = None) -> list[Json]:
-        """All resources, as they travel."""
+        """Return all resources, as they are sent."""
         return [entry for _, _, entry in (await self._refreshed(who)).resources.values()]
 
     async def templates(self, who: Downstream | None = None) -> list[Json]:
-        """All templates of addresses."""
+        """Return all address templates."""
         return [entry for _, _, entry in (await self._refreshed(who)).templates.values()]
 
     async def prompts(self, who: Downstream | None = None) -> list[Json]:
-        """All prompts."""
+        """Return all prompts."""
         return [entry for _, _, entry in (await self._refreshed(who)).prompts.values()]
 
     async def _refreshed(self, who: Downstream | None) -> _Lists:
-        """The lists now."""
+        """Return the current lists."""
         return await self._asking.get(lambda: self._ask(who))
 
     async def _ask(self, who: Downstream | None) -> _Lists:
@@ -106,12 +110,12 @@ class Catalogue:
         return self._sources[server]
 
     def _came_late(self, server: str) -> None:
-        """Clients hear of content that came too late for their lists."""
+        """Announce content that arrived too late for the clients' lists."""
         for kind in KINDS:
             self._servers.relay.tell(ContentChanged(server, kind))
 
     def _tool_of(self, server: Upstream, kind: Kind) -> Tool | None:
-        """The tool of ours that reaches a server's resources or prompts; None where it is switched off, or denied."""
+        """Return our tool that reaches a server's resources or prompts; None if it is switched off or denied."""
         for name in extra_names(kind):
             tool = self._servers.registered.get(server.name, name)
             if tool is not None and tool.listed.kind == kind:
@@ -133,14 +137,17 @@ class Catalogue:
                 lists.prompts[shown] = (server, own, {**entry, "name": shown})
 
     def stale(self) -> None:
-        """Some list has changed: ask before the next answer."""
+        """Mark the lists as outdated: the servers are asked before the next answer."""
         self._listed = False
 
-    # --- whose is it
+    # --- owners of addresses and prompts
 
     def note(self, server: str, uri: str) -> str:
-        """A result of this server named an address: what clients know it by. It is the server's from now on, if it is
-        nobody else's: no server takes an address over from another."""
+        """Return the address that clients use for an address in this server's result.
+
+        The address belongs to this server from now on, unless another server has it already: no server takes over
+        another's address.
+        """
         if len(uri) > MAX_ADDRESS or _NAMED.fullmatch(uri):
             return uri
         listed = self._lists.resources.get(uri)
@@ -155,8 +162,11 @@ class Catalogue:
         return uri
 
     async def at(self, uri: str, who: Downstream | None = None) -> ContentPlace | None:
-        """Whose address it is: of those that list it, that named it, whose template it fits, or the only one that has
-        addresses of its kind. None where there is no such server, or several."""
+        """Return the place of an address; None if no server, or more than one, could have it.
+
+        Checked in this order: a server that lists the address, one that named it, one whose template fits, the only
+        one with addresses of this scheme.
+        """
         named = _NAMED.fullmatch(uri)
         if named is not None:
             server = next((each for each, name in self._names().items() if name == named[1].lower()), None)
@@ -187,20 +197,20 @@ class Catalogue:
         return self._place(having[0], uri) if len(having) == 1 else None
 
     async def template(self, template: str, who: Downstream | None = None) -> ContentPlace | None:
-        """Whose template it is; an address will do, too."""
+        """Return the place of a template; an address works too."""
         lists = self._lists if self._listed else await self._refreshed(who)
         found = lists.templates.get(template)
         return self._place(found[0], found[1]) if found is not None else await self.at(template, who)
 
     async def prompt(self, shown: str, who: Downstream | None = None) -> ContentPlace | None:
-        """Whose prompt it is."""
+        """Return the place of a prompt."""
         found = self._lists.prompts.get(shown) if self._listed else None
         if found is None:  # the list may be old
             found = (await self._refreshed(who)).prompts.get(shown)
         if found is not None:
             tool = self._tool_of(found[0], "prompts")
             return ContentPlace(found[0], found[1], tool) if tool is not None else None
-        # one that is not listed: of the only server whose prompts begin like this
+        # a prompt that is not listed: it belongs to the only server with this prefix
         places: list[ContentPlace] = []
         for server in self._servers.enabled:
             prefix, tool = server.config.prefix, self._tool_of(server, "prompts")
@@ -209,7 +219,7 @@ class Catalogue:
         return places[0] if len(places) == 1 else None
 
     def _names(self) -> dict[Upstream, str]:
-        """What each server is called in an address: no two the same."""
+        """Return a unique name for each server, for use in addresses."""
         names: dict[Upstream, str] = {}
         taken: set[str] = set()
         for server in self._servers.enabled:
@@ -234,24 +244,24 @@ def _put(
         own = shown = str(entry[key])
         if shown in table:
             if table[shown][0] is server:
-                continue  # twice on its own list
+                continue  # listed twice by the same server
             shown = f"mcp+{name}:{own}"
         table[shown] = (server, own, {**entry, key: shown} if shown != own else entry)
 
 
 def address_name(server: Upstream) -> str:
-    """A server's name in the form that an address has."""
+    """Return a server's name in the form used in addresses."""
     return re.sub(r"[^a-z0-9.-]", "-", server.name.lower())
 
 
 def shown_prompt(server: Upstream, own: str) -> str:
-    """The name of a prompt: with the prefix of its server's tools."""
+    """Return the shown name of a prompt: its own name with the prefix of its server's tools."""
     prefix = server.config.prefix
     return f"{prefix}{own}" if prefix is not None else tool_name(server.name, own, None)
 
 
 def _fitting(table: dict[str, tuple[Upstream, str, Json]], uri: str) -> tuple[Upstream, str, Json] | None:
-    """The template that an address fits; of several the one with most text of its own."""
+    """Return the template that an address fits. If several fit, return the one with the most literal text."""
     best: tuple[int, tuple[Upstream, str, Json]] | None = None
     for entry in table.values():
         literal = _EXPRESSION.split(entry[1])
@@ -264,8 +274,10 @@ def _fitting(table: dict[str, tuple[Upstream, str, Json]], uri: str) -> tuple[Up
 
 
 def fits(uri: str, literal: list[str]) -> bool:
-    """Whether an address has these texts in this order, from its beginning to its end: in time linear in its length,
-    whatever the template."""
+    """Whether an address contains these texts in this order, from start to end.
+
+    The time is linear in the length of the address for every template.
+    """
     if len(literal) == 1:
         return uri == literal[0]
     if not uri.startswith(literal[0]):

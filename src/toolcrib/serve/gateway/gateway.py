@@ -1,8 +1,8 @@
-"""Requests for what servers have besides tools: resources, prompts, completion, subscriptions, the level of logs.
+"""Requests for server content other than tools: resources, prompts, completion, subscriptions, log level.
 
-Reading a resource or filling in a prompt is a call of the tool that reaches its server's (`mcp_{server}_resources`,
-`mcp_{server}_prompts`): judged, recorded and redacted like any other. Then the client gets it in the server's own
-words. Lists leave out what policy denies. Completion is not recorded: it is one request per keystroke.
+Reading a resource or filling in a prompt is a call of the tool that reaches the server (`mcp_{server}_resources`,
+`mcp_{server}_prompts`). It is authorized, recorded and redacted like any other call. Then the client gets it in the
+server's own words. Lists omit what policy denies. Completion is not recorded: it is one request per keystroke.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
     from .catalogue import ContentPlace
 
 MAX_PARTS = 5_000
-"""Contents of a resource, or messages of a prompt: reading each of them takes 50 µs."""
+"""Most parts of one answer: contents of a resource, or messages of a prompt. Reading one part takes 50 µs."""
 MAX_EXACT = 32 * 2**20
-"""Characters of one answer that is passed on in a server's own words."""
+"""Most characters of one answer that is passed on in a server's own words."""
 
 
 class Gateway:
-    """For one MCP server of ours. `handlers` are for the SDK's server."""
+    """Handles these requests for one of our MCP servers. `handlers` go to the SDK's server."""
 
     def __init__(self, servers: McpServers, calls: CallHandler) -> None:
         self._servers, self._calls = servers, calls
@@ -62,7 +62,7 @@ class Gateway:
         self.subscribers = Subscribers(servers, self._catalogue, calls)
 
     def handlers(self) -> dict[str, Any]:
-        """For the constructor of the SDK's server."""
+        """Return the handlers for the constructor of the SDK's server."""
         return {
             "on_list_resources": self._list_resources,
             "on_list_resource_templates": self._list_templates,
@@ -75,7 +75,7 @@ class Gateway:
         }
 
     def _who(self, ctx: Request) -> Peer:
-        """The client of a request that is not a call."""
+        """Return the client of a request that is not a call."""
         return Peer(ctx, redact=self._calls.redact)
 
     # --- lists
@@ -94,7 +94,7 @@ class Gateway:
             raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
         return {key: self._calls.shown(entries), "resultType": "complete"}
 
-    # --- what they hold
+    # --- reading resources and prompts
 
     async def _read_resource(self, ctx: Request, params: ReadResourceRequestParams) -> Answer:
         uri = str(params.uri)
@@ -124,7 +124,10 @@ class Gateway:
         return await self._calls.handle(ctx, wanted, params.input_responses, params.request_state)
 
     def _exact(self, output: ToolOutput, peer: Peer) -> Json:
-        """The server's own answer, without secrets, with our labels. Raises MCPError where there is none."""
+        """Return the server's own answer, without secrets, with our labels.
+
+        Raises MCPError if there is no answer or it is too large.
+        """
         delivered = peer.delivered
         if output.is_error or delivered is None:
             data: Json = {META_KIND: output.error_kind} if output.error_kind else {}
@@ -140,7 +143,7 @@ class Gateway:
         if self._calls.changes_outputs:
             delivered = _in_our_words(delivered, output)
         result = cast("Json", self._calls.shown(delivered))
-        if "cacheScope" in result:  # it was judged for this client
+        if "cacheScope" in result:  # access was checked for this client only
             result["cacheScope"] = "private"
         meta = result_meta(result.pop("_meta", None))
         if output.labels is not None:
@@ -173,11 +176,11 @@ class Gateway:
         return cast("Json", self._calls.shown(await self._reach(place, ask, self._who(ctx))))
 
     def _runs_freely(self, tool: Tool) -> bool:
-        """Whether no call of a tool could be asked about or refused: what is typed goes to its server then, unasked."""
+        """Whether policy allows every call of a tool. Only then may completion send typed text to the server."""
         authorizer = self._calls.registry.stages.authorizer
         return authorizer is None or authorizer.clears(tool)
 
-    # --- what servers tell
+    # --- subscriptions and logs
 
     async def _subscribe(self, ctx: Request, params: SubscribeRequestParams) -> EmptyResult:
         await self.subscribers.subscribe(_session(ctx), str(params.uri), self._who(ctx))
@@ -188,7 +191,7 @@ class Gateway:
         return EmptyResult()
 
     async def set_level(self, ctx: Request, params: SetLevelRequestParams) -> EmptyResult:
-        """`logging/setLevel` of the handshake era."""
+        """Handle `logging/setLevel` of the handshake era. Raises MCPError if there is no session."""
         session = _session(ctx)
         if session is None:
             raise MCPError(INVALID_REQUEST, "there is no session to set a level for")
@@ -197,14 +200,17 @@ class Gateway:
 
     @asynccontextmanager
     async def watching(self, ctx: Request, uris: Iterable[Any]) -> AsyncGenerator[None]:
-        """While a stream of 2026-07-28 listens for these resources."""
+        """Watch these resources while a 2026-07-28 stream listens for them."""
         async with self.subscribers.watching(ctx.lifespan_context, self._who(ctx), map(str, uris)):
             yield
 
     # --- helpers
 
     async def _reach(self, place: ContentPlace, ask: Callable[[Any], Any], who: Peer) -> Json:
-        """Ask a server something that is no call. Raises MCPError: its own, or that it cannot be reached."""
+        """Ask a server something that is not a call.
+
+        Raises MCPError if the server returns an error or cannot be reached.
+        """
         refused: list[MCPError] = []
 
         async def work(client: Any) -> Json:
@@ -230,7 +236,7 @@ def _stateless(ctx: Request) -> bool:
 
 
 def _in_our_words(delivered: Json, output: ToolOutput) -> Json:
-    """An answer in our words, where hooks may have changed the server's."""
+    """Return an answer in our words, used when hooks may have changed the server's answer."""
     if "messages" in delivered:
         text = {"type": "text", "text": output.for_llm}
         return {**delivered, "messages": [{"role": "user", "content": text}]}

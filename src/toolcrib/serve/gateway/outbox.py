@@ -1,7 +1,7 @@
 """A bounded queue of notifications for one client: in order, and each of them once.
 
-A server that talks without end, and a client that does not read, cost a fixed amount of memory and no other client
-anything.
+If a server sends without end, or a client does not read, the memory use stays limited and other clients are not
+affected.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Awaitable, Callable, Hashable
 log = logging.getLogger("toolcrib.serve")
 
 MAX_WAITING = 1_000
-"""What may wait at once; what comes when there is no room is left out."""
+"""How many notifications may wait at once. Further ones are dropped."""
 PAUSE_SECONDS = 0.02
-"""Between two rounds. A notification that comes again meanwhile is sent once."""
+"""The pause between two rounds. A notification that is repeated during the pause is sent once."""
 
 Send = Callable[[], Awaitable[object]]
 
 
 class Outbox:
-    """For one session, or one transport's streams. Used on one event loop."""
+    """The queue for one session, or for the streams of one transport. Used on one event loop."""
 
     def __init__(self, spawn: Callable[[Awaitable[None]], object]) -> None:
         self._spawn = spawn
@@ -30,7 +30,7 @@ class Outbox:
         self._left_out = 0
 
     def put(self, key: Hashable, send: Send) -> None:
-        """Tell this once it is its turn, unless the same key waits already; None is a key of its own each time."""
+        """Send this when it is its turn, unless the same key is already waiting. None never counts as the same key."""
         key = object() if key is None else key
         if key in self._waiting:
             return
@@ -49,7 +49,7 @@ class Outbox:
                     send = self._waiting.pop(key)
                     try:
                         await send()
-                    except Exception:  # a session that has gone
+                    except Exception:  # the session is gone
                         log.debug("a message did not reach a client", exc_info=True)
                 if self._left_out:
                     log.warning("%d messages of servers were left out: they came too fast", self._left_out)

@@ -1,7 +1,7 @@
-"""What a server has besides tools: resources, templates of their addresses, and prompts, in the form they travel in.
+"""The content of a server other than tools: resources, address templates and prompts, in wire form.
 
-It is asked for when a client wants it, kept on disk, and asked for again whenever the server is connected anyway: a
-client that looks at a list starts no server for it that was asked before.
+It is fetched when a client wants it, and stored on disk. It is fetched again whenever the server is already
+connected. So a client that reads a list does not start a server that was asked before.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ log = logging.getLogger("toolcrib.serve")
 
 Json = dict[str, Any]
 MAX_LIST = 4 * 2**20
-"""Characters of one list of one server, as JSON; of one entry it is MAX_CHARS."""
+"""Most characters of one list of one server, as JSON. The limit for one entry is MAX_CHARS."""
 BRIEF_SECONDS = 0.5
-"""How long a list waits for a server that failed, or did not answer in time, when it was asked last."""
+"""How long a list waits for a server that failed, or did not answer in time, at the last request."""
 _KEPT = "offers"
 """The name of its file in the cache of lists."""
 
@@ -47,7 +47,7 @@ class ServerContent:
     prompts: tuple[Json, ...] = ()
 
     def to_json(self) -> Json:
-        """As the cache keeps it."""
+        """Return the lists in the form that the cache stores."""
         return {"resources": list(self.resources), "templates": list(self.templates), "prompts": list(self.prompts)}
 
 
@@ -55,8 +55,10 @@ EMPTY_CONTENT = ServerContent()
 
 
 class ContentSource:
-    """The content of one server: as it was listed last, or as the server lists it now. `late` is called when the server
-    answers after its clients' lists were sent without it."""
+    """Gives the content of one server: the lists from last time, or the current ones.
+
+    `late` is called if the server answers after the clients' lists were sent without it.
+    """
 
     def __init__(self, server: Upstream, late: Callable[[], None]) -> None:
         self._server, self._when_late = server, late
@@ -66,7 +68,7 @@ class ContentSource:
 
     @property
     def known(self) -> ServerContent | None:
-        """What it listed when it was asked last."""
+        """The lists from the last request; None if there are none."""
         if self._known is None:
             kept = self._server.services.cache.kept(self._server.identity, _KEPT)
             if kept is not None:
@@ -75,7 +77,7 @@ class ContentSource:
         return self._known
 
     async def get(self, who: Downstream | None) -> ServerContent:
-        """What it has now; what is known of it where it does not answer."""
+        """Return the current lists, or the last known ones if the server does not answer."""
         task = asyncio.get_running_loop().create_task(self._asking.get(lambda: self._ask(who)))
         await asyncio.wait({task}, timeout=BRIEF_SECONDS if self._late else None)
         if task.done() and not task.cancelled() and (found := task.result()) is not None:
@@ -84,7 +86,7 @@ class ContentSource:
         return self.known or EMPTY_CONTENT
 
     async def _ask(self, who: Downstream | None) -> ServerContent | None:
-        """What it has; None where it failed."""
+        """Return the current lists; None if the server failed."""
         server, known = self._server, self.known
         listing = server.tools.listing
         if listing is not None and not listing.has_resources and not listing.has_prompts:
@@ -98,7 +100,7 @@ class ContentSource:
             except ToolError as error:
                 log.warning("%s", error)
                 return None
-            except Exception as error:  # a list that is not one
+            except Exception as error:  # an invalid list
                 log.warning("MCP server %s: what it has could not be listed: %s", server.name, error)
                 return None
             for fault in faults:
@@ -114,7 +116,7 @@ class ContentSource:
 
 
 def content_from_json(value: Mapping[str, Any]) -> ServerContent:
-    """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
     return ServerContent(
         _entries(value["resources"], "uri"), _entries(value["templates"], "uriTemplate"),
         _entries(value["prompts"], "name"),
@@ -129,7 +131,7 @@ def _entries(value: Any, key: str) -> tuple[Json, ...]:
 
 
 async def ask_content(client: Client, faults: list[str]) -> ServerContent:
-    """What the server at the other end has now. A list that it refuses is empty, with a sentence in `faults`."""
+    """Ask the connected server for its current lists. A list that it refuses is empty, with a sentence in `faults`."""
 
     async def entries(what: str, wanted: bool, ask: Callable[..., Awaitable[Sequence[Any]]]) -> tuple[Json, ...]:
         if not wanted:
@@ -138,7 +140,7 @@ async def ask_content(client: Client, faults: list[str]) -> ServerContent:
             found = [plain(each) for each in await ask(client, faults)]
             return await asyncio.to_thread(_bounded, found, what, faults)
         except MCPError as error:
-            if error.code != METHOD_NOT_FOUND:  # many that have resources know no templates
+            if error.code != METHOD_NOT_FOUND:  # many servers with resources do not support templates
                 faults.append(f"list_{what}: {error.message}")
             return ()
 
@@ -153,7 +155,7 @@ async def ask_content(client: Client, faults: list[str]) -> ServerContent:
 
 
 def _bounded(entries: list[Json], what: str, faults: list[str]) -> tuple[Json, ...]:
-    """The entries that are no larger than a tool may be, as many as there is room for: all servers share one list."""
+    """Return the entries that are not too large, as many as fit: all servers share one list."""
     kept: list[Json] = []
     room = MAX_LIST
     for entry in entries:

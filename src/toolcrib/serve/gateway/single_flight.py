@@ -1,4 +1,4 @@
-"""One answer for all who ask at the same time, and none that is older than the question."""
+"""Share one answer between callers that ask at the same time. No answer is older than its question."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Does some work for those who ask. Whoever asks while it is done gets the answer of the next time: what is under
-    way may have looked before the question came. Used on one event loop."""
+    """Does work once for several callers.
+
+    A caller that asks during a run gets the answer of the next run, because the current run may have looked before
+    the question came. Used on one event loop.
+    """
 
     def __init__(self) -> None:
         self._running: asyncio.Task[T] | None = None
         self._next: asyncio.Task[T] | None = None
 
     async def get(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The answer. Leaving ends no work that others wait for."""
+        """Return the answer. A caller that stops waiting does not end the work for the others."""
         loop = asyncio.get_running_loop()
         if self._next is None and (self._running is None or self._running.done()):
             self._running = loop.create_task(work())

@@ -1,6 +1,6 @@
-"""Who hears what a server tells? Sessions and streams of clients: what they subscribed to, and its log from a level on.
+"""Pass notifications of servers on to client sessions and streams: subscribed resources, and logs from a level on.
 
-What is told is kept apart by session, comes in order, and waits in an `Outbox` of limited size.
+Notifications are separate for each session, arrive in order, and wait in an `Outbox` of limited size.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.serve")
 
 RESOURCE_NOT_FOUND = -32002
-"""What the handshake era answers for an unknown resource; later it is INVALID_PARAMS."""
+"""The handshake era's error code for an unknown resource. Later revisions use INVALID_PARAMS."""
 MAX_WATCHED = 1_000
-"""Resources that one session or stream may listen for."""
+"""How many resources one session or stream may listen for."""
 
 
 @dataclass(slots=True, eq=False)
 class _Subscriber:
-    """A session of the handshake era: what it listens for, by the addresses it knows."""
+    """A session of the handshake era, with the resources it listens for, by the addresses it knows."""
 
     session: HandshakeSession
     outbox: Outbox
@@ -50,7 +50,7 @@ class _Subscriber:
 
 
 class Subscribers:
-    """The sessions and streams of one MCP server of ours."""
+    """The sessions and streams of one of our MCP servers."""
 
     def __init__(self, servers: McpServers, catalogue: Catalogue, calls: CallHandler) -> None:
         self._servers, self._catalogue, self._calls = servers, catalogue, calls
@@ -58,13 +58,15 @@ class Subscribers:
         self._sessions: dict[HandshakeSession, _Subscriber] = {}
         self._streams: dict[TransportState, Outbox] = {}
         self.watched: dict[tuple[str, str], Counter[str]] = {}
-        """By server and its own address: how often each shown address is listened for."""
+        """By server and its own address: how many listeners each shown address has."""
 
     # --- transports and sessions
 
     async def listen(self, transport: TransportState) -> Callable[[], None]:
-        """Pass on to the sessions and streams of a transport what servers tell of their own accord. Returns what ends
-        that."""
+        """Pass unsolicited notifications of servers on to the sessions and streams of a transport.
+
+        Returns a function that stops this.
+        """
 
         def heard(event: Event) -> None:
             transport.loop.call_soon_threadsafe(self._tell, transport, event)
@@ -79,13 +81,13 @@ class Subscribers:
         return stop
 
     def begin(self, transport: TransportState, session: HandshakeSession) -> None:
-        """There is another session of the handshake era."""
+        """Add a session of the handshake era."""
         self._sessions[session] = _Subscriber(session, Outbox(transport.spawn))
         if self._level != LEVELS[0]:
             transport.spawn(self._tell_level())
 
     def forget(self, transport: TransportState, session: HandshakeSession) -> None:
-        """A session of the handshake era is over."""
+        """Remove a session of the handshake era."""
         listener = self._sessions.pop(session, None)
         if listener is not None and listener.uris:
             transport.spawn(self._unwatch(listener.uris))
@@ -93,7 +95,10 @@ class Subscribers:
     # --- subscriptions
 
     async def subscribe(self, session: HandshakeSession | None, uri: str, who: Peer) -> None:
-        """`resources/subscribe`. Raises MCPError."""
+        """Handle `resources/subscribe`.
+
+        Raises MCPError if there is no session, too many resources or no such resource, or if the server fails.
+        """
         listener = self._sessions.get(session) if session is not None else None
         if listener is None:
             raise MCPError(INVALID_REQUEST, "there is no session for notifications")
@@ -107,14 +112,14 @@ class Subscribers:
                 listener.uris[uri] = place
 
     async def unsubscribe(self, session: HandshakeSession | None, uri: str) -> None:
-        """`resources/unsubscribe`."""
+        """Handle `resources/unsubscribe`."""
         listener = self._sessions.get(session) if session is not None else None
         if listener is not None and uri in listener.uris:
             await self._unwatch({uri: listener.uris.pop(uri)})
 
     @asynccontextmanager
     async def watching(self, transport: TransportState, who: Peer, uris: Iterable[str]) -> AsyncGenerator[None]:
-        """While a stream of 2026-07-28 listens for these resources. A resource that no server has never changes."""
+        """Watch these resources while a 2026-07-28 stream listens. A resource that no server has never changes."""
         watched: dict[str, ContentPlace] = {}
         for uri in islice(dict.fromkeys(uris), MAX_WATCHED):
             try:
@@ -156,22 +161,22 @@ class Subscribers:
     # --- logs
 
     async def set_level(self, session: HandshakeSession, level: str) -> None:
-        """`logging/setLevel` of the handshake era: servers tell what the most curious session wants."""
+        """Handle `logging/setLevel` of the handshake era: servers send the lowest level that any session wants."""
         session.level = level
         await self._tell_level()
 
     async def _tell_level(self) -> None:
-        """Ask servers for what the most curious session wants. One that set no level wants everything."""
+        """Ask servers for the lowest level that any session wants. A session without a level wants everything."""
         levels = [each.level or LEVELS[0] for each in self._sessions]
         wanted = min(levels, key=LEVELS.index, default=LEVELS[0])
         if wanted != self._level:
             self._level = wanted
             await self._servers.log_level(wanted)
 
-    # --- what servers tell
+    # --- notifications of servers
 
     def _tell(self, transport: TransportState, event: Event) -> None:
-        """Tell it to whom it concerns, when they can hear it."""
+        """Queue a notification for the sessions and streams that it concerns."""
         streams = self._streams.get(transport)
         if streams is None:
             return

@@ -18,9 +18,9 @@ FILE = "composed_tools.json"
 
 
 def add_composed_tools(registry: ToolRegistry, folder: Path, missing: list[tuple[str, str]]) -> None:
-    """Register `create_tool` and the stored tools of a state folder; `missing` gets those that cannot be there.
+    """Register `create_tool` and the stored tools of a state folder. Tools that cannot be registered go to `missing`.
 
-    They come last: they are the model's, and take no name from another tool.
+    They are registered last: the model created them, and they must not take a name from another tool.
     """
     tools = ComposedTools(ComposedStore(folder / FILE), registry, lambda: {name for name, _ in missing})
     registry.register(tools.tool())

@@ -1,4 +1,4 @@
-"""Keeps composed tools: one JSON file in the workspace's state folder, out of reach of tools, shared by processes."""
+"""Store composed tools in one JSON file in the workspace's state folder. Tools cannot reach it; processes share it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ T = TypeVar("T")
 
 
 class StoreError(ToolcribError):
-    """The file of composed tools cannot be read or written. It is left as it is."""
+    """The file of composed tools cannot be read or written. The file stays unchanged."""
 
 
 class ComposedStore:
-    """The file. Every change reads it again, under a lock that other processes respect."""
+    """The file of composed tools. Every change reads it again, under a lock shared with other processes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def load(self) -> tuple[list[ComposedTool], list[tuple[str, str]]]:
-        """The tools, and what is wrong with entries that are none: (name, why). Raises StoreError."""
+        """Return the tools, and the errors of invalid entries as (name, reason).
+
+        Raises StoreError if the file cannot be read.
+        """
         good: list[ComposedTool] = []
         bad: list[tuple[str, str]] = []
         for number, entry in enumerate(self._entries()):
@@ -43,7 +46,11 @@ class ComposedStore:
         return good, bad
 
     def change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
-        """Replace the stored entries by what `alter` makes of them. What it raises leaves them as they were."""
+        """Replace the stored entries with the result of `alter`.
+
+        If `alter` raises, they stay unchanged. Raises StoreError if the file cannot be read or written, or has too
+        many tools.
+        """
         with self._alone():
             changed = alter(list(self._entries()))
             if len(changed) > MAX_TOOLS:
@@ -76,7 +83,7 @@ class ComposedStore:
 
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
-        """Hold the lock; where there are no file locks (Windows), nobody else is expected."""
+        """Hold the lock. If the system has no file locks (Windows), assume that no other process uses the file."""
         try:
             import fcntl
         except ImportError:

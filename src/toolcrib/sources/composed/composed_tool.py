@@ -1,7 +1,7 @@
-"""Composed tools: natural-language instructions with parameters, that the calling agent follows with its other tools.
+"""Composed tools: natural-language instructions with parameters, which the calling agent follows with its other tools.
 
-A call answers with the instructions as they were written and, apart from them, the values as one line of JSON. No value
-is ever pasted into the text, so none can add an instruction, close a quote or be expanded again.
+The output of a call has the unchanged instructions and, separate from them, the values as one line of JSON. Values
+are never inserted into the text, so no value can add an instruction, close a quote or be expanded again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ _VALUES = (
 )
 
 RunAsAgent = Callable[[str, ToolContext], Awaitable[ToolOutput]]
-"""`await run(instructions, ctx)` has a subagent follow instructions: the seam for the agent, which comes later."""
+"""`await run(instructions, ctx)` lets a subagent follow the instructions.
+
+This is for the agent, which is added later.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ComposedParameter:
-    """One parameter, in the words of the stored form."""
+    """One parameter, with the field names of the stored form."""
 
     param_type: str = "string"
     description: str = ""
@@ -48,7 +51,7 @@ class ComposedParameter:
 
 @dataclass(frozen=True, slots=True)
 class ComposedTool:
-    """One stored tool. `created_at` is in seconds since the epoch. Made by `composed`, which checks it."""
+    """One stored tool. `created_at` is in seconds since the epoch. `composed` creates and checks it."""
 
     name: str
     description: str
@@ -68,7 +71,7 @@ class ComposedTool:
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
     def instructions(self, values: Mapping[str, Any]) -> str:
-        """What the agent reads of a call with these values."""
+        """Return the text that the agent reads for a call with these values."""
         text = PLACEHOLDER.sub(lambda found: f"«{found[1]}»", self.action)
         if not self.parameters:
             return f"{_HEAD}\n\n{text}"
@@ -76,7 +79,7 @@ class ComposedTool:
         return f"{_HEAD} {_VALUES}\n\n{text}\n\nValues: {_values_text(given)}"
 
     def as_json(self) -> dict[str, Any]:
-        """The stored form."""
+        """Return the stored form."""
         parameters = {
             name: {"param_type": p.param_type, "description": p.description, "required": p.required}
             for name, p in self.parameters.items()
@@ -87,7 +90,7 @@ class ComposedTool:
         }  # fmt: skip
 
     def tool(self, run: RunAsAgent | None = None) -> Tool:
-        """As a tool of a registry."""
+        """Return it as a tool for a registry."""
 
         async def execute(args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
             text = self.instructions(args)
@@ -100,9 +103,9 @@ class ComposedTool:
 
 
 def composed(name: Any, description: Any, action: Any, parameters: Any = None, created_at: Any = None) -> ComposedTool:
-    """A checked tool. `parameters` are `{"p": "string"}` or objects; left out, each placeholder is a string.
+    """Return a checked tool. `parameters` are `{"p": "string"}` or objects. If omitted, each placeholder is a string.
 
-    Raises ToolDefinitionError with what is wrong.
+    Raises ToolDefinitionError with the reason if something is invalid.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name) or not any(c.isalnum() for c in name):
         raise ToolDefinitionError("name should have 1 to 64 letters, digits, _ and -")
@@ -151,6 +154,6 @@ def _parameter(name: str, value: Any) -> ComposedParameter:
 
 
 def _values_text(values: Mapping[str, Any]) -> str:
-    """JSON in which only spaces and printable characters stand as themselves: no further line, no hidden text."""
+    """Return JSON with only spaces and printable characters unescaped: no further line, no hidden text."""
     text = json.dumps(values, ensure_ascii=False)
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

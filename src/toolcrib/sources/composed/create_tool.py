@@ -1,4 +1,4 @@
-"""The tool `create_tool`: makes, lists, changes and removes composed tools."""
+"""The tool `create_tool`: creates, lists, changes and removes composed tools."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CHANGES = ("create", "update", "delete")
 class ComposedTools:
     """The composed tools of one registry, and the tool that manages them.
 
-    `reserved` are names of tools that are not there at present and are not to be taken. `run` has a subagent follow
-    the instructions; without it the calling agent does.
+    `reserved` are names of tools that are currently not available; new tools cannot use them. `run` lets a subagent
+    follow the instructions. Without it, the calling agent follows them.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ComposedTools:
         self._store, self._registry, self._reserved, self._run = store, registry, reserved, run
 
     def register(self) -> list[tuple[str, str]]:
-        """Register the stored tools. Those that cannot be there, and why."""
+        """Register the stored tools. Return those that cannot be registered, with the reason."""
         try:
             good, missing = self._store.load()
         except StoreError as error:
@@ -50,7 +50,7 @@ class ComposedTools:
         return missing
 
     def tool(self) -> Tool:
-        """`create_tool`."""
+        """Return the tool `create_tool`."""
         return tool(
             self.create_tool,
             category="memory",
@@ -154,15 +154,18 @@ class ComposedTools:
         return ToolOutput(f"Deleted {name}.")
 
     async def _run_one(self, name: str, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-        """For clients that do not list tools again: what calling the tool itself would answer."""
+        """Run a tool for clients that do not list tools again.
+
+        The output is the same as for a direct call of the tool.
+        """
         if not self._is_ours(name):
             raise ToolError(self._unknown(name))
         return await self._registry.execute(name, args, ctx)
 
     async def _change(self, alter: Callable[[list[Any]], list[Any]]) -> None:
-        await shared_threads.run(self._store.change, alter)  # it waits for other processes, and for the disk
+        await shared_threads.run(self._store.change, alter)  # it waits for other processes and for the disk
 
-    # --- what is there
+    # --- the existing tools
 
     def _listing(self) -> str:
         found = [each for each in self._registry if each.source == SOURCE]
@@ -175,7 +178,7 @@ class ComposedTools:
         return found is not None and found.source == SOURCE
 
     def _taken(self, name: str) -> str:
-        """Why a name cannot be had; "" if it can."""
+        """Return why a name cannot be used; "" if it can."""
         found = self._registry.get(name)
         if found is not None:
             what = "a composed tool" if found.source == SOURCE else "a tool"
@@ -186,7 +189,7 @@ class ComposedTools:
         names = [each.name for each in self._registry if each.source == SOURCE]
         return f"there is no composed tool {name[:80]!r}; there are: {', '.join(names[:50]) or 'none'}"
 
-    # --- before it runs
+    # --- before the call runs
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         verb = args.get("action", "list")
@@ -204,7 +207,7 @@ class ComposedTools:
 
 
 def _at(entries: list[Any], name: str) -> int | None:
-    """Where a stored tool is in the list."""
+    """Return the index of a stored tool in the list."""
     for index, entry in enumerate(entries):
         if isinstance(entry, dict) and cast("dict[str, Any]", entry).get("name") == name:
             return index
@@ -212,6 +215,6 @@ def _at(entries: list[Any], name: str) -> int | None:
 
 
 def _kept_parameters(old: Mapping[str, Any], action: str) -> dict[str, Any]:
-    """The parameters of a changed template: those it uses, described as before."""
+    """Return the parameters that a changed template uses, with their old descriptions."""
     before = cast("dict[str, Any]", old.get("parameters") or {})
     return {name: before.get(name, "string") for name in PLACEHOLDER.findall(action)}

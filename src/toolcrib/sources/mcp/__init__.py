@@ -1,4 +1,4 @@
-"""MCP servers as a source of tools. `McpServers` is `box.mcp`; the SDK is loaded when the first server is needed."""
+"""MCP servers as a source of tools. `McpServers` is `box.mcp`. The SDK is loaded when the first server is needed."""
 
 from __future__ import annotations
 

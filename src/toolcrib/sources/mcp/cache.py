@@ -1,7 +1,7 @@
-"""What servers listed when they were last asked, on disk: a toolbox opens with their tools without starting them.
+"""The last listings of servers, on disk: a toolbox opens with their tools without starting the servers.
 
-One file a server in `$XDG_STATE_HOME/toolcrib/mcp/lists`, readable by this user alone. A file that cannot be read
-counts as absent: the server is asked again.
+There is one file per server in `$XDG_STATE_HOME/toolcrib/mcp/lists`, readable only by this user. A file that cannot
+be read is treated as missing: the server is asked again.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ log = logging.getLogger("toolcrib.mcp")
 VERSION = 1
 MAX_BYTES = 64 * 2**20
 FAILED_SECONDS = 120.0
-"""How long a server that failed is not asked when a toolbox opens. `toolcrib mcp test` asks at once."""
+"""How long a failed server is not asked again when a toolbox opens. `toolcrib mcp test` asks immediately."""
 
 
 class ListCache:
-    """Listings by the identity of a server (`ServerConfig.identity`)."""
+    """Stores listings by the identity of a server (`ServerConfig.identity`)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, identity: str) -> ServerListing | None:
-        """The listing, or None."""
+        """Return the listing; None if there is none or it cannot be read."""
         path = self._path(identity)
         try:
             if path.stat().st_size > MAX_BYTES:
@@ -50,7 +50,7 @@ class ListCache:
             return None
 
     def write(self, identity: str, name: str, listing: ServerListing) -> None:
-        """Keep a listing. A failure is logged: it costs time, nothing else."""
+        """Store a listing. A failure is only logged: its only effect is lost time."""
         entry = {"version": VERSION, "name": name, "when": time.time(), "listing": listing.to_json()}
         try:
             private_folder(self._folder.parent)
@@ -61,7 +61,7 @@ class ListCache:
             log.warning("the tools of MCP server %s could not be stored: %s", name, error)
 
     def keep(self, identity: str, kind: str, value: Any) -> None:
-        """Keep something else of a server, as JSON. A failure is logged: it costs time, nothing else."""
+        """Store other data of a server, as JSON. A failure is only logged: its only effect is lost time."""
         try:
             private_folder(self._folder.parent)
             private_folder(self._folder)
@@ -70,7 +70,7 @@ class ListCache:
             log.warning("the %s of an MCP server could not be stored: %s", kind, error)
 
     def kept(self, identity: str, kind: str) -> Any:
-        """What `keep` kept, or None."""
+        """Return the value that `keep` stored, or None."""
         path = self._path(identity, kind)
         try:
             if path.stat().st_size > MAX_BYTES:
@@ -84,7 +84,7 @@ class ListCache:
             return None
 
     def failed(self, identity: str, error: str) -> None:
-        """Remember that a server without a listing could not be reached: the next toolbox does not wait for it."""
+        """Remember that a server without a listing could not be reached. The next toolbox then does not wait for it."""
         with contextlib.suppress(OSError):
             private_folder(self._folder.parent)
             private_folder(self._folder)
@@ -93,7 +93,7 @@ class ListCache:
                 out.write(error)
 
     def failure(self, identity: str) -> str | None:
-        """Why a server could not be reached a moment ago; None where that is not known or long ago."""
+        """Return why a server could not be reached recently; None if no recent failure is known."""
         path = self._path(identity, "failed")
         try:
             ago = time.time() - path.stat().st_mtime

@@ -1,7 +1,7 @@
-"""What a server may ask of us, and what it tells: each goes to the client or person of the call that it is about.
+"""Requests and notifications of a server: each goes to the client or person of the call that it belongs to.
 
-A server of the handshake era sends requests of its own while a call runs; one of 2026-07-28 answers a call with its
-questions. Both end in `answers`. Who cannot be asked has not agreed.
+A server of the handshake era sends its own requests while a call runs. A server of 2026-07-28 answers a call with
+its questions. Both end in `answers`. A person who cannot be asked has not agreed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ NOBODY = "there is no person here who could be asked"
 
 
 class Callbacks:
-    """For one connection to one server. `opener` is the client that the connection is made for; `tools_changed` is
-    called when the server says that its list of tools is another one."""
+    """The callbacks for one connection to one server.
+
+    `opener` is the client that the connection is made for. `tools_changed` is called when the server says that its
+    list of tools has changed.
+    """
 
     def __init__(
         self,
@@ -47,35 +50,38 @@ class Callbacks:
         self._config, self._services, self._relay, self._tools_changed = config, services, relay, tools_changed
         self.opener = opener
         self.calls = CallsInFlight()
-        # as a gateway we say that we can, for our clients may: one that cannot is an error of that one call
+        # as a gateway we declare the capability, because our clients may have it; if one does not, only its call fails
         self.sampling = self._sample if services.sampler is not None or relay.on else None
         self.roots = self._roots if config.roots or (config.roots is None and relay.on) else None
 
     @property
     def busy(self) -> bool:
-        """Whether a call is under way."""
+        """Whether a call is running."""
         return bool(self.calls.running)
 
-    # --- what it tells
+    # --- notifications of the server
 
     def changed(self, kind: ListKind) -> None:
-        """What it lists has changed."""
+        """Handle a change of one of its lists."""
         if kind == "tools":
             self._tools_changed()
         else:
             self._relay.tell(ContentChanged(self._config.name, kind))
 
     def updated(self, uri: str) -> None:
-        """A resource has changed."""
+        """Announce that a resource has changed."""
         self._relay.tell(ResourceChanged(self._config.name, uri))
 
     def completed(self, notification: mcp_types.ElicitCompleteNotification) -> None:
-        """A visit of a page that it asked for is over."""
+        """Announce that a page visit that it asked for is complete."""
         self._relay.tell(ServerNotified(self._config.name, notification))
 
     async def logged(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """A log message goes to the client whose call produced it. One that belongs to no call goes to every session;
-        one that may belong to calls of several clients goes to none."""
+        """Send a log message to the client whose call produced it.
+
+        A message that belongs to no call goes to every session. A message that may belong to calls of several
+        clients is dropped.
+        """
         mine = self.calls.asked()
         client = downstream_of(mine.ctx) if mine is not None else None
         if mine is not None and client is not None:
@@ -84,12 +90,12 @@ class Callbacks:
         elif mine is None and not self.busy:
             self._relay.tell(ServerLogged(self._config.name, params))
 
-    # --- what it asks
+    # --- requests of the server
 
     async def elicitation(
         self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
     ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
-        """A form, or a page to visit."""
+        """Answer a request for a form, or for a page to visit."""
         return await self._one(mcp_types.ElicitRequest(params=params))
 
     async def _sample(self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams) -> Any:
@@ -99,7 +105,7 @@ class Callbacks:
         return await self._one(mcp_types.ListRootsRequest())
 
     async def _one(self, request: mcp_types.InputRequest) -> Any:
-        """A request of the handshake era: it does not say which call it belongs to."""
+        """Answer a request of the handshake era, which does not say which call it belongs to."""
         try:
             mine = self.calls.asked(question=True)
             key = _KEYS[type(request)]
@@ -110,21 +116,26 @@ class Callbacks:
             return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=str(error))
 
     async def answers(self, requests: Mapping[str, mcp_types.InputRequest], mine: InFlight | None) -> Answers:
-        """The answers to all that a server asks at once, by its keys. Raises MCPError or ToolError for a question that
-        nobody can answer."""
+        """Return the answers to all questions that a server asks at once, by its keys.
+
+        Raises MCPError or ToolError if a question cannot be answered.
+        """
         client = downstream_of(mine.ctx) if mine is not None else self._asked_at_once()
         shown = {key: self._signed(request) for key, request in requests.items()}
         theirs = {key: each for key, each in shown.items() if client is not None and client.can_answer(each)}
         with self._asking(mine):
             found: Answers = await client.exchange(theirs) if client is not None and theirs else {}
-            for key, request in requests.items():  # one after the other: they go to one person
+            for key, request in requests.items():  # one after the other, because they go to one person
                 if key not in found:
                     found[key] = await self._ours(request, mine)
         return found
 
     @contextmanager
     def _asking(self, mine: InFlight | None) -> Generator[None]:
-        """While a person is asked: their time does not count as the call's, and the call asks nothing else."""
+        """Mark that a person is being asked.
+
+        This time does not count for the call's timeout, and the call asks nothing else.
+        """
         if mine is None:
             yield
             return
@@ -136,12 +147,14 @@ class Callbacks:
             mine.timeout.answered()
 
     def _asked_at_once(self) -> Downstream | None:
-        """Who answers what is asked before the first call: the client that the connection was made for, at the request
-        that made it."""
+        """Return the client that answers requests before the first call.
+
+        It is the client that the connection was made for, during the request that made it.
+        """
         return self.opener if self.opener is not None and not self.opener.modern and not self.busy else None
 
     def _signed(self, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
-        """A question says who asks: none may pass for one of ours."""
+        """Add the server's name to a question, so that it cannot look like one of ours."""
         if not isinstance(request, mcp_types.ElicitRequest):
             return request
         message = questions.signed(self._config.name, request.params.message)
@@ -167,17 +180,17 @@ class Callbacks:
                 return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root, name="workspace")])
 
     def _lacking(self, mine: InFlight | None, capability: str) -> None:
-        """If the call fails for it, a client of 2026-07-28 learns which capability it would need."""
+        """Store the error that names the missing capability, for a client of 2026-07-28 in case the call fails."""
         client = downstream_of(mine.ctx) if mine is not None else None
         if client is not None and client.modern:
             text = f"this needs a client with the {capability} capability"
             needed: dict[str, Any] = {"requiredCapabilities": {capability: {}}}
             client.failure = MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, text, needed)
 
-    # --- what a request of ours says of the client downstream (2026-07-28)
+    # --- metadata about the downstream client in our requests (2026-07-28)
 
     def stamp(self, params: dict[str, Any]) -> None:
-        """Declare what the client of the call under way can do, instead of what we can."""
+        """Declare the capabilities of the running call's client instead of ours."""
         mine = current()
         client = downstream_of(mine.ctx) if mine is not None else None
         if client is None:

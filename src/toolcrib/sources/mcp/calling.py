@@ -1,5 +1,7 @@
-"""One request to a server over a live connection: news extend its time, cancelling it tells the server, and what the
-server needs to know first is answered."""
+"""Send one request to a server over a live connection.
+
+Progress extends its timeout, a cancellation is sent to the server, and questions of the server are answered.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 ServerConnection: TypeAlias = "Connection[Callbacks]"
 MAX_ROUNDS = 10
-"""How often a server may ask for more before it answers."""
+"""How often a server may ask questions before it answers."""
 T = TypeVar("T")
 R = TypeVar("R", dict[str, Any], mcp_types.ReadResourceResult, mcp_types.GetPromptResult)
 _RESOURCE: TypeAdapter[mcp_types.ReadResourceResult | mcp_types.InputRequiredResult] = TypeAdapter(
@@ -42,7 +44,7 @@ _PROMPT: TypeAdapter[mcp_types.GetPromptResult | mcp_types.InputRequiredResult] 
 
 
 class ConnectionLost(Exception):
-    """The connection ended before the answer came. `delivered` False: the server refused the call unseen."""
+    """The connection ended before the answer came. `delivered` is False if the server did not process the call."""
 
     def __init__(self, delivered: bool) -> None:
         super().__init__(delivered)
@@ -56,7 +58,10 @@ async def call(
     ctx: ToolContext,
     timeout: ProgressTimeout,
 ) -> T:
-    """Do one thing with the server. Raises ConnectionLost, ToolError for what the server refused, and Expired."""
+    """Do one thing with the server.
+
+    Raises ConnectionLost, Expired, or ToolError if the server refused or its answer is invalid.
+    """
     mine = InFlight(what, ctx, timeout, caller_of(ctx))
     calls = connection.callbacks.calls
     calls.begin(mine)
@@ -75,7 +80,7 @@ async def call(
         if connection.lost or says_lost(error):
             raise ConnectionLost(error.code == CONNECTION_CLOSED) from error
         client = downstream_of(ctx)
-        if client is not None and client.failure is None:  # what the client lacks says more
+        if client is not None and client.failure is None:  # an error about a missing client capability is more useful
             client.failure = _signed(connection.name, error)
         raise ToolError(f"MCP server {connection.name}: {error.message} ({error.code})") from error
     except ValidationError as error:
@@ -91,7 +96,7 @@ async def call(
 
 
 def _signed(server: str, error: MCPError) -> MCPError:
-    """The pages that an error wants a person to visit say who asks, like any other question."""
+    """Add the server's name to the pages that an error asks a person to visit, like to any other question."""
     given = error.error.data
     if error.error.code != URL_ELICITATION_REQUIRED or not isinstance(given, dict):
         return error
@@ -108,7 +113,7 @@ def _signed(server: str, error: MCPError) -> MCPError:
 async def call_tool(
     connection: ServerConnection, progress: ProgressFnT, name: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """Call a tool. The result is as it came."""
+    """Call a tool. The result is returned unchanged."""
     listed = False
 
     async def send(answers: Any, state: str | None) -> dict[str, Any] | mcp_types.InputRequiredResult:
@@ -124,7 +129,7 @@ async def call_tool(
         except MCPError as error:
             if error.code != HEADER_MISMATCH or listed:
                 raise
-        listed = True  # the schema says which arguments travel in headers: look at it, and send once more
+        listed = True  # the schema says which arguments travel in headers: read it, and send once more
         await read_tools(connection.client, [])
         return await send(answers, state)
 
@@ -147,7 +152,7 @@ async def read_resource(connection: ServerConnection, progress: ProgressFnT, uri
 async def get_prompt(
     connection: ServerConnection, progress: ProgressFnT, name: str, arguments: dict[str, str]
 ) -> mcp_types.GetPromptResult:
-    """Fill a prompt in."""
+    """Fill in a prompt."""
 
     async def send(answers: Any, state: str | None) -> mcp_types.GetPromptResult | mcp_types.InputRequiredResult:
         params = mcp_types.GetPromptRequestParams(
@@ -160,7 +165,7 @@ async def get_prompt(
 
 
 def _meta() -> Any:
-    """What the client behind the call says beside it."""
+    """Return the metadata that the client behind the call sent with it."""
     mine = current()
     client = downstream_of(mine.ctx) if mine is not None else None
     return dict(client.meta) or None if client is not None else None
@@ -170,7 +175,10 @@ async def _rounds(
     connection: ServerConnection,
     send: Callable[[Mapping[str, Any] | None, str | None], Awaitable[R | mcp_types.InputRequiredResult]],
 ) -> R:
-    """Ask, answer what the server needs to know first (2026-07-28), ask again."""
+    """Send the request, answer the server's questions (2026-07-28), and send again.
+
+    Raises ToolError if the server asks too often.
+    """
     answers: Mapping[str, Any] | None = None
     state: str | None = None
     pause = 0.05

@@ -1,4 +1,4 @@
-"""What servers need of the toolbox around them, handed in as plain callables."""
+"""The services that servers need from the toolbox, passed in as plain callables."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ if TYPE_CHECKING:
     from .config import ServerConfig
 
 Sampler = Callable[[Any], Awaitable[Any]]
-"""`await sampler(params)` lets a model of ours write what a server asks for (`CreateMessageRequestParams`), and gives
-the `CreateMessageResult`."""
+"""`await sampler(params)` lets our model write a message for a server (`CreateMessageRequestParams`).
+
+It returns the `CreateMessageResult`.
+"""
 
 
 class LoginDoor(Protocol):
-    """Sends a person to a login page, and waits for them to come back with what the page gave them."""
+    """Sends a person to a login page, and waits until they return with the page's answer."""
 
     @property
     def redirect_uri(self) -> str:
-        """The address that the login page sends them back to."""
+        """The address to which the login page sends them back."""
         ...
 
     async def open(self, url: str) -> None:
@@ -34,7 +36,7 @@ class LoginDoor(Protocol):
         ...
 
     async def answer(self) -> Mapping[str, str]:
-        """The query of the address they came back to: `code`, `state`, `iss`, or `error`."""
+        """Return the query of the address they came back to: `code`, `state`, `iss`, or `error`."""
         ...
 
 
@@ -44,10 +46,13 @@ def _no_walls(profile: Profile, read: tuple[Path, ...]) -> Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class ClientServices:
-    """`environ` is where the few harmless variables of local servers come from; `resolve(text, asker)` puts granted
-    secrets in; `walls(profile, read)` gives the sandbox for a server, which may read these paths in it;
-    `learn(name, value)` tells the redactor a secret. `login(config)` gives a door to a person's browser, where there is
-    one; `pins` knows what was accepted of servers, without them no change is noticed."""
+    """The services for MCP servers.
+
+    `environ` supplies the few harmless variables of local servers. `resolve(text, asker)` inserts granted secrets.
+    `walls(profile, read)` returns the sandbox for a server, in which it may read these paths. `learn(name, value)`
+    registers a secret with the redactor. `login(config)` returns access to a person's browser, if there is one.
+    `pins` stores what was accepted of servers; without it, changes are not noticed.
+    """
 
     workspace: Path
     cache: ListCache

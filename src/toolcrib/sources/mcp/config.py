@@ -1,4 +1,4 @@
-"""What is set for one server: how it is reached, which of its tools count, and what is believed of them."""
+"""The settings of one server: how it is reached, which of its tools are used, and what it is trusted with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRANSPORTS: Mapping[str, str] = {
     "http_sse": "sse",
     "http-sse": "sse",
 }
-"""What people write for a transport."""
+"""The accepted spellings of each transport."""
 
 
 _SECRET = re.compile(r"(-{0,2}[\w-]*(?:key|token|secret|passw|auth)[\w-]*)(=|$)", re.IGNORECASE)
@@ -150,10 +150,10 @@ class ServerConfig(Section):
     prefix: str | None = None
     """What its tools' names begin with. Unset: mcp_{server}_."""
     fault: Annotated[str | None, NotASetting()] = None
-    """What is wrong with the settings, found before the server was tried; then it is not."""
+    """An error in the settings, found before the server was tried. Such a server is not tried."""
 
     def __post_init__(self) -> None:
-        """Fill in the transport. Raises ValueError for settings that contradict each other."""
+        """Fill in the transport. Raises ValueError if the settings contradict each other."""
         if not self.command and not self.url:
             raise ValueError("needs a command or a url")
         transport = self.transport or ("http" if self.url else "stdio")
@@ -162,12 +162,12 @@ class ServerConfig(Section):
         if self.url and self.sandbox not in (None, "none"):
             raise ValueError("sandbox: only a local server (with a command) can run in a sandbox")
         object.__setattr__(self, "transport", transport)
-        if self.url:  # the designs: a url wins
+        if self.url:  # as designed: a url takes precedence
             object.__setattr__(self, "command", None)
 
     @property
     def where(self) -> str:
-        """What a person calls it: the command line, or the address, without what may be secret in them."""
+        """The command line, or the address, to show to a person, without parts that may be secret."""
         if self.url is not None:
             return _LOGIN.sub("://***@", self.url.partition("?")[0])
         shown, follows = [self.command or ""], False
@@ -178,11 +178,14 @@ class ServerConfig(Section):
         return _LOGIN.sub("://***@", " ".join(shown))[:200]
 
     def of_tool(self, tool: str) -> ToolConfig:
-        """What is set for one tool; the empty settings where nothing is."""
+        """Return the settings of one tool; empty settings if there are none."""
         return self.per_tool.get(tool) or ToolConfig()
 
     def identity(self, cwd: str) -> str:
-        """A hash of what decides which tools there are. Values of variables and headers are left out."""
+        """Return a hash of the settings that decide which tools there are.
+
+        Values of variables and headers are not included.
+        """
         if self.url is not None:
             told = ["url", self.url, sorted(self.headers)]
         else:
@@ -191,7 +194,7 @@ class ServerConfig(Section):
         return hashlib.sha256(text.encode()).hexdigest()
 
     def expanded(self, environ: Mapping[str, str]) -> ServerConfig:
-        """The same with `${VAR}` replaced; what is not set becomes the `fault`."""
+        """Return the same settings with `${VAR}` replaced. A variable that is not set becomes the `fault`."""
 
         def one(text: str, key: str) -> str:
             return expand(text, environ, f"mcp_servers.{self.name}.{key}")
@@ -211,7 +214,10 @@ class ServerConfig(Section):
 
 
 def server_config(name: str, given: Mapping[str, Any]) -> ServerConfig:
-    """A server by the keys of `mcp_servers.{name}`, in any case; None counts as not set. Raises ConfigError."""
+    """Return a server's settings from the keys of `mcp_servers.{name}`, in any case.
+
+    None means not set. Raises ConfigError if a key or value is invalid.
+    """
     values = {snake(key): value for key, value in given.items() if value is not None}
     values = {ServerConfig.spellings.get(key, key): value for key, value in values.items()}
     _, violations = check(dict[ServerName, dict[str, Any]], {name: values}, ("mcp_servers",))
@@ -223,7 +229,7 @@ def server_config(name: str, given: Mapping[str, Any]) -> ServerConfig:
 
 
 def check_category(config: ServerConfig) -> None:
-    """Raises ConfigError for an unknown category."""
+    """Raises ConfigError if a category is unknown."""
     from ...core.tool import ToolCategory
 
     for where, given in (

@@ -1,6 +1,6 @@
-"""How a server's settings become a connection: the command or address, its environment, who answers its questions.
+"""Make a connection from a server's settings: command or address, environment, and who answers its questions.
 
-Imported when the first server is needed: this is what loads the SDK.
+This module is imported when the first server is needed, because it loads the SDK.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 DEPTH = "TOOLCRIB_DEPTH"
 MAX_DEPTH = 3
-"""A gateway may stand behind a gateway; one that starts itself would do so for ever."""
+"""A gateway may run behind another gateway. The limit stops a gateway that starts itself endlessly."""
 
 
 async def prepare(
@@ -44,7 +44,7 @@ async def prepare(
     older: bool = False,
     who: Downstream | None = None,
 ) -> Connection[Callbacks]:
-    """A connection that is not open yet. Raises ToolError or ConfigError where something for it is missing."""
+    """Return a connection that is not open yet. Raises ToolError or ConfigError if something for it is missing."""
     transport: Any
     if config.url is None:
         values = await asyncio.to_thread(_resolved, config.env, config, services)
@@ -61,12 +61,12 @@ async def prepare(
 
 
 def negotiation(config: ServerConfig, known: str | None) -> str:
-    """How to negotiate. A server that chose the handshake era last time is not asked for the later one first."""
+    """Return how to negotiate. A server that chose the handshake era last time is not asked for the later one first."""
     return "legacy" if config.protocol == "auto" and known in HANDSHAKE_PROTOCOL_VERSIONS else config.protocol
 
 
 def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientServices) -> dict[str, str]:
-    """The values with granted secrets in them; the redactor learns those that look like secrets."""
+    """Return the values with granted secrets inserted. The redactor learns those that look like secrets."""
     found = {key: services.resolve(value, f"mcp:{config.name}") for key, value in values.items()}
     for key, value in found.items():
         services.learn(key, value)
@@ -74,7 +74,7 @@ def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientS
 
 
 def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServices) -> Spawn:
-    """What to start: in the workspace, with an environment of its own, in walls if it is to be."""
+    """Return the process to start: in the workspace, with its own environment, in a sandbox if one is set."""
     asker = f"mcp:{config.name}"
     if _depth(services.environ) >= MAX_DEPTH:
         raise ToolError(f"Toolcrib was started by Toolcrib {MAX_DEPTH} times over: does a server of it start Toolcrib?")
@@ -89,15 +89,17 @@ def _spawn(config: ServerConfig, values: Mapping[str, str], services: ClientServ
         raise ToolError(f"there is no program {command!r} on its PATH ({env['PATH']})")
     if config.sandbox is None or config.sandbox == "none":
         return NoSandbox().wrap([found, *args], cwd=cwd, env=env, timeout=None)
-    # a sandbox shows what is on the PATH, and the interpreters that it leads to
+    # a sandbox shows the programs on the PATH, and their interpreters
     env["PATH"] = os.pathsep.join([os.path.dirname(found), env["PATH"]])
     walls = services.walls(config.sandbox, config.read)
     return walls.wrap([found, *args], cwd=cwd, env=env, timeout=None)
 
 
 def server_environment(services: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
-    """A short list of harmless variables, and what is set for the server. Our own virtual environment is taken out:
-    a server that was installed for another version of the SDK breaks in it."""
+    """Return a short list of harmless variables, plus those that are set for the server.
+
+    Our own virtual environment is removed: a server that was installed for another version of the SDK fails in it.
+    """
     env = command_environment((), services)
     env.pop("VIRTUAL_ENV", None)
     if sys.prefix != sys.base_prefix:
@@ -110,7 +112,7 @@ def server_environment(services: Mapping[str, str], values: Mapping[str, str]) -
 
 
 def _depth(environ: Mapping[str, str]) -> int:
-    """How many times over Toolcrib stands behind Toolcrib, by what each tells its servers."""
+    """Return how many Toolcrib processes started each other, from the variable that each one sets for its servers."""
     told = environ.get(DEPTH, "")
     return int(told) if told.isdecimal() and len(told) < 4 else 0
 

@@ -1,9 +1,10 @@
-"""One connection to a server, from its opening to its end, in a task of its own.
+"""One connection to a server, from its opening to its end, in its own task.
 
-It knows its transport and whom to call back; it does not know what a server lists or who calls its tools.
+It knows its transport and its callbacks. It does not know what a server lists or who calls its tools.
 
-The SDK's client holds cancel scopes that must be left in the task that entered them. Left in another task they take the
-whole process along. So one task enters the client, waits, and leaves it; calls come from anywhere on its loop.
+The SDK's client holds cancel scopes that must be exited in the task that entered them. If another task exits them,
+the whole process fails. So one task enters the client, waits, and exits it. Calls may come from any task on its
+loop.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.mcp")
 
 CLOSE_SECONDS = 12.0
-"""How long the end of a connection may take before its process is killed and its task is left: more than a server needs
-that gets both signals."""
+"""How long the end of a connection may take before its process is killed and its task is abandoned.
+
+This is more than a server needs that gets both signals.
+"""
 _CHANGES: Mapping[type[object], ListKind] = {
     ToolListChangedNotification: "tools",
     ResourceListChangedNotification: "resources",
@@ -50,22 +53,24 @@ _CHANGES: Mapping[type[object], ListKind] = {
 
 
 class Transport(Protocol):
-    """How messages come and go: an async context manager that gives the SDK its two streams."""
+    """Carries messages in both directions: an async context manager that gives the SDK its two streams."""
 
     async def __aenter__(self) -> Any: ...
     async def __aexit__(self, kind: Any, error: Any, trace: Any, /) -> Any: ...
     def kill(self) -> None:
-        """End what belongs to it at once; from any thread."""
+        """End everything that belongs to it immediately. May be called from any thread."""
         ...
 
     def account(self) -> str:
-        """What is known of why it failed, for a person; "" for nothing."""
+        """Return what is known about why it failed, for a person; "" if nothing is known."""
         ...
 
 
 class ConnectionCallbacks(Heard, Protocol):
-    """What a connection calls when the server asks or tells something. `sampling` and `roots` are None where the server
-    shall not know of them; `busy` says whether a call is under way."""
+    """The callbacks for requests and notifications of the server.
+
+    `sampling` and `roots` are None if the server must not know of them. `busy` says whether a call is running.
+    """
 
     sampling: Any
     roots: Any
@@ -82,10 +87,10 @@ C = TypeVar("C", bound=ConnectionCallbacks)
 
 
 class Connection(Generic[C]):
-    """Make it, `open` it, use `client`, `close` it; it is never opened again.
+    """Create it, `open` it, use `client`, `close` it. It is never opened again.
 
-    `older` says that it was made in the handshake era for a client of that era, with a server that may know the later
-    one, too. After `idle_seconds` without use it ends.
+    `older` means that it was made in the handshake era for a client of that era, with a server that may also know
+    the later one. After `idle_seconds` without use it ends.
     """
 
     def __init__(
@@ -93,7 +98,7 @@ class Connection(Generic[C]):
     ) -> None:
         self.name, self.transport, self.callbacks, self.older = name, transport, callbacks, older
         self.lost = False
-        """Nothing more will come: its stream ended, the server has forgotten the session, or we ended it."""
+        """Whether no more messages will come: its stream ended, the server forgot the session, or we ended it."""
         self.used = False
         """Whether a tool was called over it."""
         self.notifications = Notifications(name, callbacks)
@@ -109,7 +114,7 @@ class Connection(Generic[C]):
 
     @property
     def client(self) -> Client:
-        """The SDK's client. Raises ToolError once the connection is over."""
+        """The SDK's client. Raises ToolError if the connection is over."""
         if self._client is None:
             raise ToolError(f"the connection to MCP server {self.name} is closed")
         return self._client
@@ -121,16 +126,19 @@ class Connection(Generic[C]):
 
     @property
     def busy(self) -> bool:
-        """Whether a call is under way over it, or a resource is watched."""
+        """Whether a call is running over it, or a resource is watched."""
         return self.notifications.watching or self.callbacks.busy
 
     def touch(self) -> None:
-        """It is used now."""
+        """Record that it is used now."""
         self._idle.touch()
 
     async def open(self, seconds: float) -> None:
-        """Connect and negotiate. Raises whatever was in the way, TimeoutError after `seconds`; nothing is left then."""
-        # an empty context: what a server asks later does not belong to the call that happened to connect
+        """Connect and negotiate.
+
+        On failure, close it and raise the error: TimeoutError after `seconds`, or any other error.
+        """
+        # an empty context: a later request of the server does not belong to the call that happened to connect
         self._task = self._loop.create_task(
             self._live(), name=f"toolcrib-mcp-{self.name}", context=contextvars.Context()
         )
@@ -142,7 +150,7 @@ class Connection(Generic[C]):
             raise
 
     async def close(self) -> None:
-        """End it, in its own task. Returns when everything is gone, or CLOSE_SECONDS are over."""
+        """End it, in its own task. Returns when everything has ended, or after CLOSE_SECONDS."""
         self._closing.set()
         self._idle.stop()
         task = self._task
@@ -164,31 +172,31 @@ class Connection(Generic[C]):
             await self.close()
 
     async def clear(self) -> str:
-        """End what is left of a connection that was lost, and say why it was, as far as that is known."""
+        """End the rest of a lost connection, and return why it was lost, as far as that is known."""
         await self.close()
         return self.transport.account()
 
     def kill(self) -> None:
-        """End what belongs to it at once, without waiting; from any thread."""
+        """End everything that belongs to it immediately, without waiting. May be called from any thread."""
         self.lose()
         self.transport.kill()
         with contextlib.suppress(RuntimeError):  # its loop is closed, and with it the task
             self._loop.call_soon_threadsafe(self._closing.set)
 
     def lose(self) -> None:
-        """Nothing more will come over it."""
+        """Mark that no more messages will come over it."""
         if not self.lost:
             self.lost = True
             self._when_lost()
 
     def when_lost(self, work: Callable[[], object]) -> None:
-        """Do something at the moment when nothing more will come: now, where that is so."""
+        """Call `work` when the connection is lost, or now if it is already lost."""
         self._when_lost = work
         if self.lost:
             work()
 
     def when_over(self, work: Callable[[], object]) -> None:
-        """Do something once all of it has ended, for whatever reason."""
+        """Call `work` once everything of it has ended, for any reason."""
         if self._task is not None:
             self._task.add_done_callback(lambda _: work())
 
@@ -219,7 +227,7 @@ class Connection(Generic[C]):
                     self.lose()
         except (
             BaseException
-        ) as error:  # groups of the SDK's tasks, the end of the loop: this task must not let go of any
+        ) as error:  # groups of the SDK's tasks, the end of the loop: no exception may leave this task
             self._error = error
             log.debug("the connection to MCP server %s ended", self.name, exc_info=True)
         finally:
@@ -228,7 +236,7 @@ class Connection(Generic[C]):
             self.lose()
             if not self._ready.done():
                 self._ready.set_exception(_plain(self._error))
-                self._ready.exception()  # whoever opened it may have gone
+                self._ready.exception()  # the opener may no longer wait for it
 
     def _ended(self) -> None:
         self.lose()
@@ -244,7 +252,7 @@ class Connection(Generic[C]):
 
 
 def _plain(error: BaseException | None) -> BaseException:
-    """The first error of a group that is not a group itself. A cancellation becomes a ToolError."""
+    """Return the first error in a group that is not a group itself. A cancellation becomes a ToolError."""
     while isinstance(error, BaseExceptionGroup):
         parts = cast("tuple[BaseException, ...]", error.exceptions)  # pyright: ignore[reportUnknownMemberType]
         error = next((each for each in parts if not isinstance(each, asyncio.CancelledError)), parts[0])
@@ -254,7 +262,7 @@ def _plain(error: BaseException | None) -> BaseException:
 
 
 class _Watched:
-    """A transport that says when its incoming stream ends."""
+    """A transport that reports when its incoming stream ends."""
 
     def __init__(self, inner: Transport, ended: Callable[[], None]) -> None:
         self._inner, self._ended = inner, ended
@@ -268,7 +276,7 @@ class _Watched:
 
 
 class _Incoming(ReadStream):
-    """The transport's stream of messages; what else it has is reached through this, too (`last_context`)."""
+    """The transport's stream of messages. Its other attributes (`last_context`) are available too."""
 
     def __init__(self, inner: Any, ended: Callable[[], None]) -> None:
         self._inner, self._when_ended = inner, ended

@@ -1,6 +1,6 @@
-"""Keeps one connection to a server: made when it is needed, and again after it was lost. `states` has its states.
+"""Maintain one connection to a server: made when needed, and again after it was lost. `states` defines its states.
 
-All of it happens on one event loop. It does not know what a server lists; `ConnectorEvents` hears what happens.
+Everything happens on one event loop. It does not know what a server lists; it reports to `ConnectorEvents`.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
     from .downstream import Downstream
 
 MIN_DELAY, MAX_DELAY = 1.0, 60.0
-"""Seconds until a server that failed is tried again; doubled each time."""
+"""Seconds until a failed server is tried again. The delay doubles each time, up to the maximum."""
 
 Dial = Callable[["Downstream | None"], Awaitable["Connection[Callbacks]"]]
-"""Makes a connection that is not open yet, for a client downstream. Raises ToolError or ConfigError."""
+"""Makes a connection that is not open yet, for a downstream client. Raises ToolError or ConfigError."""
 
 
 class ConnectorEvents(Protocol):
-    """Who hears what happens to a connector."""
+    """Receives the events of a connector."""
 
     async def connected(self, connection: Connection[Callbacks]) -> None:
-        """There is a new connection. Whoever waits for it waits for this, too."""
+        """Handle a new connection. A caller that waits for the connection also waits for this."""
         ...
 
     def failed(self, error: str) -> None:
-        """No connection could be made."""
+        """Handle that no connection could be made."""
         ...
 
     def over(self) -> None:
-        """A connection has ended, with all that belonged to it."""
+        """Handle that a connection has ended, with everything that belonged to it."""
         ...
 
 
 class Connector:
-    """At most one live connection at a time."""
+    """Maintains at most one live connection at a time."""
 
     def __init__(self, config: ServerConfig, dial: Dial, events: ConnectorEvents) -> None:
         self._config, self._dial, self._events = config, dial, events
@@ -60,30 +60,33 @@ class Connector:
 
     @property
     def live(self) -> Connection[Callbacks] | None:
-        """The connection that a call may be tried over."""
+        """The connection over which a call may be tried; None if there is none."""
         return self.connection if self.state == "connected" else None
 
     @property
     def busy(self) -> bool:
-        """Whether there is a connection, or will be one, that must be ended."""
+        """Whether there is a connection, or one is being made, that must be ended."""
         connecting = self._connecting is not None and not self._connecting.done()
         return self.connection is not None or connecting
 
     async def up(self, who: Downstream | None = None) -> Connection[Callbacks]:
-        """The live connection; those who need one at the same time share it. `who` is the client that it is made for,
-        which answers what the server asks at once. Raises McpFailure."""
+        """Return the live connection; make one if needed.
+
+        Parallel callers share it. `who` is the client that it is made for, which answers early requests of the
+        server. Raises McpFailure if there can be no connection now.
+        """
         if self.live is not None:
             return self.live
         if self._connecting is None or self._connecting.done():
             self._check()
             self._move("connect")
             self._connecting = asyncio.get_running_loop().create_task(self._connect(who))
-            # its failure is known from `error`, even if whoever waited has gone
+            # its failure is in `error`, even if no caller waits for it any more
             self._connecting.add_done_callback(lambda task: None if task.cancelled() else task.exception())
         return await asyncio.shield(self._connecting)
 
     def _check(self) -> None:
-        """Raises McpFailure where no connection may be tried now."""
+        """Raises McpFailure if no connection may be tried now."""
         name = self._config.name
         if self.state == "closed":
             raise McpFailure(f"MCP server {name} was closed")
@@ -111,7 +114,7 @@ class Connector:
             self.error = explain(self._config, error, connection.transport if connection is not None else None)
             self._events.failed(self.error)
             raise McpFailure(f"MCP server {self._config.name} could not be reached: {self.error}") from error
-        if self.state == "closed":  # from another thread, meanwhile
+        if self.state == "closed":  # closed from another thread in the meantime
             await connection.close()
             self._check()
         self._move("opened")
@@ -131,7 +134,7 @@ class Connector:
         self.state = next_state(self.state, event)
 
     async def end(self) -> None:
-        """End the connection unless it is in use; the next need makes another."""
+        """End the connection unless it is in use. The next use makes another one."""
         if self.live is not None:
             await self.live.end()
 
@@ -140,7 +143,7 @@ class Connector:
         self._move("close")
 
     async def close(self) -> None:
-        """End it for good."""
+        """End it permanently."""
         self.shut()
         if self._connecting is not None and not self._connecting.done():
             self._connecting.cancel()
@@ -149,19 +152,19 @@ class Connector:
             await self.connection.close()
 
     def abandon(self) -> None:
-        """Its loop has ended, and everything of it there."""
+        """Clean up after its loop has ended, together with everything on it."""
         self.kill()
         self._move("abandon")
         self.connection = self._connecting = None
 
     def kill(self) -> None:
-        """End its process at once; from any thread."""
+        """End its process immediately. May be called from any thread."""
         if self.connection is not None:
             self.connection.kill()
 
 
 def explain(config: ServerConfig, error: BaseException, transport: Any) -> str:
-    """Why something with a server failed: one sentence, and what the server itself said."""
+    """Return why something with a server failed: one sentence, and the server's own error text."""
     if isinstance(error, TimeoutError):
         limit = f"mcp_servers.{config.name}.start_timeout"
         said = f"no answer within {config.start_timeout:g} s; {limit} can give more"

@@ -1,4 +1,4 @@
-"""Which connection to a server is for whom? One for all, and at most one more for clients of the handshake era."""
+"""Choose the connection for each client: one for all, and at most one more for clients of the handshake era."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 
 class Connectors:
-    """The connectors of one server. `dial(older, who)` makes a connection; `protocol()` is the revision that the server
-    chose last time, if that is known."""
+    """The connectors of one server.
+
+    `dial(older, who)` makes a connection. `protocol()` is the revision that the server chose last time, if it is
+    known.
+    """
 
     def __init__(
         self,
@@ -31,7 +34,7 @@ class Connectors:
         self._config, self._dial, self._events, self._protocol = config, dial, events, protocol
         self.main = Connector(config, partial(dial, False), events)
         self.older: Connector | None = None
-        """For clients of the handshake era, where the server speaks the later one with others."""
+        """For clients of the handshake era, if the server uses the later one with other clients."""
         self.ending: asyncio.Task[None] | None = None
         self._only_modern = False
 
@@ -42,14 +45,15 @@ class Connectors:
 
     @property
     def live(self) -> list[Connection[Callbacks]]:
-        """The connections that there are."""
+        """The live connections."""
         return [each.live for each in self if each.live is not None]
 
     async def of(self, who: Downstream | None) -> Connection[Callbacks]:
-        """The connection for a client downstream, None for ourselves; made if needed. Raises McpFailure.
+        """Return the connection for a downstream client, or None for ourselves. Make it if needed. Raises McpFailure
+        if it fails.
 
-        A client of the handshake era reaches a server that speaks both eras over the handshake era, too: what a tool
-        may ask while it runs is not the same in both.
+        A client of the handshake era uses the handshake era also with a server that supports both eras, because the
+        two eras differ in what a tool may ask while it runs.
         """
         old = who is not None and not who.modern
         if old and self.older is not None and self.older.live is not None:
@@ -60,7 +64,7 @@ class Connectors:
             self.older = Connector(self._config, partial(self._dial, True), self._events)
         unused = self.main.live
         if self.older.live is None and self._config.url is None and unused is not None and not unused.used:
-            self.ending = asyncio.get_running_loop().create_task(unused.end())  # one process will do
+            self.ending = asyncio.get_running_loop().create_task(unused.end())  # one process is enough
         try:
             return await self.older.up(who)
         except McpFailure:
@@ -71,14 +75,17 @@ class Connectors:
             return connection
 
     async def any(self, who: Downstream | None = None) -> Connection[Callbacks]:
-        """A connection that there is, that of this client first; otherwise one for it. Raises McpFailure."""
+        """Return any live connection, preferably this client's; otherwise make one for it.
+
+        Raises McpFailure if it fails.
+        """
         live = self.live
         if not live:
             return await self.of(who)
         return live[-1] if who is not None and not who.modern else live[0]
 
     async def _speaks_both(self) -> bool:
-        """Whether the server may know both eras: it was asked and chose the later one, or it was never asked."""
+        """Whether the server may support both eras: it was asked and chose the later one, or it was never asked."""
         if self._config.protocol != "auto":
             return False
         if self.main.live is not None:
@@ -88,9 +95,9 @@ class Connectors:
 
 
 async def handshake_versions() -> tuple[str, ...]:
-    """The revisions of the handshake era."""
+    """Return the revisions of the handshake era."""
 
-    def load() -> tuple[str, ...]:  # the SDK's package: in a thread
+    def load() -> tuple[str, ...]:  # import the SDK's package in a thread
         from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
         return tuple(HANDSHAKE_PROTOCOL_VERSIONS)

@@ -1,4 +1,4 @@
-"""From one entry of a server's list of tools to a tool of ours: what is wrong with its ornaments costs only those."""
+"""Convert one entry of a server's list of tools to our form. Invalid optional fields are dropped, the tool stays."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .fields import MAX_CHARS, Json, icons, size_of
 from .listed import ListedTool
 
 MAX_EXTRA = 4 * 2**20
-"""Most characters of JSON that all tools of a server may say beside what a model reads."""
+"""Most characters of JSON that all tools of a server may have in extra fields, which a model does not read."""
 _OURS = {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"}
-"""Fields that are read, and `execution`: it offers the server's tasks, which end at us."""
+"""The fields that are read, and `execution`: it offers the server's tasks, which we do not pass on."""
 
 
 def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int]:
-    """The tool, and how many of the `room` characters for its ornaments it took.
+    """Return the tool, and how many of the `room` characters its extra fields took.
 
-    Raises ToolError or ToolDefinitionError where nobody could call it: no name, no schema, one that is none. What else
-    is wrong is left away, with a word in `faults`.
+    Raises ToolError or ToolDefinitionError if the tool cannot be called: it has no name, or no valid schema. Other
+    invalid parts are dropped, with a message in `faults`.
     """
     if not isinstance(entry, dict):
         raise ToolError(f"it is not an object, but {str(entry)[:80]!r}")
@@ -56,7 +56,7 @@ def described(entry: Any, room: int, faults: list[str]) -> tuple[ListedTool, int
 
 
 def _read(wire: Json, short: str, faults: list[str]) -> mcp_types.Tool:
-    """As the SDK reads it, without what it cannot read."""
+    """Return the tool as the SDK reads it, without the fields that it cannot read."""
     wire = {key: value for key, value in wire.items() if key in _OURS and key != "execution"}
     try:
         return mcp_types.Tool.model_validate(wire, by_name=False)
@@ -78,7 +78,7 @@ def _read(wire: Json, short: str, faults: list[str]) -> mcp_types.Tool:
 
 
 def _extra(wire: Json, short: str, room: int, faults: list[str]) -> tuple[Mapping[str, Any], int]:
-    """What it says beside what is read, within bounds; no key that only we write."""
+    """Return its extra fields, within the size limits, without keys that only we may write."""
     found: Json = {}
     used = 0
     for key, value in wire.items():
@@ -97,7 +97,7 @@ def _extra(wire: Json, short: str, room: int, faults: list[str]) -> tuple[Mappin
 
 
 def _closed(schema: Mapping[str, Any]) -> Json:
-    """A schema that says it is one of an object: some servers leave that out."""
+    """Return the schema with `type: object`, which some servers omit."""
     if schema.get("type") == "object" or "$ref" in schema:
         return dict(schema)
     return {"type": "object", **{key: value for key, value in schema.items() if key != "type"}}

@@ -1,7 +1,7 @@
-"""The client of ours behind a call that came in over MCP: what a server that the call reaches may have of it.
+"""Our client behind a call that came in over MCP, in the form that the called server may use.
 
-Servers ask (a form, a message of a model, roots), tell (logs), and answer in the protocol's own form. Where the call
-came in by another door there is no such client, and `downstream_of` returns None.
+Servers ask questions (a form, a message of a model, roots), send logs, and answer in the protocol's own form. If
+the call did not come in over MCP, there is no such client, and `downstream_of` returns None.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from ...core.context import ToolContext
 
 KEY = "mcp"
-"""Where `ToolContext.metadata` has it."""
+"""The key in `ToolContext.metadata`."""
 
 
 class Downstream(Protocol):
-    """A client of ours. `modern`: it speaks 2026-07-28. `exact`: it made a request of the protocol's own (a resource, a
-    prompt), and wants the answer as the server gave it, in `delivered`, or the server's own error, in `failure`.
+    """One of our clients.
+
+    `modern`: it uses 2026-07-28. `exact`: it made a request of the protocol's own (a resource, a prompt). It wants
+    the server's unchanged answer in `delivered`, or the server's own error in `failure`.
     """
 
     modern: bool
@@ -31,7 +33,7 @@ class Downstream(Protocol):
 
     @property
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
-        """What it declared."""
+        """The capabilities that it declared."""
         ...
 
     @property
@@ -41,23 +43,23 @@ class Downstream(Protocol):
 
     @property
     def log_level(self) -> str | None:
-        """The least severe log messages that it wants; None for none."""
+        """The least severe level of log messages that it wants; None if it wants no logs."""
         ...
 
     def can_answer(self, request: mcp_types.InputRequest) -> bool:
-        """Whether it can be asked this."""
+        """Whether this request can be sent to it."""
         ...
 
     async def exchange(self, requests: Mapping[str, mcp_types.InputRequest]) -> dict[str, mcp_types.InputResponse]:
-        """Ask it several things at once. Raises ToolError where it cannot be asked."""
+        """Send it several requests at once and return the answers. Raises ToolError if it cannot be asked."""
         ...
 
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Tell it a log message, if it wants such."""
+        """Send it a log message, if it wants messages of that level."""
         ...
 
 
 def downstream_of(ctx: ToolContext) -> Downstream | None:
-    """The client behind a call."""
+    """Return the client behind a call; None if the call did not come in over MCP."""
     found = ctx.metadata.get(KEY)
     return cast("Downstream", found) if hasattr(found, "exchange") else None

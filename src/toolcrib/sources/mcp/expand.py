@@ -1,4 +1,4 @@
-"""`${VAR}` and `${VAR:-default}` in settings of servers, replaced in one pass: what is put in is not read again."""
+"""Replace `${VAR}` and `${VAR:-default}` in settings of servers, in one pass: inserted text is not expanded again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def expand(text: str, environ: Mapping[str, str], where: str) -> str:
-    """The text with its references replaced. `${secret:NAME}` stays. Raises ConfigError for a variable not set."""
+    """Return the text with its references replaced.
+
+    `${secret:NAME}` stays. Raises ConfigError if a variable is not set.
+    """
 
     def value(found: re.Match[str]) -> str:
         name, default = found[1], found[2]
         given = environ.get(name)
         if default is not None:
-            return given or default  # as a shell's `:-`: empty counts as not set
+            return given or default  # like `:-` in a shell: an empty variable counts as not set
         if given is None:
             raise ConfigError(f"{where}: the environment variable {name} is not set; ${{{name}:-default}} gives one")
         return given

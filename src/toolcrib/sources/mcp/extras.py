@@ -1,4 +1,4 @@
-"""A server's resources and prompts as tools: one for each, which lists what there is and gives one by its name."""
+"""A server's resources and prompts as tools: one tool for each, which lists them and returns one by its name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ RESOURCES, PROMPTS = "resources", "prompts"
 
 
 def extra_tools(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
-    """The tools for what a server has beside tools."""
+    """Return the tools for a server's resources and prompts."""
     taken = {tool.name for tool in listing.tools}
     found: list[ListedTool] = []
     if listing.has_resources and config.resources:
@@ -34,7 +34,10 @@ def extra_tools(config: ServerConfig, listing: ServerListing) -> list[ListedTool
 
 
 def extra_names(kind: str) -> tuple[str, str]:
-    """What such a tool may be called, the second where the server has a tool of the first name itself."""
+    """Return the two possible names of such a tool.
+
+    The second is used if the server has its own tool with the first name.
+    """
     return kind, f"server_{kind}"
 
 

@@ -1,4 +1,4 @@
-"""What is raised where a server cannot be used."""
+"""The error that is raised if a server cannot be used."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from ...core.errors import ToolError
 
 
 class McpFailure(ToolError):
-    """A server cannot be used now; the text says why and where it is set."""
+    """A server cannot be used now. The text says why, and which setting it concerns."""

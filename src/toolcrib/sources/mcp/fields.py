@@ -1,7 +1,7 @@
-"""Which fields of another server's tools and results are passed on beside what we read: icons, `_meta` and the like.
+"""Select the extra fields of another server's tools and results that are passed on: icons, `_meta` and similar ones.
 
-Whatever is passed on has the form that MCP gives it: one field of a wrong type would cost our own clients the whole
-list or result.
+Every field that is passed on has the form that MCP defines: one field of a wrong type would make our own clients
+reject the whole list or result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...core.output import foreign_meta
 Json = dict[str, Any]
 
 MAX_CHARS = 64 * 1024
-"""Longest field that is passed on of one tool, block or result, as JSON."""
+"""The longest field that is passed on, as JSON, of one tool, block or result."""
 MAX_ICONS = 16
 _SAFE_ICONS = ("https:", "http:", "data:image/")
 _ROLES = ("user", "assistant")
@@ -24,7 +24,7 @@ _RESERVED = ("io.modelcontextprotocol/", "modelcontextprotocol.io/", "mcp.dev/")
 
 
 def size_of(value: Any) -> int:
-    """Characters of a value as JSON; one that is nested too deeply counts as endless."""
+    """Return the length of a value as JSON, in characters. A value that is nested too deeply counts as infinite."""
     try:
         return len(json.dumps(value))
     except (ValueError, TypeError, RecursionError):
@@ -32,7 +32,7 @@ def size_of(value: Any) -> int:
 
 
 def icons(value: Any) -> list[Json]:
-    """The icons in a list of them whose address a client may load: http(s), or an image in place."""
+    """Return the icons whose address a client may load: http(s), or an inline image."""
     found: list[Json] = []
     for each in cast("list[Any]", value)[:MAX_ICONS] if isinstance(value, list) else ():
         icon = cast("Json", each) if isinstance(each, dict) else {}
@@ -52,7 +52,7 @@ def icons(value: Any) -> list[Json]:
 
 
 def block_annotations(value: Any) -> Json:
-    """What is right in the annotations of a block: audience, priority, lastModified."""
+    """Return the valid annotations of a block: audience, priority, lastModified."""
     given = cast("Json", value) if isinstance(value, dict) else {}
     found: Json = {}
     audience, priority, modified = given.get("audience"), given.get("priority"), given.get("lastModified")
@@ -66,12 +66,12 @@ def block_annotations(value: Any) -> Json:
 
 
 def result_meta(value: Any) -> Json:
-    """The `_meta` of a result that may go on: the protocol's own keys are between that server and us."""
+    """Return the parts of a result's `_meta` that may be passed on. The protocol's own keys are only for us."""
     return {key: each for key, each in foreign_meta(value).items() if not key.startswith(_RESERVED)}
 
 
 def block_extra(part: Json, *more: str) -> Mapping[str, Any]:
-    """What a content block says beside its content: annotations, `_meta`, and `more` of what a link has."""
+    """Return the extra fields of a content block: annotations, `_meta`, and for a link the fields in `more`."""
     if "annotations" not in part and "_meta" not in part and not more:
         return EMPTY
     found: Json = {"annotations": block_annotations(part.get("annotations")), "_meta": foreign_meta(part.get("_meta"))}

@@ -1,7 +1,7 @@
-"""MCP over HTTP: streamable HTTP and the older server-sent events, through a client of ours.
+"""MCP over HTTP: streamable HTTP and the older server-sent events, with our own HTTP client.
 
-Settings of a person name the address, so it is dialled as it is; `guarded` sends it past the address guard like the
-web tools' requests. Redirects are the SDK's affair: it follows none that leaves the server's origin.
+The address comes from a person's settings, so by default it is not checked. `guarded` sends requests through the
+address guard, like those of the web tools. The SDK handles redirects: it follows none that goes to another origin.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
-"""A stream may be silent for as long as the longest call."""
+"""Timeouts in seconds. A stream may be silent for as long as the longest call."""
 MAX_EVENT = 64 * 2**20
 MAX_ACCOUNT = 300
 _SESSION = "mcp-session-id"
 
 
 class HttpTransport:
-    """One connection to a server by HTTP. `legacy` speaks server-sent events."""
+    """One connection to a server over HTTP. `legacy` uses server-sent events."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class HttpTransport:
         self._last = ""
 
     def account(self) -> str:
-        """What the server last answered, where that was an error."""
+        """Return the server's last answer if it was an error; otherwise ""."""
         return self._last
 
     def kill(self) -> None:
-        """Nothing of it is a process."""
+        """Do nothing: there is no process to end."""
 
     async def __aenter__(self) -> Any:
         async with contextlib.AsyncExitStack() as stack:
@@ -106,7 +106,7 @@ class HttpTransport:
 
 
 class _Remembering(httpx2.AsyncBaseTransport):
-    """Tells why a request did not get through: the SDK keeps that to itself."""
+    """Reports why a request failed: the SDK does not pass the reason on."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, failed: Callable[[Exception], None]) -> None:
         self._inner, self._told = inner, failed

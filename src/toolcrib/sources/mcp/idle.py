@@ -1,4 +1,4 @@
-"""Has something not been used for so long that it can be ended?"""
+"""A timer that ends something after it was not used for some time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class IdleTimer:
-    """Calls `end` on the loop of the last `touch`, once nothing was touched for so many seconds and `busy` says no.
+    """Calls `end` on the loop of the last `touch`, after this many seconds without a touch, if `busy` returns False.
 
-    0 seconds are forever.
+    0 seconds means never.
     """
 
     def __init__(self, seconds: float, busy: Callable[[], bool], end: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -20,16 +20,16 @@ class IdleTimer:
         self._ending: asyncio.Task[None] | None = None
 
     def touch(self) -> None:
-        """It is used now."""
+        """Record that it is used now."""
         if not self._seconds:
             return
         loop = asyncio.get_running_loop()
         self._last = loop.time()
-        if self._timer is None:  # one timer, set anew when it has run out: a call costs no more than this
+        if self._timer is None:  # one timer, set again when it expires: so a call costs very little
             self._timer = loop.call_later(self._seconds, self._look, loop)
 
     def stop(self) -> None:
-        """It is over."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,8 @@
-"""Which calls are under way over one connection, and whose question is a server's question?
+"""Track the running calls of one connection, and find the call that a server's question belongs to.
 
-In the handshake era a question of a server does not say which call it belongs to. It is the call's of the task that
-heard it, if the transport knows; else that of the only caller. So tools that asked when that had to be guessed run by
-themselves from then on: not while another caller's calls are under way, nor the other way round.
+In the handshake era a question of a server does not say which call it belongs to. If the transport knows the task
+that received it, it belongs to that task's call; otherwise to the only caller. If this had to be guessed for a
+tool, its calls no longer run at the same time as another caller's calls.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 PARKED_SECONDS, LOOK_SECONDS = 5.0, 0.5
-"""How long a question keeps calls of others waiting, and how often they look whether it does."""
+"""How long an unanswered question blocks calls of other callers, and how often they check. In seconds."""
 TOLD_SECONDS = 2.0
-"""How long an answer waits for what was told before it: a client that does not read cannot hold it up."""
+"""How many seconds an answer waits for earlier notifications. A client that does not read cannot block it."""
 
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """A call that a server works on: whose it is, of which tool, and whose patience it costs."""
+    """A running call on a server: its tool, context, timeout and caller."""
 
     tool: str
     ctx: ToolContext
     timeout: ProgressTimeout
     caller: Hashable
     asking: int = 0
-    """Questions of it that wait for an answer."""
+    """How many of its questions wait for an answer."""
     since: float = 0.0
     """When it last asked, by the clock of its loop."""
     _telling: int = 0
@@ -44,7 +44,7 @@ class InFlight:
 
     @contextmanager
     def telling(self) -> Generator[None]:
-        """While something that the server told during the call is passed on."""
+        """Mark that a notification of the server during this call is being passed on."""
         self._telling += 1
         try:
             yield
@@ -54,16 +54,21 @@ class InFlight:
                 self._told.set_result(None)
 
     async def told(self) -> None:
-        """Wait until all of it is passed on: what a server told before its answer is heard before that. What is not
-        passed on by then is left."""
+        """Wait until all notifications are passed on, so that the client gets them before the answer.
+
+        After a timeout the rest is not waited for.
+        """
         if self._telling:
             self._told = asyncio.get_running_loop().create_future()
             await asyncio.wait({self._told}, timeout=TOLD_SECONDS)
 
 
 def caller_of(ctx: ToolContext) -> Hashable:
-    """Who calls, as far as it matters for a question: one session of the handshake era is one person at one client;
-    in 2026-07-28 a question is answered at the request that it stopped."""
+    """Return the caller's identity for questions.
+
+    A session of the handshake era is one person at one client. In 2026-07-28 a question is answered with the
+    request that it stopped, so each request is a caller.
+    """
     client = downstream_of(ctx)
     request = id(client) if client is not None and client.modern else None
     return ctx.session_id, ctx.channel, ctx.chat_id, request
@@ -73,14 +78,17 @@ current_call: ContextVar[InFlight | None] = ContextVar("toolcrib_mcp_call", defa
 
 
 def current() -> InFlight | None:
-    """The call that this task works on."""
+    """Return the call that this task works on."""
     return current_call.get()
 
 
 @dataclass(slots=True)
 class CallsInFlight:
-    """The calls under way over one connection. `asks` are tools that asked while it had to be guessed whose call it
-    was; `asks_more` those that asked again before they had their answer."""
+    """The running calls of one connection.
+
+    `asks` are tools that asked when the call had to be guessed. `asks_more` are those that asked again before they
+    had an answer.
+    """
 
     running: set[InFlight] = field(default_factory=set[InFlight])
     asks: set[str] = field(default_factory=set[str])
@@ -88,9 +96,10 @@ class CallsInFlight:
     _waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
 
     def asked(self, *, question: bool = False) -> InFlight | None:
-        """Whose something is that a server says. None where that cannot be known: calls of several callers run.
+        """Return the call that a server's message belongs to. None if this is unknown, because calls of several
+        callers run.
 
-        `question`: it is one; then the tools that may have asked it are remembered.
+        `question`: the message is a question; then the tools that may have asked it are remembered.
         """
         own = current_call.get()
         if own is not None and own in self.running:
@@ -120,14 +129,16 @@ class CallsInFlight:
         return any(mine or each.tool in self.asks for each in others)
 
     def _parked(self, call: InFlight) -> bool:
-        """Whether a call has waited so long for its answer that nobody may be there: it no longer blocks others, and
-        questions are not attributed to it unless its tool asks several at once."""
+        """Whether a call has waited so long for an answer that probably no person is there.
+
+        It no longer blocks others. Questions are not attributed to it, unless its tool asks several at once.
+        """
         waits = call.asking and asyncio.get_running_loop().time() - call.since > PARKED_SECONDS
         return bool(waits) and call.tool not in self.asks_more
 
     @contextmanager
     def asking(self, call: InFlight) -> Generator[None]:
-        """While a question of a call waits for its answer."""
+        """Mark that a question of a call is waiting for its answer."""
         call.asking += 1
         call.since = asyncio.get_running_loop().time()
         try:
@@ -136,11 +147,11 @@ class CallsInFlight:
             call.asking -= 1
 
     def begin(self, call: InFlight) -> None:
-        """A call is under way."""
+        """Add a running call."""
         self.running.add(call)
 
     def end(self, call: InFlight) -> None:
-        """It is over; whoever waits looks again."""
+        """Remove a finished call, and let waiting calls check again."""
         self.running.discard(call)
         self._wake()
 

@@ -1,4 +1,4 @@
-"""What a server lists, in our own words: plain data that the cache on disk keeps, and that needs no SDK to be read."""
+"""A server's listing in our own form: plain data that the cache on disk stores, readable without the SDK."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from ...core.empty import EMPTY
 
 Json = dict[str, Any]
 Kind = Literal["tool", "resources", "prompts"]
-"""A tool of the server's own, or one of ours that reaches its resources or prompts."""
+"""A tool of the server, or one of our tools that reaches its resources or prompts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """One tool as its server describes it. `hints` are the annotations, `extra` what it says besides and a client of
-    ours may want (`icons`, `_meta`), both under their wire names."""
+    """One tool as its server describes it.
+
+    `hints` are the annotations. `extra` are other fields that our clients may want (`icons`, `_meta`). Both use
+    their wire names.
+    """
 
     name: str
     description: str
@@ -31,24 +34,26 @@ class ListedTool:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what a model is told of the tool: a change means that it was described anew. `extra` is not part
-        of that: no model reads it, and it may change with every listing."""
+        """SHA-256 of everything that a model reads of the tool: a new digest means a new description.
+
+        `extra` is not included: models do not read it, and it may change with every listing.
+        """
         told = [self.name, self.title, self.description, self.schema, self.output_schema, dict(self.hints)]
         text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=dict)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def hint(self, name: str) -> bool | None:
-        """One annotation (`readOnlyHint`), None where it is not there or no truth value."""
+        """Return one annotation (such as `readOnlyHint`); None if it is missing or not a boolean."""
         value = self.hints.get(name)
         return value if isinstance(value, bool) else None
 
     @property
     def repeatable(self) -> bool:
-        """Whether the server says that a second call does no more than the first."""
+        """Whether the server says that a second call has no further effect."""
         return bool(self.hint("readOnlyHint") or self.hint("idempotentHint"))
 
     def to_json(self) -> Json:
-        """As the cache keeps it."""
+        """Return it in the form that the cache stores."""
         found: Json = {"name": self.name, "description": self.description, "schema": dict(self.schema)}
         optional = {"title": self.title, "output_schema": self.output_schema, "hints": dict(self.hints) or None}
         optional["extra"] = dict(self.extra) or None
@@ -57,8 +62,10 @@ class ListedTool:
 
 @dataclass(frozen=True, slots=True)
 class ServerListing:
-    """Everything that is known of a server without asking it. `protocol` is the revision that was negotiated, `faults`
-    are words on tools that were left out."""
+    """Everything that is known about a server without asking it.
+
+    `protocol` is the negotiated revision. `faults` are messages about tools that were left out.
+    """
 
     tools: tuple[ListedTool, ...] = ()
     protocol: str | None = None
@@ -69,7 +76,7 @@ class ServerListing:
     faults: tuple[str, ...] = ()
 
     def to_json(self) -> Json:
-        """As the cache keeps it."""
+        """Return it in the form that the cache stores."""
         return {
             "protocol": self.protocol,
             "server": self.server,
@@ -82,7 +89,7 @@ class ServerListing:
 
 
 def listing_from_json(value: Mapping[str, Any]) -> ServerListing:
-    """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
+    """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
     tools = tuple(_tool_from_json(each) for each in cast("list[Mapping[str, Any]]", value["tools"]))
     return ServerListing(
         tools,

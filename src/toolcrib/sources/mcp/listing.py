@@ -1,4 +1,4 @@
-"""Asks a server what it has: every page, with an end even where the server knows none."""
+"""Fetch a server's lists: every page, with a limit in case the server never stops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("toolcrib.mcp")
 MAX_PAGES = 1_000
 MAX_ITEMS = 50_000
 MAX_FAULTS = 50
-"""How many words on what is wrong with its tools are kept."""
+"""How many messages about invalid tools are stored."""
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -34,7 +34,7 @@ T = TypeVar("T")
 async def every_page(
     fetch: Callable[[str | None], Awaitable[P]], items: Callable[[P], list[T]], faults: list[str], what: str
 ) -> list[T]:
-    """The items of all pages. A cursor that comes back, and a list without end, end it with a word in `faults`."""
+    """Return the items of all pages. A repeated cursor, or an endless list, stops this with a message in `faults`."""
     found: list[T] = []
     seen: set[str] = set()
     cursor: str | None = None
@@ -60,7 +60,7 @@ class _Page(NamedTuple):
 
 
 async def list_server(client: Client) -> ServerListing:
-    """What the server at the other end has. Raises MCPError, or ToolError for a list that is not one."""
+    """Return everything that the connected server lists. Raises MCPError, or ToolError if a list is invalid."""
     faults: list[str] = []
     capabilities = client.server_capabilities
     try:
@@ -68,7 +68,7 @@ async def list_server(client: Client) -> ServerListing:
     except MCPError:
         if capabilities.tools is not None:
             raise
-        tools = []  # it never said that it had any
+        tools = []  # it never declared any tools
     info = client.server_info
     if len(faults) > MAX_FAULTS:
         faults[MAX_FAULTS:] = [f"and {len(faults) - MAX_FAULTS:,} more of that kind"]
@@ -84,9 +84,10 @@ async def list_server(client: Client) -> ServerListing:
 
 
 async def read_tools(client: Client, faults: list[str]) -> list[ListedTool]:
-    """Every tool that can be called, each read by itself; what is wrong with the others goes into `faults`.
+    """Return every tool that can be called. Each is read separately; errors in the others go into `faults`.
 
-    The SDK's session is told, too: it sends some arguments in headers, as the schemas say. Raises as `list_server`.
+    The SDK's session gets the tools too: it sends some arguments in headers, as the schemas define. Raises the same
+    errors as `list_server`.
     """
 
     async def fetch(cursor: str | None) -> _Page:
@@ -115,8 +116,11 @@ def _page(raw: Json, faults: list[str]) -> _Page:
 
 
 def _usable(entries: list[Any], faults: list[str], headers: bool) -> tuple[list[ListedTool], list[Json]]:
-    """The tools that can be called, and the schemas as the server wrote them. `headers`: arguments may travel in them,
-    and a schema that says so wrongly is refused, as 2026-07-28 wants it."""
+    """Return the tools that can be called, and the schemas as the server wrote them.
+
+    `headers`: arguments may travel in headers, and a schema with an invalid header definition is refused, as
+    2026-07-28 requires.
+    """
     found: dict[str, tuple[ListedTool, Json]] = {}
     room = MAX_EXTRA
     for entry in entries:

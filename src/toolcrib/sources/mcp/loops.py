@@ -1,4 +1,4 @@
-"""Work that belongs to another event loop: sent there, waited for here, cancelled there if it is cancelled here."""
+"""Run work on another event loop: send it there, wait for it here, and cancel it there if the wait is cancelled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ T = TypeVar("T")
 
 
 class HomeLoop:
-    """The event loop that something lives on: the one where it was first needed. Once that has ended, `moved` is called
-    and the next one takes its place."""
+    """The event loop that an object belongs to: the one where it was first needed.
+
+    When that loop has ended, `moved` is called and the next loop replaces it.
+    """
 
     def __init__(self, moved: Callable[[], None]) -> None:
         self._moved = moved
@@ -24,11 +26,11 @@ class HomeLoop:
 
     @property
     def running(self) -> asyncio.AbstractEventLoop | None:
-        """The loop, if there is one and it runs."""
+        """The loop, if there is one and it is running."""
         return self._loop if self._loop is not None and self._loop.is_running() else None
 
     def settle(self) -> asyncio.AbstractEventLoop:
-        """The loop: this one, if there was none before or it has ended."""
+        """Return the loop. It becomes the current one if there was none before or it has ended."""
         with self._lock:
             here = asyncio.get_running_loop()
             if self._loop is None or (self._loop is not here and not self._loop.is_running()):
@@ -38,7 +40,7 @@ class HomeLoop:
             return self._loop
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine there."""
+        """Run a coroutine on this loop."""
         return await on_loop(self.settle(), work)
 
 
@@ -50,7 +52,7 @@ async def on_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[
 
 
 def abroad(ctx: ToolContext) -> ToolContext:
-    """The context for work on another loop: what it asks and reports comes back to this one."""
+    """Return the context for work on another loop: its questions and reports come back to the current loop."""
     home = asyncio.get_running_loop()
     asks, reports = ctx.ask, ctx.on_progress
     changes: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a server's tool is called here: legal for every provider, and no two alike."""
+"""Create the names of servers' tools: legal for every provider, and unique."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _MANY = re.compile(r"_{2,}")
 
 
 def tool_name(server: str, tool: str, prefix: str | None = None) -> str:
-    """`mcp_{server}_{tool}`, or the tool's name behind another prefix, within `[A-Za-z0-9_-]{1,64}`.
+    """Return `mcp_{server}_{tool}`, or the tool's name behind another prefix, within `[A-Za-z0-9_-]{1,64}`.
 
-    Runs of `_` become one, so that a server's name cannot be read two ways; what is legal behind a prefix of the
-    configuration's own stays as it is. A name that is too long, or of which
-    nothing legal is left, ends in a hash of what it was.
+    Runs of `_` become one, so that a server's name cannot be read in two ways. A legal name behind a configured
+    prefix is not changed. A name that is too long, or has no legal characters, ends in a hash of the original.
     """
     if prefix is not None and _LEGAL.fullmatch(prefix + tool) and any(c.isalnum() for c in tool):
         return prefix + tool
@@ -33,15 +32,18 @@ def tool_name(server: str, tool: str, prefix: str | None = None) -> str:
 
 
 def shown_name(tool: str, prefix: str | None) -> str | None:
-    """What MCP clients may see a tool as where its server's tools have no prefix: its own name, if that is legal in MCP
-    (2025-11-25: dots, and 128 characters) and not for every provider of models."""
+    """Return the name that MCP clients see for a tool whose server has an empty prefix.
+
+    It is the tool's own name, if that is legal in MCP (2025-11-25: dots, and 128 characters) but not for every
+    model provider; otherwise None.
+    """
     if prefix != "" or _LEGAL.fullmatch(tool) or not _MCP.fullmatch(tool):
         return None
     return tool
 
 
 def free_name(name: str, taken: Callable[[str], bool]) -> str:
-    """The name, or with the first number behind it that is free: `mcp_a_read_2`."""
+    """Return the name, or the name with the first free number: `mcp_a_read_2`."""
     number = 1
     candidate = name
     while taken(candidate):

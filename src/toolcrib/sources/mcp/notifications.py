@@ -1,7 +1,8 @@
-"""What a server is asked to tell of its own accord: changes of its lists, changes of single resources, its log.
+"""Subscribe to notifications of a server: changes of its lists, changes of single resources, its log.
 
-Up to 2025-11-25 it tells changes of lists unasked, those of resources once it is asked for each. In 2026-07-28 it tells
-what a stream was opened for: one for the lists, one for the resources, which is opened anew when they become others.
+Up to 2025-11-25 a server announces changes of lists without a request, and changes of a resource after a request
+for it. In 2026-07-28 it announces what a stream was opened for. There is one stream for the lists and one for the
+resources; the latter is opened again when the set of resources changes.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ log = logging.getLogger("toolcrib.mcp")
 
 ListKind = Literal["tools", "resources", "prompts"]
 RELISTEN_SECONDS = 5.0
-"""How long after a stream was lost it is opened again."""
+"""How many seconds after the loss of a stream it is opened again."""
 
 
 class Heard(Protocol):
-    """Who hears what a server tells."""
+    """Receives the notifications of a server."""
 
     def changed(self, kind: ListKind) -> None:
-        """A list has changed."""
+        """Handle a change of a list."""
         ...
 
     def updated(self, uri: str) -> None:
-        """A resource has changed."""
+        """Handle a change of a resource."""
         ...
 
 
 class Notifications:
-    """For the life of one connection to the server of this name; `on` runs it."""
+    """The subscriptions of one connection to the server of this name. `on` runs them."""
 
     def __init__(self, name: str, heard: Heard) -> None:
         self._name, self._heard = f"MCP server {name}", heard
@@ -52,12 +53,12 @@ class Notifications:
 
     @property
     def watching(self) -> bool:
-        """Whether the server tells changes of some resource."""
+        """Whether the server announces changes of any resource."""
         return bool(self._uris)
 
     @asynccontextmanager
     async def on(self, client: Client) -> AsyncGenerator[None]:
-        """Listen while the connection lives."""
+        """Listen while the connection is open."""
         self._client = client
         lists = asyncio.create_task(self._lists(client)) if _modern(client) else None
         try:
@@ -84,21 +85,21 @@ class Notifications:
         flags = {f"{kind}_list_changed": on for kind, on in wanted.items()}
         while True:
             try:
-                # events also reach the connection's message handler, which is where they are heard
+                # events also reach the connection's message handler, which processes them
                 async with client.listen(**cast("Any", flags)) as events:
                     async for _ in events:
                         pass
             except Exception as error:
                 log.debug("%s reports no changes: %s", self._name, error)
             await asyncio.sleep(RELISTEN_SECONDS)
-            for kind, on in wanted.items():  # what was missed meanwhile
+            for kind, on in wanted.items():  # changes that were missed in the meantime
                 if on:
                     self._heard.changed(kind)
 
     # --- resources
 
     async def watch(self, uris: Iterable[str]) -> None:
-        """Hear of changes of exactly these resources. Raises MCPError for what the server refuses."""
+        """Subscribe to changes of exactly these resources. Raises MCPError if the server refuses one."""
         async with self._lock:
             client, wanted = self._client, frozenset(uris)
             if client is None or wanted == self._uris:
@@ -116,15 +117,15 @@ class Notifications:
         for uri in sorted(self._uris - wanted):
             self._uris -= {uri}
             undo = mcp_types.UnsubscribeRequest(params=mcp_types.UnsubscribeRequestParams(uri=uri))
-            with contextlib.suppress(MCPError):  # whoever does not listen any more does not mind
+            with contextlib.suppress(MCPError):  # a failure to unsubscribe does no harm
                 await client.session.send_request(undo, mcp_types.EmptyResult)
 
     async def _stream_of(self, client: Client, wanted: frozenset[str]) -> None:
-        """The new stream first, then the old one is ended: nothing is missed between them."""
+        """Open the new stream first, then end the old one, so that no change is missed."""
         old = self._stream
         if wanted:
             ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            # an empty context: what is heard later is not of the call that happened to ask for it
+            # an empty context: later events do not belong to the call that happened to subscribe
             self._stream = asyncio.create_task(self._resources(client, wanted, ready), context=contextvars.Context())
             try:
                 await ready
@@ -151,14 +152,16 @@ class Notifications:
                     return
                 log.debug("%s reports no changes of resources: %s", self._name, error)
             await asyncio.sleep(RELISTEN_SECONDS)
-            for uri in uris:  # what was missed meanwhile
+            for uri in uris:  # changes that were missed in the meantime
                 self._heard.updated(uri)
 
     # --- the log
 
     async def level(self, level: str) -> None:
-        """How severe a message has to be (up to 2025-11-25: later each request says it). A server that has no log is
-        left alone."""
+        """Set the least severe log level (up to 2025-11-25; later each request has it).
+
+        A server without logging is not asked.
+        """
         client = self._client
         if client is None or _modern(client) or client.server_capabilities.logging is None:
             return

@@ -1,8 +1,9 @@
-"""Logging in to a server: authorization code with PKCE by the SDK's provider, with tokens kept in a file of ours.
+"""Log in to a server: authorization code with PKCE by the SDK's provider. We store the tokens in our own file.
 
-A client that was registered beforehand is set (`client_id`); others introduce themselves by a metadata document
-(`metadata_url`) where the server knows such, or are registered by the server. Only a door can send a person to a login
-page: `toolcrib mcp login` has one. Without it a server that wants a login is a failure that says so.
+A client that was registered beforehand is in the settings (`client_id`). Others identify themselves with a metadata
+document (`metadata_url`) if the server supports that, or the server registers them. Only a `LoginDoor` can send a
+person to a login page: `toolcrib mcp login` has one. Without it, a server that requires a login fails with an error
+that says so.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ log = logging.getLogger("toolcrib.mcp")
 
 CLIENT_NAME = "Toolcrib"
 EXPIRY_SLACK = 30.0
-"""Seconds before its end from which a token counts as expired."""
+"""How many seconds before its end a token counts as expired."""
 
 
 def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthClientProvider | None:
-    """What puts tokens on requests, renews them, and sends a person to the login page where there is a door.
+    """Return the provider that adds tokens to requests, renews them, and sends a person to the login page if it has a
+    door.
 
-    None where there is neither a token nor a door: then a server that wants a login is not even asked how.
+    None if there is neither a token nor a door: then no login is tried.
     """
     given = config.oauth
     storage = TokenFile(services.tokens, url, services.learn)
@@ -107,12 +109,12 @@ def _receiver(config: ServerConfig, door: LoginDoor | None) -> Callable[[], Any]
 
 
 def needs_login(name: str) -> str:
-    """What to do about a server that wants one."""
+    """Return the text that says how to log in to a server that requires it."""
     return f"it wants a login: run `toolcrib mcp login {name}`"
 
 
 def with_scopes(url: str, scopes: str | None) -> str:
-    """The address of a login page that asks for these scopes, too."""
+    """Return the address of a login page with these scopes added."""
     if not scopes:
         return url
     parts = urlsplit(url)
@@ -123,10 +125,10 @@ def with_scopes(url: str, scopes: str | None) -> str:
 
 
 class TokenFile:
-    """Tokens of one server and the client they were given to, in a file of mode 0600; the SDK's storage.
+    """The tokens of one server and the client they were given to, in a file of mode 0600. It is the SDK's storage.
 
-    Beside them it keeps what the SDK forgets: when the token ends, and where it is renewed. Without these a token
-    that has expired would need a new login in each new process.
+    The file also has what the SDK does not store: when the token expires, and where it is renewed. Without these,
+    an expired token would require a new login in each new process.
     """
 
     def __init__(self, folder: Path, url: str, learn: Callable[[str, str], None]) -> None:
@@ -139,30 +141,30 @@ class TokenFile:
 
     @property
     def has_tokens(self) -> bool:
-        """Whether somebody has logged in."""
+        """Whether a login has been stored."""
         return "tokens" in self._kept
 
     @property
     def redirect_uri(self) -> str:
-        """Where the login that is kept came back to."""
+        """The redirect address of the stored login."""
         uris = self._uris
         return uris[0] if uris else "http://127.0.0.1/callback"
 
     def use_client(self, client: OAuthClientInformationFull) -> None:
-        """The settings say who we are."""
+        """Use the client from the settings."""
         kept = self._part("client")
         if kept.get("client_id") != client.client_id:
-            self._kept = {}  # tokens of another client are of no use
+            self._kept = {}  # tokens of another client are useless
         client.issuer = kept.get("issuer") if self._kept else None
         self._client = client
 
     def forget_client_unless(self, redirect: str) -> None:
-        """A registration is for one address to come back to."""
+        """Forget the registered client if its redirect address is another one."""
         if redirect not in self._uris:
             self._kept.pop("client", None)
 
     def attach(self, context: OAuthContext) -> None:
-        """Give the SDK what it does not ask its storage for."""
+        """Give the SDK the values that it does not request from its storage."""
         self._context = context
         with contextlib.suppress(ValueError):
             if "metadata" in self._kept:
@@ -201,7 +203,7 @@ class TokenFile:
         self._write()
 
     def forget(self) -> bool:
-        """Log out: drop everything. Whether there was anything."""
+        """Log out: delete everything. Return whether there was anything to delete."""
         self._kept = {}
         try:
             self.path.unlink()
@@ -224,7 +226,7 @@ class TokenFile:
             return None
 
     def _tell(self) -> None:
-        """The redactor takes these out of every text."""
+        """Register the secrets with the redactor, which removes them from every text."""
         for key in ("access_token", "refresh_token"):
             if value := self._part("tokens").get(key):
                 self._learn(key, value)

@@ -1,4 +1,4 @@
-"""What a call of a server's tool does over a connection: call a tool, or reach a resource or a prompt."""
+"""The operations of a server's tool over a connection: call a tool, or read a resource or a prompt."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 Operation = Callable[["ServerConnection", "ProgressFnT"], Awaitable[ToolOutput]]
 Show = Callable[[str], str]
 MAX_LISTED = 500
-"""Resources or prompts that one answer names."""
+"""The most resources or prompts that one answer lists."""
 
 
 def operation(config: ServerConfig, relay: Relay, tool: ListedTool, arguments: Json, ctx: ToolContext) -> Operation:
-    """What a call of this tool does. Labels of results count only where the server is trusted."""
+    """Return what a call of this tool does. Labels of results count only if the server is trusted."""
 
     def show(uri: str) -> str:
         return relay.shown_uri(config.name, uri)
@@ -52,7 +52,7 @@ def operation(config: ServerConfig, relay: Relay, tool: ListedTool, arguments: J
 
 
 def _addressed(output: ToolOutput, show: Show) -> ToolOutput:
-    """The output with the addresses that clients know its resources by."""
+    """Return the output with the addresses that clients use for its resources."""
     if not any(isinstance(block, ResourceBlock) for block in output.content):
         return output
     blocks = [
@@ -66,8 +66,10 @@ def _addressed(output: ToolOutput, show: Show) -> ToolOutput:
 
 
 def _deliver(ctx: ToolContext, result: mcp_types.Result, asked: str, show: Show) -> None:
-    """Give the answer as it came to a client that made the same request; addresses in it but the one asked for are
-    those that clients know."""
+    """Give the unchanged answer to a client that made the same request.
+
+    Addresses in it, except the requested one, become those that clients use.
+    """
     client = downstream_of(ctx)
     if client is None or not client.exact:
         return
@@ -78,7 +80,7 @@ def _deliver(ctx: ToolContext, result: mcp_types.Result, asked: str, show: Show)
 
 
 def _addresses(delivered: Json) -> Iterator[Json]:
-    """What has an address in the contents of a resource or the messages of a prompt."""
+    """Yield the parts with an address, in the contents of a resource or the messages of a prompt."""
     contents = [message["content"] for message in delivered.get("messages", ())]
     for part in (*delivered.get("contents", ()), *contents):
         entry: Json = part["resource"] if part.get("type") == "resource" else part
@@ -106,14 +108,14 @@ async def _resources(
 
 
 async def list_resources(client: Client, faults: list[str]) -> list[mcp_types.Resource]:
-    """All resources that a server lists."""
+    """Return all resources that a server lists."""
     return await every_page(
         lambda cursor: client.list_resources(cursor=cursor), lambda page: list(page.resources), faults, "resources"
     )
 
 
 async def list_templates(client: Client, faults: list[str]) -> list[mcp_types.ResourceTemplate]:
-    """All templates of addresses that a server lists."""
+    """Return all address templates that a server lists."""
     return await every_page(
         lambda cursor: client.list_resource_templates(cursor=cursor),
         lambda page: list(page.resource_templates), faults, "templates",
@@ -121,7 +123,7 @@ async def list_templates(client: Client, faults: list[str]) -> list[mcp_types.Re
 
 
 async def list_prompts(client: Client, faults: list[str]) -> list[mcp_types.Prompt]:
-    """All prompts that a server lists."""
+    """Return all prompts that a server lists."""
     return await every_page(
         lambda cursor: client.list_prompts(cursor=cursor), lambda page: list(page.prompts), faults, "prompts"
     )
@@ -164,5 +166,5 @@ def _listed(lines: list[str], faults: list[str], what: str) -> str:
 
 
 def plain(value: Any) -> Json:
-    """Something of the protocol in the form in which it travels."""
+    """Return an object of the protocol in wire form."""
     return value.model_dump(by_alias=True, mode="json", exclude_none=True)

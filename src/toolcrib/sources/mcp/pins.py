@@ -1,11 +1,11 @@
-"""What servers said of their tools when they were trusted. Who says something else later is asked about.
+"""Remember how trusted servers described their tools. A tool with another description asks before each call.
 
-A server that is trusted for what it lists can change that the day after ("rug pull"): another description is another
-order to the model. So the digests of all its tools are kept when it is first listed; a tool that is new or reads
-differently afterwards asks before each call, until a person has looked and accepts what it says now.
+A trusted server can change its tools later ("rug pull"): a new description gives the model new instructions. So the
+digests of all its tools are stored when it is first listed. A tool that is new or changed after that asks before
+each call, until a person has reviewed and accepted it.
 
-One file a server in `$XDG_STATE_HOME/toolcrib/mcp/pins`. A file that cannot be read counts as no trust at all: every
-tool of that server asks.
+There is one file per server in `$XDG_STATE_HOME/toolcrib/mcp/pins`. If a file cannot be read, nothing is trusted:
+every tool of that server asks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSION = 1
 
 
 class Accepted(NamedTuple):
-    """What was accepted of one tool: the digest of all that a model reads of it, and its description."""
+    """The accepted state of one tool: the digest of all that a model reads of it, and its description."""
 
     digest: str
     description: str
@@ -37,13 +37,13 @@ class Pins:
         self._known: dict[str, dict[str, Accepted]] = {}
 
     def trust_first(self, identity: str, tools: Iterable[ListedTool]) -> None:
-        """Accept what a server lists, if nothing was accepted of it before."""
+        """Accept the listing of a server, if nothing of it was accepted before."""
         path = self._path(identity)
         if not path.exists():
             self.accept(identity, tools)
 
     def accept(self, identity: str, tools: Iterable[ListedTool]) -> None:
-        """Accept what a server says now. Raises OSError where that cannot be kept: then it is not accepted."""
+        """Accept the current listing of a server. Raises OSError if it cannot be stored; then it is not accepted."""
         accepted = {tool.name: Accepted(tool.digest, tool.description) for tool in tools}
         private_folder(self._folder.parent)
         private_folder(self._folder)
@@ -51,7 +51,7 @@ class Pins:
         self._known[identity] = accepted
 
     def doubt(self, identity: str, server: str, tool: ListedTool) -> str | None:
-        """Why calls of a tool should ask, or None where it says what it said when it was accepted."""
+        """Return why calls of a tool should ask; None if the tool has not changed since it was accepted."""
         accepted = self.said(identity, tool.name)
         if accepted is not None and accepted.digest == tool.digest:
             return None
@@ -62,12 +62,12 @@ class Pins:
         )
 
     def forget(self, identity: str) -> None:
-        """Drop what was accepted of a server."""
+        """Delete everything that was accepted of a server."""
         self._known.pop(identity, None)
         self._path(identity).unlink(missing_ok=True)
 
     def said(self, identity: str, tool: str) -> Accepted | None:
-        """What was accepted of one tool; None for one that was not there."""
+        """Return the accepted state of one tool; None if the tool was not accepted."""
         known = self._known.get(identity)
         if known is None:
             known = self._known[identity] = self._read(identity)

@@ -1,6 +1,6 @@
-"""The two streams that the SDK's session reads from and writes to, straight on the pipes of a server's process.
+"""The two streams that the SDK's session reads from and writes to, directly on the pipes of a server's process.
 
-In the place of memory streams with a task at the other end of each: those cost a quarter of what is ours of a call.
+They replace memory streams with a task at each end: those take a quarter of our own time per call.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from ...boundary.lines import Lines, LineTooLong
 from .streams import ReadStream, from_line, to_line
 
 MAX_LINE = 64 * 2**20
-"""A longer message ends the connection, in bytes."""
+"""The longest message in bytes. A longer one ends the connection."""
 MAX_HELD = 2**19
-"""So many bytes of messages wait to be read; then the pipe is left alone until half of them were."""
+"""How many bytes of messages may wait to be read. Then reading from the pipe pauses until half of them are read."""
 TURNS = 16
-"""After so many messages without a pause others on the loop get their turn."""
+"""After this many messages without a pause, other tasks on the loop get their turn."""
 
 
 class IncomingMessages(ReadStream, asyncio.Protocol):
-    """Messages of a pipe, as the SDK's `ReadStream`. `answered` once there was one.
+    """Messages from a pipe, as the SDK's `ReadStream`. `answered` is True after the first message.
 
-    `rubbish` gets lines that are none, `too_long` the beginning of a message that is longer than MAX_LINE.
+    `rubbish` gets lines that are not messages. `too_long` gets the beginning of a message that is longer than
+    MAX_LINE.
     """
 
     def __init__(self, rubbish: Callable[[bytes], None], too_long: Callable[[bytes], None]) -> None:
@@ -40,7 +41,7 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         self._paused = self._ended = self._closed = False
         self.answered = False
 
-    # --- the pipe's end
+    # --- the pipe side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.ReadTransport", transport)
@@ -63,11 +64,11 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
             self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._paused = True  # it cannot be read on
+        self._paused = True  # reading cannot be resumed
         self.end()
 
     def end(self) -> None:
-        """Nothing more will come; what came can still be read."""
+        """Mark the end of the stream. Messages that already came can still be read."""
         self._ended = True
         self._wake()
 
@@ -75,10 +76,10 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         if self._wanted is not None and not self._wanted.done():
             self._wanted.set_result(None)
 
-    # --- the session's end
+    # --- the session side
 
     async def receive(self) -> SessionMessage:
-        """The next message. Raises EndOfStream after the last, ClosedResourceError once this is closed."""
+        """Return the next message. Raises EndOfStream after the last one, ClosedResourceError once this is closed."""
         while True:
             if self._closed:
                 raise anyio.ClosedResourceError
@@ -111,7 +112,7 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         return message
 
     def close(self) -> None:
-        """Whoever read has gone: what still comes is thrown away."""
+        """Stop reading: later messages are discarded."""
         self._closed = True
         self._waiting.clear()
         self._held = 0
@@ -122,7 +123,10 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
 
 
 class OutgoingMessages(asyncio.Protocol):
-    """Messages to a pipe, as the SDK's `WriteStream`. `deaf()` is called where it turns out that nobody reads them."""
+    """Messages to a pipe, as the SDK's `WriteStream`.
+
+    `deaf()` is called when a write shows that the reading end is closed.
+    """
 
     def __init__(self, deaf: Callable[[], None]) -> None:
         self._deaf = deaf
@@ -131,7 +135,7 @@ class OutgoingMessages(asyncio.Protocol):
         self._transport: asyncio.WriteTransport | None = None
         self._closed = self.lost = False
 
-    # --- the pipe's end
+    # --- the pipe side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -146,10 +150,10 @@ class OutgoingMessages(asyncio.Protocol):
         self.lost = True
         self._free.set()
 
-    # --- the session's end
+    # --- the session side
 
     async def send(self, item: SessionMessage) -> None:
-        """Write a message. Raises ClosedResourceError, or BrokenResourceError where nobody reads any more."""
+        """Write a message. Raises ClosedResourceError, or BrokenResourceError if the reading end is closed."""
         if self._closed:
             raise anyio.ClosedResourceError
         if not self.lost and self._transport is not None:
@@ -161,7 +165,7 @@ class OutgoingMessages(asyncio.Protocol):
             raise anyio.BrokenResourceError
 
     async def aclose(self) -> None:
-        """Take no more messages."""
+        """Accept no more messages."""
         self._closed = True
 
     async def __aenter__(self) -> OutgoingMessages:

@@ -1,4 +1,4 @@
-"""The time limits of one call to a server: without progress, and in all. The time of a person is not counted."""
+"""The time limits of one call to a server: without progress, and in total. Time that a person takes is not counted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class Expired(Exception):
-    """The time is over. `progressed` says whether progress was reported meanwhile."""
+    """The time limit has passed. `progressed` says whether progress was reported before."""
 
     def __init__(self, seconds: float, progressed: bool) -> None:
         super().__init__(seconds)
@@ -15,7 +15,7 @@ class Expired(Exception):
 
 
 class ProgressTimeout:
-    """`async with ProgressTimeout(idle, most) as timeout`, in seconds: progress extends the time, up to the most."""
+    """`async with ProgressTimeout(idle, most) as timeout`, in seconds. Progress extends the time, up to `most`."""
 
     def __init__(self, idle: float, most: float) -> None:
         self._idle, self._most = idle, max(idle, most)
@@ -42,19 +42,19 @@ class ProgressTimeout:
             raise Expired(self._idle, self._progressed)
 
     def progress(self) -> None:
-        """Progress was reported."""
+        """Record that progress was reported."""
         self._progressed = True
         self._extend()
 
     def ask(self) -> None:
-        """A person is asked: the clock stands still. Calls of this nest."""
+        """Stop the clock while a person is asked. Calls of this may be nested."""
         self._asking += 1
         if self._asking == 1:
             self._asked_at = self._loop.time()
             self._reschedule(None)
 
     def answered(self) -> None:
-        """They have answered."""
+        """Start the clock again after an answer."""
         self._asking -= 1
         if self._asking == 0:
             self._end += self._loop.time() - self._asked_at
@@ -68,5 +68,5 @@ class ProgressTimeout:
         if not self._timeout.expired():
             try:
                 self._timeout.reschedule(when)
-            except RuntimeError:  # over already
+            except RuntimeError:  # already over
                 pass

@@ -1,6 +1,7 @@
-"""What a server asks of a person while one of its tools runs, put through the call's own door (`ToolContext.ask`).
+"""Ask the person a server's questions while one of its tools runs, with the call's `ToolContext.ask`.
 
-A form is asked field by field; each answer is read as its field's schema wants it. Who cannot be asked has not agreed.
+A form is asked field by field. Each answer is read according to its field's schema. A person who cannot be asked
+has not agreed.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ TRIES = 3
 
 
 def signed(server: str, message: str) -> str:
-    """A server's question, with a word on who asks it."""
+    """Return a server's question with the name of the server in front."""
     return f"The MCP server {server} asks: {safe(message)[:MAX_MESSAGE]}"
 
 
 async def answer(params: mcp_types.ElicitRequestParams, server: str, ask: Ask | None) -> mcp_types.ElicitResult:
-    """Ask the person. `cancel` where there is nobody, `decline` where they said no."""
+    """Ask the person. The result is `cancel` if there is no person, and `decline` if they said no."""
     message = signed(server, params.message)
     try:
         if isinstance(params, mcp_types.ElicitRequestURLParams):
             return await _visit(params, message, ask)
         return await _fields(params.requested_schema, message, ask)
-    except ToolError:  # they went away without a word
+    except ToolError:  # they left without an answer
         return mcp_types.ElicitResult(action="cancel")
 
 
@@ -62,7 +63,7 @@ async def _fields(schema: Mapping[str, Any], message: str, ask: Ask | None) -> m
 
 
 async def _field(name: str, field: Mapping[str, Any], required: bool, ask: Ask) -> Any:
-    """One field's value; None where it is left out. Raises ToolError where no answer fits."""
+    """Return one field's value; None if it is omitted. Raises ToolError if no answer fits."""
     check = compile_schema(dict(field), name)
     options = _options(field)
     default = field.get("default")
@@ -101,7 +102,7 @@ def _read(text: str, field: Mapping[str, Any]) -> Any:
 
 
 def _options(field: Mapping[str, Any]) -> tuple[str, ...]:
-    """The answers to choose from, where it is a choice of one."""
+    """Return the possible answers, if the person must choose one of several; otherwise an empty tuple."""
     if field.get("type") == "boolean":
         return ("yes", "no")
     if isinstance(field.get("enum"), list):

@@ -1,4 +1,4 @@
-"""The tools of all servers in a toolbox's registry: under names that no two share, and in doubt where they changed."""
+"""The tools of all servers in a toolbox's registry: under unique names, and marked for review if they changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ log = logging.getLogger("toolcrib.mcp")
 
 
 class RegisteredTools:
-    """`pins` knows what was accepted of servers; without them no tool is in doubt."""
+    """Registers the tools of servers.
+
+    `pins` stores what was accepted of servers; without it no tool is marked for review.
+    """
 
     def __init__(self, registry: ToolRegistry, pins: Pins | None) -> None:
         self.registry, self._pins = registry, pins
@@ -30,15 +33,15 @@ class RegisteredTools:
         self._names: dict[tuple[str, str], str] = {}
 
     def of(self, server: str) -> list[McpTool]:
-        """The tools of a server that are in the registry."""
+        """Return the tools of a server that are in the registry."""
         return list(self._tools.get(server, {}).values())
 
     def get(self, server: str, listed: str) -> McpTool | None:
-        """One tool of a server, by the server's own name for it."""
+        """Return one tool of a server, by the server's own name for it; None if it is not registered."""
         return self._tools.get(server, {}).get(listed)
 
     def set(self, server: Upstream, listing: ServerListing) -> None:
-        """A server's tools are these now: those that are new, changed or gone change the registry."""
+        """Set a server's tools: new, changed and removed ones are updated in the registry."""
         tools = self._tools.setdefault(server.name, {})
         wanted = {tool.name: tool for tool in _wanted(server.config, listing)}
         for name in [name for name, tool in tools.items() if tool.listed != wanted.get(name)]:
@@ -54,20 +57,20 @@ class RegisteredTools:
             self._register(server, listed, taken)
 
     def remove(self, server: str) -> None:
-        """Take a server's tools out of the registry."""
+        """Remove a server's tools from the registry."""
         for tool in self._tools.pop(server, {}).values():
             self.registry.unregister(tool.name)
 
     def in_doubt(self, server: str) -> list[McpTool]:
-        """The tools of a server that are new, or changed, since the server was accepted."""
+        """Return the tools of a server that are new or changed since the server was accepted."""
         return [tool for tool in self.of(server) if tool.needs_review is not None]
 
     def accepted(self, server: Upstream, tool: McpTool) -> Accepted | None:
-        """What was accepted of a tool; None for one that was not there."""
+        """Return the accepted state of a tool; None if the tool was not accepted."""
         return None if self._pins is None else self._pins.said(server.identity, tool.listed.name)
 
     def accept(self, server: Upstream, listing: ServerListing) -> None:
-        """Accept what a server says now of its tools. Raises OSError where that cannot be kept."""
+        """Accept the current tools of a server. Raises OSError if that cannot be stored."""
         if self._pins is None:
             return
         self._pins.accept(server.identity, listing.tools)
@@ -76,7 +79,7 @@ class RegisteredTools:
         self.registry.policy_changed()
 
     def _register(self, server: Upstream, listed: ListedTool, taken: set[str]) -> None:
-        """Register one tool under a name that no other has; it keeps that name for the life of the toolbox."""
+        """Register one tool under a unique name. It has this name until the toolbox closes."""
         config = server.config
         key = (config.name, listed.name)
         plain = tool_name(config.name, listed.name, config.prefix)
@@ -93,7 +96,7 @@ class RegisteredTools:
                 tool.needs_review = self._pins.doubt(server.identity, config.name, listed)
             try:
                 self.registry.register(tool)
-            except ToolConflictError:  # another tool answers to this name, too
+            except ToolConflictError:  # another tool also uses this name
                 continue
             except ToolcribError as error:
                 log.warning("MCP server %s: its tool %r is left out: %s", config.name, listed.name[:80], error)
@@ -107,7 +110,7 @@ class RegisteredTools:
 
 
 def _wanted(config: ServerConfig, listing: ServerListing) -> list[ListedTool]:
-    """The tools of a listing that the configuration wants."""
+    """Return the tools of a listing that the configuration selects."""
 
     def chosen(name: str) -> bool:
         spelled = (name, tool_name(config.name, name, config.prefix))

@@ -1,7 +1,7 @@
-"""What servers say besides answers, and who hears it: a gateway listens here.
+"""Pass notifications of servers on to listeners, such as a gateway.
 
-Without a listener nothing is passed on, and servers do not learn that clients downstream may be able to do more
-than we are.
+Without a listener nothing is passed on. Servers then also do not learn that downstream clients may have more
+capabilities than we have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ContentChanged:
 
 @dataclass(frozen=True, slots=True)
 class ResourceChanged:
-    """A resource that was subscribed to has changed; `uri` is the server's own."""
+    """A subscribed resource has changed. `uri` is the server's own address."""
 
     server: str
     uri: str
@@ -37,7 +37,7 @@ class ServerLogged:
 
 @dataclass(frozen=True, slots=True)
 class ServerNotified:
-    """Another notification, for whomever it concerns."""
+    """Another notification, for all clients that it concerns."""
 
     server: str
     notification: Any
@@ -46,34 +46,36 @@ class ServerNotified:
 Event = ContentChanged | ResourceChanged | ServerLogged | ServerNotified
 Listener = Callable[[Event], None]
 ShowUri = Callable[[str, str], str]
-"""`show(server, uri)`: a result of this server named an address; returns the one that clients know it by."""
+"""`show(server, uri)` gets an address from a result of this server, and returns the address that clients use for it."""
 
 
 class Relay:
-    """The listeners of all servers of a toolbox. They are called on the loop of the server that speaks."""
+    """The listeners of all servers of a toolbox. They are called on the loop of the server that sends the event."""
 
     def __init__(self) -> None:
         self._listeners: list[tuple[Listener, ShowUri | None]] = []
 
     @property
     def on(self) -> bool:
-        """Whether somebody listens."""
+        """Whether there is a listener."""
         return bool(self._listeners)
 
     def listen(self, listener: Listener, show_uri: ShowUri | None = None) -> Callable[[], None]:
-        """Call `listener` with every event, and let `show_uri` change the addresses in results. Returns what ends
-        that."""
+        """Call `listener` with every event, and let `show_uri` change the addresses in results.
+
+        Returns a function that stops both.
+        """
         entry = (listener, show_uri)
         self._listeners.append(entry)
         return lambda: self._listeners.remove(entry)
 
     def tell(self, event: Event) -> None:
-        """Pass an event on."""
+        """Send an event to all listeners."""
         for listener, _ in tuple(self._listeners):
             listener(event)
 
     def shown_uri(self, server: str, uri: str) -> str:
-        """The address that clients know an address in a result by."""
+        """Return the address that clients use for an address in a result."""
         for _, show in self._listeners:
             uri = show(server, uri) if show is not None else uri
         return uri

@@ -1,6 +1,7 @@
-"""From the result of a server's tool to an output: text, pictures, sounds, resources, structured data, labels.
+"""Convert the result of a server's tool to an output: text, images, audio, resources, structured data, labels.
 
-A result is read as far as it can be: servers send content of unknown kinds, none at all, and fields of wrong types.
+Invalid results are read as far as possible: some servers send content of unknown kinds, no content, or fields of
+wrong types.
 """
 
 from __future__ import annotations
@@ -30,14 +31,16 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 MAX_SHOWN = 2_000
-"""Characters of JSON that are shown of content nobody knows."""
+"""The most characters of JSON that are shown of unknown content."""
 _KNOWN = {"content", "structuredContent", "isError", "_meta", "resultType", "toolResult"}
 _LINK = ("title", "description", "size", "icons")
 
 
 def output_of(result: Mapping[str, Any] | BaseModel, *, trusted: bool) -> ToolOutput:
-    """The output, of a result as it came or as the SDK read it. Labels in `_meta.ifc` count only where the server is
-    trusted; no key of ours is taken from anybody."""
+    """Return the output for a raw result or one that the SDK has read.
+
+    Labels in `_meta.ifc` count only if the server is trusted. Keys that are reserved for us are always dropped.
+    """
     raw = _wire(result)
     blocks = [block for part in _parts(raw) for block in blocks_of(part)]
     data: Any = raw.get("structuredContent", raw.get("toolResult"))  # the latter until 2024-10-07
@@ -62,7 +65,7 @@ def output_of(result: Mapping[str, Any] | BaseModel, *, trusted: bool) -> ToolOu
 
 
 def of_blocks(blocks: Sequence[ContentBlock], otherwise: str = "") -> ToolOutput:
-    """An output of these blocks; `otherwise` is its text where they have none."""
+    """Return an output of these blocks. `otherwise` is its text if the blocks have no text."""
     text, content = _said(blocks, otherwise)
     return ToolOutput(text, content=content)
 
@@ -75,7 +78,7 @@ def _said(blocks: Sequence[ContentBlock], otherwise: str) -> tuple[str, tuple[Co
 
 
 def labels_of(meta: Any) -> Labels | None:
-    """The labels that a result carries."""
+    """Return the labels of a result; None if it has none."""
     return from_wire(cast("dict[str, Any]", meta).get(META_KEY)) if isinstance(meta, dict) else None
 
 
@@ -93,7 +96,7 @@ def _parts(raw: Json) -> list[Any]:
 
 
 def blocks_of(part: Any) -> Iterable[ContentBlock]:
-    """One block of content in our form, as it came or as the SDK read it; several never, none never."""
+    """Convert one raw content block, or one that the SDK has read, to our form. The result has exactly one block."""
     if isinstance(part, str):
         return [TextBlock(part)]
     if not isinstance(part, Mapping) and not hasattr(part, "model_dump"):
@@ -109,7 +112,7 @@ def blocks_of(part: Any) -> Iterable[ContentBlock]:
             return [resource_block(known["resource"], block_extra(known))]
         case "resource_link" if isinstance(known.get("uri"), str):
             return [_link(known)]
-        case _ if isinstance(known.get("text"), str):  # an unknown kind, or none, that can be read
+        case _ if isinstance(known.get("text"), str):  # an unknown or missing kind with readable text
             return [_text(known)]
         case _:
             return [_odd("content of a kind that is not known:", known)]
@@ -143,7 +146,10 @@ def _link(part: Json) -> ResourceBlock:
 
 
 def resource_block(resource: Mapping[str, Any] | BaseModel, extra: Mapping[str, Any] = EMPTY) -> ContentBlock:
-    """The contents of a resource, as they came or as the SDK read them. `extra` is what is said of the block around."""
+    """Return the contents of a resource, raw or as the SDK has read them.
+
+    `extra` are the extra fields of the block around it.
+    """
     known = _wire(resource)
     uri, mime = str(known.get("uri", "")), known.get("mimeType")
     mime = mime if isinstance(mime, str) else None
@@ -159,7 +165,7 @@ def resource_block(resource: Mapping[str, Any] | BaseModel, extra: Mapping[str, 
 
 
 def _decoded(text: Any) -> bytes | None:
-    """What is base64, also with line ends or as a `data:` address."""
+    """Decode base64, also with line breaks or as a `data:` address; None if it is invalid."""
     if not isinstance(text, str):
         return None
     try:

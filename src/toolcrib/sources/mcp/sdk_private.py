@@ -1,7 +1,7 @@
-"""Every use of private parts of the MCP SDK, for the client and the server. Nothing else in the tree may touch them.
+"""Every use of private parts of the MCP SDK, for the client and the server. No other module may use them.
 
-For each part: what it is, why no public part will do, and the version of `mcp` it was last checked with.
-`tests/sources/mcp/test_sdk_private.py` fails with the name of the part when the SDK changes it.
+For each part this module says what it is, why no public part is enough, and the version of `mcp` it was last
+checked with. `tests/sources/mcp/test_sdk_private.py` fails with the name of the part when the SDK changes it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from mcp_types import Tool
 
 SEEN_IN = "2.3.0"
-"""The version of `mcp` that all of this was checked with."""
+"""The version of `mcp` with which all of this was checked."""
 
 
 async def send_raw(session: ClientSession, request: Any, progress: ProgressFnT | None = None) -> dict[str, Any]:
-    """Send a request and return the result as it came. Raises MCPError as `ClientSession.send_request` does.
+    """Send a request and return the raw result. Raises MCPError as `ClientSession.send_request` does.
 
-    Private: `ClientSession._stamp` (adds what the protocol revision wants to a request) and
-    `ClientSession._dispatcher.send_raw_request`. Why: `send_request` validates the result with a model, and one field
-    of a wrong type loses the whole result.
+    Private: `ClientSession._stamp` (adds what the protocol revision requires to a request) and
+    `ClientSession._dispatcher.send_raw_request`. Why: `send_request` validates the result with a model, and one
+    field of a wrong type loses the whole result.
     """
     data: dict[str, Any] = request.model_dump(by_alias=True, mode="json", exclude_none=True)
     options: Any = {}
@@ -44,8 +44,8 @@ async def send_raw(session: ClientSession, request: Any, progress: ProgressFnT |
 def stamp_also(session: ClientSession, stamp: Callable[[dict[str, Any]], None]) -> None:
     """Let `stamp` change the parameters of every later request, after the SDK has stamped them.
 
-    Private: `ClientSession._stamp`, which is replaced. Why: in 2026-07-28 each request declares what its client can do.
-    The SDK knows one client, itself; a gateway speaks for many, and there is no public hook.
+    Private: `ClientSession._stamp`, which is replaced. Why: in 2026-07-28 each request declares what its client can
+    do. The SDK knows only one client, itself. A gateway acts for many clients, and there is no public hook.
     """
     ours = session._stamp  # pyright: ignore[reportPrivateUsage]
 
@@ -57,7 +57,7 @@ def stamp_also(session: ClientSession, stamp: Callable[[dict[str, Any]], None]) 
 
 
 def know_tools(session: ClientSession, tools: Sequence[Tool]) -> None:
-    """Give the session the schemas of a server's tools: some arguments travel in headers, as the schemas say.
+    """Give the session the schemas of a server's tools: some arguments travel in headers, as the schemas define.
 
     Private: `ClientSession._absorb_tool_listing`. Why: only `ClientSession.list_tools` calls it, and that rejects a
     whole list for one tool with a wrong field.
@@ -71,23 +71,23 @@ def know_tools(session: ClientSession, tools: Sequence[Tool]) -> None:
 def says_lost(error: MCPError) -> bool:
     """Whether the SDK itself says that no answer will come, because the connection ended.
 
-    Private: the messages "Connection closed" and "SSE stream …" of the errors that the SDK makes up. Why: servers use
-    the same error code for errors of their own.
+    Private: the messages "Connection closed" and "SSE stream …" of errors that the SDK creates. Why: servers use
+    the same error code for their own errors.
     """
     said = error.error.message
     return error.error.code == CONNECTION_CLOSED and (said == "Connection closed" or said.startswith("SSE stream "))
 
 
 def connection_of(ctx: ServerRequestContext[Any, Any]) -> Connection:
-    """The connection of a request: the only object that lives as long as its client does.
+    """Return the connection of a request: the only object that lives as long as its client.
 
-    Private: `ServerSession._connection`. Why: the SDK gives handlers no public object with that life.
+    Private: `ServerSession._connection`. Why: the SDK gives handlers no public object with that lifetime.
     """
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
 def without_spans(server: Server[Any]) -> None:
-    """Take the SDK's own OpenTelemetry middleware out of a server: spans that nobody reads cost as much as others.
+    """Remove the SDK's own OpenTelemetry middleware from a server: unread spans cost as much as others.
 
     Private: the class name `OpenTelemetryMiddleware`; its module is private. Why: there is no setting for it.
     """

@@ -1,7 +1,7 @@
-"""All servers of a toolbox, as `box.mcp`: their tools in its registry, and what can be done with them.
+"""All servers of a toolbox, as `box.mcp`: their tools in its registry, and the operations on them.
 
-A toolbox opens with the tools that were listed last time, and starts no server for that. Servers that nobody has asked
-yet are connected all at once; one that fails has no tools, and its error stands in `servers`.
+A toolbox opens with the tools that were listed last time, and starts no server for that. Servers that were never
+asked are connected all at once. A server that fails has no tools, and `servers` shows its error.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ log = logging.getLogger("toolcrib.mcp")
 
 CLOSE_SECONDS = 15.0
 FIRST_RETRY, LAST_RETRY = 10.0, 300.0
-"""Seconds until servers that failed at the start are tried again, doubled each time up to the last."""
+"""Seconds until servers that failed at the start are tried again. The delay doubles each time, up to the last value."""
 
 
 class McpServers:
-    """The servers of one toolbox. `configs` are in the order in which names are given out."""
+    """The servers of one toolbox. Names are assigned in the order of `configs`."""
 
     def __init__(self, configs: Iterable[ServerConfig], services: ClientServices, registry: ToolRegistry) -> None:
         self._services = services
         self._servers: dict[str, Upstream] = {}
         self.relay = Relay()
-        """What servers say besides answers."""
+        """Passes on notifications of the servers."""
         self.registered = RegisteredTools(registry, services.pins)
-        """Their tools in the registry."""
+        """The servers' tools in the registry."""
         self._closed = False
         self._reviving: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         for config in configs:
@@ -51,7 +51,7 @@ class McpServers:
 
     def _add(self, config: ServerConfig) -> Upstream:
         check_category(config)
-        # shown as it is written: what its variables hold may be secret
+        # shown as it is written, because the values of its variables may be secret
         server = Upstream(
             config.expanded(self._services.environ), self._services, self.relay, self._listed, config.where
         )
@@ -60,17 +60,18 @@ class McpServers:
             self._listed(server, server.tools.listing)
         return server
 
-    # --- what people call
+    # --- public operations
 
     @property
     def servers(self) -> dict[str, ServerStatus]:
-        """How each server stands, by name."""
+        """The status of each server, by name."""
         return {name: server.status(len(self.registered.of(name))) for name, server in self._servers.items()}
 
     async def connect(self, name: str, config: Mapping[str, Any] | ServerConfig | None = None) -> ServerStatus:
         """Connect a server now, and list its tools: one of the configuration, or a new one by its settings.
 
-        Raises ConfigError for wrong settings or a name that is taken, and McpFailure where it cannot be reached.
+        Raises ConfigError if the settings are wrong or the name is taken, and McpFailure if the server cannot be
+        reached.
         """
         if config is None:
             server = self._require(name)
@@ -85,9 +86,10 @@ class McpServers:
     async def login(
         self, config: ServerConfig, door: Callable[[ServerConfig], LoginDoor], seconds: float
     ) -> ServerStatus:
-        """Log in to a server by a door to a person, who gets so many seconds; its tools are listed and kept.
+        """Log in to a server through a person's browser, with this many seconds for the person. List and store its
+        tools.
 
-        A login that was there is forgotten. Raises McpFailure.
+        An existing login is deleted. Raises McpFailure if the login or the connection fails.
         """
         services = replace(self._services, login=door)
         config = replace(config.expanded(services.environ), start_timeout=seconds)
@@ -102,36 +104,48 @@ class McpServers:
             await server.aclose()
 
     async def disconnect(self, name: str) -> None:
-        """End a server's connection and take its tools away."""
+        """End a server's connection and remove its tools. Raises ConfigError if there is no such server."""
         server = self._require(name)
         del self._servers[name]
         self.registered.remove(name)
         await server.aclose()
 
     async def reload(self, name: str | None = None) -> dict[str, ServerStatus]:
-        """Ask one server, or all, what it has now; those that are not connected are. Failures stand in the answer."""
+        """Ask one server, or all, for its current listing.
+
+        Connect if needed. The returned statuses show failures. Raises ConfigError if there is no such server.
+        """
         servers = [self._require(name)] if name is not None else self.enabled
         await asyncio.gather(*(self._try(server) for server in servers))
         found = self.servers
         return {server.name: found[server.name] for server in servers}
 
     def tools(self, name: str) -> list[McpTool]:
-        """The tools of one server that are in the registry."""
+        """Return the tools of one server that are in the registry. Raises ConfigError if there is no such server."""
         self._require(name)
         return self.registered.of(name)
 
     def doubted(self, name: str) -> list[McpTool]:
-        """The tools of a server that are new or changed since it was accepted."""
+        """Return the tools of a server that are new or changed since it was accepted.
+
+        Raises ConfigError if there is no such server.
+        """
         self._require(name)
         return self.registered.in_doubt(name)
 
     def accepted(self, name: str, tool: McpTool) -> str | None:
-        """The description of a tool that was accepted; None for one that was not there."""
+        """Return the accepted description of a tool; None if the tool was not accepted.
+
+        Raises ConfigError if there is no such server.
+        """
         found = self.registered.accepted(self._require(name), tool)
         return None if found is None else found.description
 
     def accept(self, name: str) -> None:
-        """Accept what a server says now of its tools. Raises OSError where that cannot be kept."""
+        """Accept the current tools of a server.
+
+        Raises OSError if that cannot be stored, ConfigError if there is no such server.
+        """
         server = self._require(name)
         if server.tools.listing is not None:
             self.registered.accept(server, server.tools.listing)
@@ -143,8 +157,11 @@ class McpServers:
     # --- as a gateway
 
     async def pass_on(self, listener: Listener, show_uri: ShowUri | None = None) -> Callable[[], None]:
-        """Let a listener hear what servers say besides answers, until what is returned is called. Servers learn that
-        clients downstream may be able to do more than we are. Connections made before that are made anew."""
+        """Send notifications of servers to a listener, until the returned function is called.
+
+        Servers learn that downstream clients may have more capabilities than we have. Connections that were made
+        before are made again.
+        """
         first = not self.relay.on
         end = self.relay.listen(listener, show_uri)
         if first:
@@ -152,7 +169,7 @@ class McpServers:
         return end
 
     async def log_level(self, level: str) -> None:
-        """How severe a log message has to be for servers to tell it, now and over later connections."""
+        """Set the least severe level of log messages that servers send, for present and later connections."""
 
         async def tell(server: Upstream) -> None:
             server.subscriptions.level = level
@@ -165,16 +182,16 @@ class McpServers:
 
     @property
     def waiting(self) -> bool:
-        """Whether there are servers that must be asked before their tools can be known."""
+        """Whether there are servers that must be asked before their tools are known."""
         return any(self._is_new(server) for server in self.enabled)
 
     @staticmethod
     def _is_new(server: Upstream) -> bool:
-        """Whether it is to be asked when the toolbox opens: not again where it has failed just now."""
+        """Whether to ask it when the toolbox opens. A server that failed recently is not asked again."""
         return server.config.required or (server.tools.listing is None and server.tools.error is None)
 
     async def start(self) -> None:
-        """Connect those that nobody has asked yet, all at once. Raises McpFailure where a required one fails."""
+        """Connect all servers that were never asked, at once. Raises McpFailure if a required one fails."""
         new = [server for server in self.enabled if self._is_new(server)]
         errors = await asyncio.gather(*(self._try(server) for server in new))
         for server, error in zip(new, errors, strict=True):
@@ -187,7 +204,7 @@ class McpServers:
             self._reviving = (loop, task)
 
     async def _revive(self, servers: list[Upstream]) -> None:
-        """Try servers that failed again, while the toolbox is open: one that starts slowly is there in the end."""
+        """Try failed servers again while the toolbox is open, so that a slow server becomes available later."""
         delay = FIRST_RETRY
         while servers:
             await asyncio.sleep(delay)
@@ -204,12 +221,12 @@ class McpServers:
                 loop.call_soon_threadsafe(task.cancel)
 
     async def aclose(self) -> None:
-        """End all connections, at once."""
+        """End all connections in parallel."""
         self._stop_reviving()
         await asyncio.gather(*(server.aclose() for server in self._servers.values()), return_exceptions=True)
 
     def close(self) -> None:
-        """`aclose` for callers outside the loop of the servers."""
+        """Do the same as `aclose`, for callers outside the loop of the servers."""
         import threading
 
         self._stop_reviving()

@@ -1,7 +1,7 @@
 """The states of a server as tables: which event leads from which state to which. Nothing else decides a state.
 
-A connector changes its state only through CONNECTOR. A server has one connector, or two where clients of both protocol
-eras use it; SERVER says what people see of the server, from the states of its connectors.
+A connector changes its state only through CONNECTOR. A server has one connector, or two if clients of both protocol
+eras use it. SERVER defines the shown state of the server, from the states of its connectors.
 """
 
 from __future__ import annotations
@@ -17,29 +17,34 @@ STATES: tuple[State, ...] = get_args(State)
 EVENTS: tuple[Event, ...] = get_args(Event)
 
 CONNECTOR: Mapping[State, Mapping[Event, State]] = {
-    # No connection; the next need makes one.
+    # No connection; the next use makes one.
     "idle": {"connect": "connecting", "abandon": "idle", "close": "closed"},
     # A task starts the server and negotiates.
     "connecting": {
         "opened": "connected", "failed": "failed", "cancelled": "idle", "abandon": "idle", "close": "closed",
     },
-    # Calls may be tried. "lost": the stream ended, the server forgot the session, or nobody used it for long.
+    # Calls may be tried. "lost": the stream ended, the server forgot the session, or it was not used for long.
     "connected": {"lost": "idle", "abandon": "idle", "close": "closed"},
-    # The last attempt failed; the next need after the delay tries again.
+    # The last attempt failed; the first use after the delay tries again.
     "failed": {"connect": "connecting", "abandon": "failed", "close": "closed"},
-    # For good. What was under way on the loop may still end.
+    # Permanent. Operations that were running on the loop may still end.
     "closed": {"failed": "closed", "cancelled": "closed", "lost": "closed", "abandon": "closed", "close": "closed"},
 }  # fmt: skip
-"""Events: `connect` somebody needs the server · `opened`, `failed`, `cancelled` how an attempt ended · `lost` the
-connection is over · `abandon` the event loop has ended, and with it all that ran there · `close` the toolbox closes."""
+"""The events of a connector.
+
+`connect`: the server is needed. `opened`, `failed`, `cancelled`: an attempt ended this way. `lost`: the connection
+is over. `abandon`: the event loop has ended, with everything on it. `close`: the toolbox closes.
+"""
 
 SERVER: Mapping[State, ServerState] = {"connected": "connected", "connecting": "connecting"}
-"""What a server is while one of its connectors is in a state; the first that applies. Otherwise "failed" where the last
-attempt or listing failed, and "idle"."""
+"""The server's state while one of its connectors is in a state; the first that applies.
+
+Otherwise it is "failed" if the last attempt or listing failed, else "idle".
+"""
 
 
 def next_state(state: State, event: Event) -> State:
-    """The state after an event. Raises RuntimeError for an event that cannot happen in this state."""
+    """Return the state after an event. Raises RuntimeError if the event cannot happen in this state."""
     try:
         return CONNECTOR[state][event]
     except KeyError:
@@ -47,7 +52,7 @@ def next_state(state: State, event: Event) -> State:
 
 
 def server_state(connectors: Collection[State], *, disabled: bool, failed: bool) -> ServerState:
-    """What people see of a server with connectors in these states."""
+    """Return the shown state of a server with connectors in these states."""
     if disabled:
         return "disabled"
     for state, shown in SERVER.items():

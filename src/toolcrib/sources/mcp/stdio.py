@@ -1,7 +1,7 @@
-"""MCP over the stdin and stdout of a process of ours: its own process group, and nothing of it is left behind.
+"""MCP over the stdin and stdout of a child process in its own process group, which ends completely with it.
 
-The process is started by `boundary.process`, so that it can stand inside a sandbox; its stderr is kept, bounded. What
-the SDK reads and writes is in `pipes`.
+`boundary.process` starts the process, so that it can run inside a sandbox. A limited part of its stderr is stored.
+The streams for the SDK are in `pipes`.
 """
 
 from __future__ import annotations
@@ -27,43 +27,46 @@ STDERR_CHARACTERS = 8_000
 TAIL_LINES, TAIL_CHARACTERS = 8, 1_000
 RUBBISH_LINES, RUBBISH_CHARACTERS = 5, 200
 CLOSE_SECONDS, TERMINATE_SECONDS = 2.0, 2.0
-"""How long a server gets to end once its stdin is closed, and then once it was told to (the specification's order)."""
+"""Seconds for a server to end.
+
+The first after its stdin is closed, the second after SIGTERM (the order of the specification).
+"""
 SILENT_SECONDS = 0.2
-"""How long after the first of these one gets that has never sent a message."""
+"""The first of these limits, for a server that has never sent a message."""
 
 
 class StdioTransport:
-    """One run of a server. Enter it once; afterwards `stderr`, `rubbish` and `ended` say how it went."""
+    """One run of a server. Enter it once. Afterwards `stderr`, `rubbish` and `ended` describe the run."""
 
     def __init__(self, spawn: Callable[[], Spawn]) -> None:
         self._spawn = spawn
         self._process: Process | None = None
         self._rubbish: deque[str] = deque(maxlen=RUBBISH_LINES)
         self._read = pipes.IncomingMessages(self._note, self._too_long)
-        self._written = pipes.OutgoingMessages(self._read.end)  # it reads no more: no answer will come, either
+        self._written = pipes.OutgoingMessages(self._read.end)  # it reads no more, so no answer will come either
         self.fault: str | None = None
-        """Why reading from it stopped, where it was not the end of its output."""
+        """Why reading from it stopped, if it was not the end of its output."""
 
-    # --- what it was like
+    # --- a report of the run
 
     @property
     def pid(self) -> int | None:
-        """The pid of what was started."""
+        """The pid of the started process."""
         return self._process.pid if self._process is not None else None
 
     @property
     def stderr(self) -> str:
-        """The two ends of what it printed to stderr."""
+        """The beginning and the end of its stderr."""
         return self._process.errors().strip() if self._process is not None else ""
 
     @property
     def rubbish(self) -> list[str]:
-        """The last lines on stdout that were no messages."""
+        """The last lines on stdout that were not messages."""
         return list(self._rubbish)
 
     @property
     def error(self) -> BaseException | None:
-        """Why it could not be run, where that was ours or the sandbox's fault."""
+        """Why it could not be run, if the cause was on our side or in the sandbox."""
         return self._process.error if self._process is not None else None
 
     @property
@@ -77,7 +80,7 @@ class StdioTransport:
         return f"it was ended by signal {result.signal}" if result.signal else f"it exited with {result.exit_code}"
 
     def account(self) -> str:
-        """How it ended, what it printed to stderr, and what on stdout was no message."""
+        """Return how it ended, its stderr, and the lines on stdout that were not messages."""
         said = [self.fault or self.ended or ""]
         if self._rubbish:
             said.append(f"on stdout it printed something that is not a message: {' | '.join(self._rubbish)}")
@@ -86,7 +89,7 @@ class StdioTransport:
         return "; ".join(part for part in said if part)
 
     def kill(self) -> None:
-        """End the process group at once; from any thread."""
+        """End the process group immediately. May be called from any thread."""
         if self._process is not None:
             self._process.kill()
 
@@ -99,11 +102,11 @@ class StdioTransport:
         def give(ends: tuple[int, int] | None) -> None:
             if not handed.done():
                 handed.set_result(ends)
-            elif ends is not None:  # nobody waits any more
+            elif ends is not None:  # the waiter has gone
                 for fd in ends:
                     os.close(fd)
 
-        # a sandbox looks at the folder first, which takes its time
+        # a sandbox checks the folder first, which takes time
         spawn = await asyncio.to_thread(self._spawn)
 
         def wire(stdout: int, stdin: int) -> None:
@@ -141,7 +144,7 @@ class StdioTransport:
             writing.close()
             raise
         assert self._process is not None
-        # whoever inherited its stdout may keep that open; its end is the end all the same
+        # a child process may hold its stdout open; the end of the process is the end of the stream anyway
         self._process.when_done(lambda: _in_loop(loop, lambda: loop.call_later(1.0, self._read.end)))
         return self._read, self._written
 
@@ -151,7 +154,7 @@ class StdioTransport:
         stopping = asyncio.ensure_future(self._stop())
         try:
             await asyncio.shield(stopping)
-        except asyncio.CancelledError:  # once more: now it has to go quickly
+        except asyncio.CancelledError:  # cancelled again: end quickly now
             self.kill()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait({stopping}, timeout=REAP_SECONDS)
@@ -171,7 +174,7 @@ class StdioTransport:
         if not self._written.lost:
             self._outgoing.abort()
         self._read.close()
-        await asyncio.sleep(0)  # the pipes' transports say goodbye
+        await asyncio.sleep(0)  # let the pipes' transports close
 
     def _too_long(self, line: bytes) -> None:
         self.fault = f"it sent a message of more than {pipes.MAX_LINE >> 20} MiB"
@@ -189,5 +192,5 @@ def _tail(text: str) -> str:
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], object]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+    with contextlib.suppress(RuntimeError):  # the loop is closed, so no waiter is left
         loop.call_soon_threadsafe(work)

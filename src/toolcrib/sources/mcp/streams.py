@@ -1,4 +1,4 @@
-"""What the streams between the SDK's sessions and a wire have in common: one message is one line of JSON."""
+"""Common parts of the streams between the SDK's sessions and a wire: one message is one line of JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Self = TypeVar("Self", bound="ReadStream")
 
 
 class ReadStream(ABC):
-    """A stream that a session of the SDK reads from. A subclass gives `receive` and `close`."""
+    """A stream that a session of the SDK reads from. A subclass defines `receive` and `close`."""
 
     @abstractmethod
     async def receive(self) -> SessionMessage | Exception:
-        """The next message. Raises EndOfStream after the last, ClosedResourceError once this is closed."""
+        """Return the next message. Raises EndOfStream after the last one, ClosedResourceError once this is closed."""
 
     @abstractmethod
     def close(self) -> None:
@@ -44,10 +44,10 @@ class ReadStream(ABC):
 
 
 def from_line(line: bytes | str) -> SessionMessage:
-    """The message in a line. Raises ValueError if the line is not a message."""
+    """Return the message in a line. Raises ValueError if the line is not a message."""
     return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
 
 
 def to_line(item: SessionMessage) -> bytes:
-    """A message as a line, with its end."""
+    """Return a message as a line, with its newline."""
     return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode("utf-8", "replace") + b"\n"

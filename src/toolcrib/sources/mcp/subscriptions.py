@@ -1,6 +1,6 @@
-"""What clients downstream want to hear of a server: changes of resources, and its log from some level on.
+"""The subscriptions of downstream clients at one server: changes of resources, and its log from some level on.
 
-A server tells it over one connection at a time, and over the next when that one is lost.
+A server reports over one connection at a time. When that is lost, it reports over the next one.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ log = logging.getLogger("toolcrib.mcp")
 
 
 class Subscriptions:
-    """For one server. Used on its loop."""
+    """The subscriptions at one server. Used on its loop."""
 
     def __init__(self, name: str, connectors: Connectors, relay: Relay) -> None:
         self._name, self._connectors, self._relay = name, connectors, relay
         self.level: str | None = None
-        """How severe a log message has to be (up to 2025-11-25); None as the server likes."""
+        """The least severe level of log messages (up to 2025-11-25); None means the server's default."""
         self._uris: Counter[str] = Counter()
         self._renewing: asyncio.Task[None] | None = None
 
     async def add(self, uri: str, who: Downstream | None = None) -> None:
-        """Hear of changes of a resource, until `remove` was called as often. Raises McpFailure, and MCPError for what
-        the server refuses."""
+        """Subscribe to changes of a resource, until `remove` was called as often.
+
+        Raises McpFailure if there is no connection, and MCPError if the server refuses.
+        """
         connection = await self._connectors.of(who)
         self._uris[uri] += 1
         try:
@@ -47,19 +49,19 @@ class Subscriptions:
             raise
 
     async def remove(self, uri: str) -> None:
-        """Stop that."""
+        """Undo one `add` of this resource."""
         self._forget(uri)
         if self._watching is not None:
             await self._watching.notifications.watch(self._uris)
 
     async def tell_level(self) -> None:
-        """Tell the level over the connections that there are."""
+        """Send the log level over all live connections."""
         for connection in self._connectors.live:
             if self.level is not None:
                 await connection.notifications.level(self.level)
 
     async def take_up(self, connection: Connection[Callbacks]) -> None:
-        """Ask for the same over a new connection, if the one before is gone."""
+        """Subscribe again over a new connection, if the previous one is gone."""
         from mcp.shared.exceptions import MCPError
 
         try:
@@ -71,7 +73,7 @@ class Subscriptions:
             log.warning("MCP server %s no longer reports changes: %s", self._name, error)
 
     def renew(self) -> None:
-        """A connection is over: ask for the same over another, without waiting for a call."""
+        """Subscribe again over another connection after one is over, without waiting for a call."""
         if self._unheard and (self._renewing is None or self._renewing.done()):
             self._renewing = asyncio.get_running_loop().create_task(self._renew(), context=contextvars.Context())
 
@@ -82,17 +84,17 @@ class Subscriptions:
             delay = min(2 * delay, MAX_DELAY)
             with contextlib.suppress(McpFailure):
                 await self._connectors.main.up()
-                for uri in missed:  # it may have changed meanwhile
+                for uri in missed:  # it may have changed in the meantime
                     self._relay.tell(ResourceChanged(self._name, uri))
 
     def close(self) -> None:
-        """Ask for nothing more."""
+        """Stop subscribing again."""
         if self._renewing is not None:
             self._renewing.cancel()
 
     @property
     def _unheard(self) -> tuple[str, ...]:
-        """The resources that somebody wants to hear of while there is no connection to hear it over."""
+        """The subscribed resources while no connection reports their changes."""
         wanted = self._watching is None and self._connectors.main.state != "closed"
         return tuple(self._uris) if wanted else ()
 

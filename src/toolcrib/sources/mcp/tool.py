@@ -1,4 +1,4 @@
-"""A server's tool as one of ours: named, categorized, and called like any other."""
+"""A server's tool in our own form: named, categorized, and called like any other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .listed import Json, ListedTool
 Run = Callable[[ListedTool, dict[str, Any], ToolContext], Awaitable[ToolOutput]]
 
 SLACK = 15.0
-"""Seconds between our own limit of a call, and that of the pipeline behind it."""
+"""Seconds between our own limit of a call and the later limit of the pipeline."""
 _C = ToolCategory
 
 
@@ -27,7 +27,7 @@ class McpTool(Tool):
     """A tool of an MCP server."""
 
     def __init__(self, name: str, listed: ListedTool, config: ServerConfig, run: Run, shown: str | None = None) -> None:
-        """`shown` is its name for MCP clients, where only MCP knows that one."""
+        """Create the tool. `shown` is its name for MCP clients, if only MCP allows that name."""
         super().__init__(_spec(name, listed, config, shown))
         self.listed, self._run = listed, run
 
@@ -40,8 +40,10 @@ class McpTool(Tool):
         return self._schema
 
     def check_output(self, output: ToolOutput) -> ToolOutput:
-        """The output, without structured data that breaks the server's own promise: what it says besides is still
-        worth reading."""
+        """Return the output, without structured data that does not fit the server's own schema.
+
+        The rest is still useful.
+        """
         wrong = super().check_output(output)
         if wrong is output:
             return output
@@ -65,7 +67,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
     own = config.of_tool(listed.name)
     given = own.category or config.category
     trusted = config.trust == "hints"
-    # the server's own tools do what it says; ours only list and read
+    # the server's own tools can have any effect; ours only list and read
     unknown = _C.SHELL if listed.kind == "tool" else _C.NETWORK_READ
     destructive, idempotent = listed.hint("destructiveHint"), listed.hint("idempotentHint")
     fields = dict(listed.extra)
@@ -84,7 +86,7 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
         category=given or (hinted(listed) if trusted else unknown),
         categorized=given is not None or trusted,
         parameters=dict(listed.schema),
-        # hints of a server that is not trusted count only where they make things stricter
+        # hints of an untrusted server count only if they are stricter
         read_only=True if trusted and not given and listed.hint("readOnlyHint") else None,
         destructive=destructive if trusted or destructive else None,
         idempotent=idempotent if trusted else None,
@@ -100,8 +102,10 @@ def _spec(name: str, listed: ListedTool, config: ServerConfig, shown: str | None
 
 
 def hinted(listed: ListedTool) -> ToolCategory:
-    """The category that a trusted server's hints say; what it leaves open is as the specification has it: a tool that
-    changes things, destructively, out in the world."""
+    """Return the category from a trusted server's hints.
+
+    Missing hints have the specification's defaults: a destructive tool that changes things outside.
+    """
     outside = listed.hint("openWorldHint") is not False
     if listed.hint("readOnlyHint"):
         return _C.NETWORK_READ if outside else _C.FILESYSTEM_READ

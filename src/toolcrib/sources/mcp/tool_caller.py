@@ -1,5 +1,7 @@
-"""How is a tool of a server called? When it is its turn, within its time, and again where the connection was lost and
-that is safe."""
+"""Call a tool of a server: wait for its turn and limit its time.
+
+Retry once if the connection was lost and that is safe.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,13 @@ log = logging.getLogger("toolcrib.mcp")
 
 
 class ToolCaller:
-    """For the tools of one server. Used on its loop."""
+    """Calls the tools of one server. Used on its loop."""
 
     def __init__(self, config: ServerConfig, connectors: Connectors, tools: ToolList, relay: Relay) -> None:
         self._config, self._connectors, self._tools, self._relay = config, connectors, tools, relay
 
     async def call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-        """One call. Raises ToolError where the server cannot be reached, or refuses."""
+        """Call a tool once. Raises ToolError if the server cannot be reached, or refuses."""
         for last in (False, True):
             connection = await self._connectors.of(downstream_of(ctx))  # loads the SDK, in a thread
 
@@ -82,7 +84,7 @@ class ToolCaller:
     async def _turn(
         self, connection: Connection[Callbacks], tool: ListedTool, seconds: float, ctx: ToolContext
     ) -> None:
-        """Wait while a question of another caller must be answered first. Raises ToolError after so many seconds."""
+        """Wait while another caller's question must be answered first. Raises ToolError after this many seconds."""
         from .inflight import caller_of
 
         try:

@@ -1,4 +1,4 @@
-"""Which tools does a server have? Read from the disk at first, and from the server once it is connected."""
+"""The tools of a server: read from the disk first, and from the server once it is connected."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.mcp")
 
 SETTLE_SECONDS = 0.05
-"""How long to wait for more changes before a server is asked again what it has."""
+"""How long to wait for more changes before a server's list is fetched again."""
 
 
 class ToolList:
-    """The listing of one server, and the error of the last attempt to reach or list it. `live()` are the connections
-    to it; `listed` is called with each new listing."""
+    """The listing of one server, and the error of the last attempt to reach or list it.
+
+    `live()` returns the connections to it. `listed` is called with each new listing.
+    """
 
     def __init__(
         self,
@@ -47,11 +49,11 @@ class ToolList:
 
     @property
     def protocol(self) -> str | None:
-        """The revision of the protocol that the server chose when it was asked last."""
+        """The revision of the protocol that the server chose at the last request."""
         return self.listing.protocol if self.listing is not None else None
 
     async def read(self, connection: Connection[Callbacks]) -> ServerListing:
-        """Ask the server what it has. Raises McpFailure."""
+        """Fetch the server's current listing. Raises McpFailure if it fails."""
         from .listing import list_server
 
         name = self._config.name
@@ -60,9 +62,7 @@ class ToolList:
         except Exception as error:
             self.error = f"its tools could not be listed: {explain(self._config, error, connection.transport)}"
             raise McpFailure(f"MCP server {name}: {self.error}") from error
-        if (
-            connection.older
-        ):  # what it speaks when it is asked for the older era does not say whether it knows the later
+        if connection.older:  # its choice for an older client does not say whether it also supports the later era
             listing = replace(listing, protocol=self.protocol)
         self.checked, self.error = True, None
         for fault in listing.faults:
@@ -74,13 +74,16 @@ class ToolList:
         return listing
 
     def check_once(self) -> None:
-        """Check a list from the disk against the server, while the first call runs."""
+        """Compare a list from the disk with the server, while the first call runs."""
         if not self.checked:
             self.checked = True
             self.changed()
 
     def changed(self, connection: Connection[Callbacks] | None = None) -> None:
-        """Ask again, once for many calls of this: over the connection that said that the list has changed, if any."""
+        """Fetch the list again, once for several calls of this.
+
+        Prefer the connection that announced the change, if there is one.
+        """
         self._again, self._changed_over = True, connection or self._changed_over
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh_soon())
@@ -98,17 +101,17 @@ class ToolList:
                 log.warning("%s", error)
 
     def failed(self, error: str) -> None:
-        """The server could not be reached."""
+        """Record that the server could not be reached."""
         self.error = error
         if self.listing is None:
             self._cache.failed(self._identity, error)
 
     def abandon(self) -> None:
-        """The loop has ended, and what ran there."""
+        """Forget tasks of a loop that has ended."""
         self._refreshing = None
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop fetching."""
         if self._refreshing is not None and not self._refreshing.done():
             self._refreshing.cancel()
             await asyncio.wait({self._refreshing}, timeout=5)

@@ -1,11 +1,11 @@
-"""One configured server: its tools, calls of them, and what else can be asked of it. Each question has its own object.
+"""One configured server: its tools, calls of them, and other requests to it. Each concern has its own object.
 
-    connectors     which connection is for whom      (`states`: what it may be doing)
-    tools          what it lists
-    subscriptions  what clients downstream want to hear of it
+    connectors     the connection for each client    (`states`: the possible states)
+    tools          the server's listing
+    subscriptions  what downstream clients subscribed to
     caller         one call of a tool
 
-Everything happens on one event loop, the one where the server was first needed; what comes from others is sent there.
+Everything runs on one event loop, the one where the server was first needed. Work from other loops is sent there.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The state of a server. `tools` is how many of its tools there are; `cached` says that their list is from the disk
-    and the server was not asked yet."""
+    """The state of a server.
+
+    `tools` is the number of its registered tools. `cached` means that their list is from the disk and the server
+    was not asked yet.
+    """
 
     name: str
     state: ServerState
@@ -59,7 +62,10 @@ class ServerStatus:
 
 
 class Upstream:
-    """A server by its settings. `listed` is called with each new listing; `where` is what people call it."""
+    """A server by its settings.
+
+    `listed` is called with each new listing. `where` is the command or address shown to people.
+    """
 
     def __init__(
         self,
@@ -72,7 +78,7 @@ class Upstream:
         self.config, self.services, self._relay = config, services, relay
         self._where = where or config.where
         self.identity = config.identity(str(services.workspace))
-        """The key of its listing in the cache, and of what was accepted of it."""
+        """The key of its listing in the cache, and of its accepted tools."""
         self.connectors = Connectors(config, self._dial, self, lambda: self.tools.protocol)
         self.tools = ToolList(
             config, self.identity, services.cache, lambda: self.connectors.live, lambda found: listed(self, found)
@@ -87,17 +93,17 @@ class Upstream:
 
     @property
     def state(self) -> ServerState:
-        """What people see of its state."""
+        """The state that people see."""
         states: list[State] = [each.state for each in self.connectors]
         return server_state(states, disabled=self.config.disabled, failed=bool(self.tools.error))
 
     @property
     def busy(self) -> bool:
-        """Whether it has a connection, or will have one, that must be ended."""
+        """Whether it has a connection, or is making one, that must be ended."""
         return any(each.busy for each in self.connectors)
 
     def status(self, tools: int) -> ServerStatus:
-        """Its state, for people."""
+        """Return its status, for people."""
         live, listing = self.connectors.live, self.tools.listing
         return ServerStatus(
             self.name, self.state, self._where, self.config.transport or "", tools,
@@ -107,10 +113,10 @@ class Upstream:
             faults=listing.faults if listing else (),
         )  # fmt: skip
 
-    # --- what is done with it
+    # --- requests
 
     async def refresh(self) -> ServerListing:
-        """Connect if needed, and ask which tools it has. Raises McpFailure."""
+        """Connect if needed, and fetch its tools. Raises McpFailure if it fails."""
 
         async def read() -> ServerListing:
             return await self.tools.read(await self.connectors.any())
@@ -118,7 +124,7 @@ class Upstream:
         return await self._home.run(read)
 
     async def call(self, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-        """One call of one tool. Raises ToolError."""
+        """Call one tool. Raises ToolError if the server cannot be reached, or refuses."""
         home = self._home.settle()
         if home is asyncio.get_running_loop():
             return await self._caller.call(tool, arguments, ctx)
@@ -126,9 +132,9 @@ class Upstream:
         return await on_loop(home, lambda: self._caller.call(tool, arguments, elsewhere))
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do something that is not a call, on its loop: `await server.run(lambda: server.subscriptions.add(uri))`.
+        """Run something that is not a call, on its loop: `await server.run(lambda: server.subscriptions.add(uri))`.
 
-        It has the time of a call that reports nothing, and that of a connection. Raises ToolError after that.
+        The time limit is that of a call without progress, plus that of connecting. Raises ToolError after that.
         """
         seconds = self.config.timeout + (0 if self.state == "connected" else self.config.start_timeout)
 
@@ -142,9 +148,9 @@ class Upstream:
         return await self._home.run(in_time)
 
     async def use(self, work: Callable[[Any], Coroutine[Any, Any, T]], who: Downstream | None = None) -> T:
-        """Do something with the SDK's client: `await server.use(lambda client: client.list_prompts())`.
+        """Run something with the SDK's client: `await server.use(lambda client: client.list_prompts())`.
 
-        Raises McpFailure where there is no connection, ToolError for what the server refused or where it is too slow.
+        Raises McpFailure if there is no connection, ToolError if the server refuses or is too slow.
         """
 
         async def used() -> T:
@@ -163,12 +169,12 @@ class Upstream:
         return await self.run(used)
 
     async def renew(self) -> None:
-        """End a connection that was made when no gateway listened, unless it is in use: the next declares more."""
+        """End an unused connection that was made without a gateway. The next one declares more capabilities."""
         live = self.connectors.main.live
         if live is not None and not live.modern and live.callbacks.sampling is None:
             await self._home.run(live.end)
 
-    # --- its end
+    # --- closing
 
     async def aclose(self) -> None:
         """End its connections and processes."""
@@ -179,7 +185,10 @@ class Upstream:
             self.kill()
 
     def close(self, seconds: float) -> None:
-        """`aclose` for callers outside its loop, within so many seconds; on its loop it only ends the processes."""
+        """Do the same as `aclose`, for callers outside its loop, within this many seconds.
+
+        On its loop, only end the processes.
+        """
         self._shut()
         home = self._home.running
         if home is None:
@@ -197,7 +206,7 @@ class Upstream:
             raise
 
     def kill(self) -> None:
-        """End its processes at once."""
+        """End its processes immediately."""
         for connector in self.connectors:
             connector.kill()
 
@@ -211,7 +220,7 @@ class Upstream:
         await asyncio.gather(*(connector.close() for connector in self.connectors))
 
     def _abandon(self) -> None:
-        """Its loop has ended."""
+        """Clean up after its loop has ended."""
         for connector in self.connectors:
             connector.abandon()
         self.tools.abandon()
@@ -225,14 +234,14 @@ class Upstream:
         return await loaded.prepare(self.config, self.services, self._relay, self.tools.changed, mode, older, who)
 
     async def connected(self, connection: Connection[Callbacks]) -> None:
-        """`ConnectorEvents`."""
+        """Handle a new connection. See `ConnectorEvents`."""
         self.tools.error = None
         await self.subscriptions.take_up(connection)
 
     def failed(self, error: str) -> None:
-        """`ConnectorEvents`."""
+        """Handle a failed connection. See `ConnectorEvents`."""
         self.tools.failed(error)
 
     def over(self) -> None:
-        """`ConnectorEvents`."""
+        """Handle the end of a connection. See `ConnectorEvents`."""
         self.subscriptions.renew()

@@ -1,4 +1,4 @@
-"""OpenAPI: operations of an API description become tools."""
+"""OpenAPI: make tools from the operations of an API description."""
 
 from .calling import Api
 from .document import OpenApiDocument, OpenApiError

@@ -1,7 +1,7 @@
-"""From an operation and its values to a request behind the guard, and from the answer to an output.
+"""Convert an operation and its values to a request through the address guard, and the answer to an output.
 
-The address is pinned: scheme, host and port are those of the base address, whatever the values; a value in the path is
-percent-encoded and cannot leave its place; redirects to another origin are refused.
+The address is fixed: scheme, host and port are always those of the base address, for all values. A value in the
+path is percent-encoded and cannot change other parts of the path. Redirects to another origin are refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API. `headers` may have `${secret:NAME}`, which `resolve` puts in; they go to the base address alone."""
+    """One API.
+
+    `headers` may contain `${secret:NAME}`, which `resolve` replaces. They are sent only to the base address.
+    """
 
     name: str
     base_url: str
@@ -47,13 +50,16 @@ class Api:
 
 @dataclass(frozen=True, slots=True)
 class OperationWork:
-    """One operation of an API, as a tool runs it."""
+    """One operation of an API, run as a tool."""
 
     operation: Operation
     api: Api
 
     async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-        """Send the request."""
+        """Send the request and return the answer.
+
+        Raises ToolError if a value does not fit or a redirect leaves the API.
+        """
         plain, data = request_of(self.operation, self.api.base_url, args)
         private = await self._private()
         headers = {"User-Agent": self.api.user_agent, "Accept": "application/json, */*;q=0.5", **plain.headers}
@@ -83,7 +89,7 @@ class OperationWork:
         return found
 
     def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """The address guard's word; allow for an allowed domain."""
+        """Return the address guard's judgement; allow if the domain is an allowed one."""
         guard = self.api.guard()
         try:
             url = request_of(self.operation, self.api.base_url, args)[0].url
@@ -97,7 +103,7 @@ class OperationWork:
         return found
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        """The request line and the body."""
+        """Return the request line and the body."""
         from ...policy.preview import fit, visible
 
         plain, data = request_of(self.operation, self.api.base_url, args)
@@ -106,7 +112,7 @@ class OperationWork:
 
 
 def operation_tool(operation: Operation, api: Api, name: str, category: str | None = None) -> Tool:
-    """The tool. Reading methods read the network, the others write it, unless `category` says otherwise."""
+    """Return the tool. Reading methods read the network and the others write it, unless `category` says otherwise."""
     work = OperationWork(operation, api)
     reads = operation.method in READING
     return Tool.from_schema(
@@ -119,7 +125,7 @@ def operation_tool(operation: Operation, api: Api, name: str, category: str | No
 
 
 def request_of(operation: Operation, base_url: str, args: Mapping[str, Any]) -> tuple[WebRequest, bytes]:
-    """The request without what is secret, and its body. Raises ToolError for a value that has no place in it."""
+    """Return the request without secrets, and its body. Raises ToolError if a value does not fit into it."""
     path = operation.path
     query: list[tuple[str, str]] = []
     headers: dict[str, str] = {}
@@ -150,7 +156,7 @@ def _value(name: str, values: Mapping[str, str]) -> str:
 
 
 def _in_path(key: str, value: Any) -> str:
-    """Percent-encoded. `..`, and what a lenient server could read as one, has no place in a path."""
+    """Return the value percent-encoded. `..`, and text that a lenient server could read as `..`, is refused."""
     text = ",".join(_plain(each) for each in cast("list[Any]", value)) if isinstance(value, list) else _plain(value)
     if not text:
         raise ToolError(f"{key} is empty, and would leave its place in the path")

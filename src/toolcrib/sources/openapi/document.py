@@ -1,4 +1,4 @@
-"""An OpenAPI document: read, its references followed, its schemas turned into JSON Schema. JSON, 3.0 and 3.1."""
+"""Read an OpenAPI document, follow its references, and convert its schemas to JSON Schema. JSON, 3.0 and 3.1."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...core.errors import ToolcribError
 from ..limited_json import json_object
 
 MAX_BYTES = 32 << 20
-MAX_STEPS = 50  # references that lead to references
+MAX_STEPS = 50  # how many references may lead to further references
 MAX_DEPTH = 100
 
 _SCHEMAS = "#/components/schemas/"
-# Of OpenAPI's own, without meaning for a validator.
+# OpenAPI's own keywords, without meaning for a validator.
 _DROPPED = frozenset({"discriminator", "xml", "externalDocs", "example"})
 # Keywords whose value is a map of schemas, a list of schemas, or a schema.
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "dependentSchemas"})
@@ -26,7 +26,7 @@ _ONES = frozenset(
 
 
 class OpenApiError(ToolcribError):
-    """A document cannot be used. The text names the file and the place in it."""
+    """The document cannot be used. The text names the file and the place in it."""
 
 
 class OpenApiDocument:
@@ -42,15 +42,18 @@ class OpenApiDocument:
 
     @classmethod
     def read(cls, path: Path) -> OpenApiDocument:
-        """Read a file. Raises OpenApiError."""
+        """Read a file. Raises OpenApiError if it is not a valid document."""
         return cls(path, json_object(path, MAX_BYTES, OpenApiError))
 
     def wrong(self, where: str, what: str) -> OpenApiError:
-        """An error that names the place."""
+        """Return an error that names the place."""
         return OpenApiError(f"{self.path}: {where}: {what}")
 
     def resolve(self, node: Any, where: str) -> dict[str, Any]:
-        """An object of the document, its `$ref` followed. Raises OpenApiError; other files are never read."""
+        """Return an object of the document with its `$ref` followed.
+
+        Raises OpenApiError if it is invalid; other files are never read.
+        """
         for _ in range(MAX_STEPS):
             if not isinstance(node, dict):
                 raise self.wrong(where, "should be an object")
@@ -75,7 +78,7 @@ class OpenApiDocument:
     # --- schemas
 
     def schema(self, node: Any, where: str, definitions: dict[str, Any]) -> Any:
-        """A schema as JSON Schema. What it refers to is put into `definitions`, by name, once."""
+        """Return a schema as JSON Schema. Each schema that it refers to is added to `definitions` once, by name."""
         return self._schema(node, where, definitions, 0)
 
     def _schema(self, node: Any, where: str, definitions: dict[str, Any], depth: int) -> Any:
@@ -115,7 +118,7 @@ class OpenApiDocument:
 
 
 def _as_2020(schema: dict[str, Any]) -> dict[str, Any]:
-    """What OpenAPI 3.0 says its own way: `nullable`, and exclusive bounds as switches."""
+    """Convert OpenAPI 3.0's own forms: `nullable`, and exclusive bounds as booleans."""
     if schema.pop("nullable", False) is True:
         if isinstance(schema.get("type"), str):
             schema["type"] = [schema["type"], "null"]

@@ -1,4 +1,4 @@
-"""The operations of a document: for each a name, what it takes and where each value goes in the request."""
+"""The operations of a document: each with a name, its parameters, and the place of each value in the request."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ BODY = "body"
 
 _PLACES: tuple[Place, ...] = ("path", "query", "header")
 IN_PATH = re.compile(r"\{([^{}]*)\}")
-_OURS = frozenset({"accept", "content-type", "authorization"})  # by the OpenAPI specification no parameters
+_OURS = frozenset({"accept", "content-type", "authorization"})  # not parameters, by the OpenAPI specification
 _ENCODINGS = ("application/json", "application/x-www-form-urlencoded", "text/plain")
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One value of a request. `key` is what a call names it, `name` what the request does."""
+    """One value of a request. A call names it `key`, the request names it `name`."""
 
     key: str
     name: str
@@ -37,8 +37,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation. `path` has its `{parameter}`s; `encoding` is the media type of the body, None for none;
-    `body` is what a call names it."""
+    """One operation.
+
+    `path` contains its `{parameter}`s. `encoding` is the media type of the body; None if there is no body. `body`
+    is the name of the body in a call.
+    """
 
     name: str
     method: str
@@ -51,7 +54,7 @@ class Operation:
 
 
 def operations(document: OpenApiDocument) -> Iterator[Operation]:
-    """All of them, in the document's order. Raises OpenApiError."""
+    """Yield all operations, in the document's order. Raises OpenApiError if the document is invalid."""
     paths: Any = document.root.get("paths", {})
     if not isinstance(paths, dict):
         raise document.wrong("paths", "should be an object")
@@ -67,7 +70,10 @@ def operations(document: OpenApiDocument) -> Iterator[Operation]:
 
 
 def server_url(document: OpenApiDocument) -> str:
-    """The first server's address, with the defaults of its variables. Raises OpenApiError where it is not absolute."""
+    """Return the first server's address, with the defaults of its variables.
+
+    Raises OpenApiError if it is not absolute.
+    """
     servers: Any = document.root.get("servers")
     entry = _mapping(cast("list[Any]", servers)[0]) if isinstance(servers, list) and servers else {}
     url = str(entry.get("url", ""))
@@ -120,7 +126,7 @@ def _operation(
 def _parameters(
     document: OpenApiDocument, item: Mapping[str, Any], node: Mapping[str, Any], where: str
 ) -> list[dict[str, Any]]:
-    """Those of the path and of the operation, which win."""
+    """Return the parameters of the path and of the operation. Those of the operation take precedence."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for holder in (item, node):
         given: Any = holder.get("parameters") or []
@@ -136,7 +142,7 @@ def _parameters(
 
 
 def _parameter(given: Mapping[str, Any], taken: Mapping[str, Any]) -> Parameter | None:
-    """None for what is not the caller's to say: cookies, and headers that the request sets itself."""
+    """Return the parameter; None if the caller cannot set it: cookies, and headers that the request sets itself."""
     name, place = given["name"], given["in"]
     if place not in _PLACES or (place == "header" and name.lower() in _OURS):
         return None
@@ -174,7 +180,7 @@ def _body(
 
 
 def _free(key: str, taken: Mapping[str, Any], place: str = "") -> str:
-    """A key that is not taken: an operation may have a path and a query parameter of one name."""
+    """Return a key that is not taken: an operation may have a path and a query parameter of one name."""
     candidate = key if key not in taken else f"{key}_{place}" if place else f"{key}_"
     while candidate in taken:
         candidate += "_"
@@ -193,5 +199,5 @@ def _text(node: Mapping[str, Any], method: str, path: str) -> str:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """An object of the document; empty for what is none."""
+    """Return an object of the document; empty if it is not an object."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

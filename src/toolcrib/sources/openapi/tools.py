@@ -1,4 +1,4 @@
-"""Which tools does an API give? Its operations, filtered and named."""
+"""The tools of an API: its operations, filtered and named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def api_tools(
     prefix: str | None = None,
     category: str | None = None,
 ) -> Iterator[Tool]:
-    """The tools of an API, by names that are legal everywhere and of which no two are alike. Raises OpenApiError."""
+    """Yield the tools of an API, with unique names that are legal everywhere.
+
+    Raises OpenApiError if the document is invalid.
+    """
     wanted = None if only is None else tuple(only)
     left_out = tuple(without)
     taken: set[str] = set()

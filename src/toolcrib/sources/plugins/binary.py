@@ -1,4 +1,4 @@
-"""Binary plugins: one program run a call, one JSON-RPC line in, its last line the answer."""
+"""Binary plugins: the program runs once per call, reads one JSON-RPC line, and its last line is the answer."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ..running import GRACE_SECONDS, CommandServices
 from .manifest import Manifest, PluginTool
 from .program import PinnedProgram
 
-MAX_ANSWER = 4_000_000  # characters of stdout that are looked at; what a model reads of it is bounded later
+MAX_ANSWER = 4_000_000  # characters of stdout that are read; the text for a model is limited later
 MAX_MESSAGE = 4_000  # characters of an error's text
-MAX_RAW = 200  # characters of an answer that is none
-_BUSY_PAUSES = (0.025, 0.05)  # while somebody still writes the program (ETXTBSY)
+MAX_RAW = 200  # characters of an invalid answer
+_BUSY_PAUSES = (0.025, 0.05)  # while another process still writes the program (ETXTBSY)
 _HAS_PROC = os.path.isdir("/proc/self/fd")
 _FORM = '{"result": {"output": "…"}} or {"error": {"code": 1, "message": "…"}}'
 
@@ -47,7 +47,7 @@ class BinaryWork:
     env: Mapping[str, str]
 
     async def execute(self, args: dict[str, Any], ctx: ToolContext) -> ToolOutput:
-        """Run the program for one call."""
+        """Run the program for one call. Raises ToolError if the program is refused."""
         try:
             ran = await self._run(request(self.tool.name, args), ctx)
         except ToolError:  # some are OSErrors, too
@@ -65,7 +65,7 @@ class BinaryWork:
     async def _run(self, line: bytes, ctx: ToolContext) -> Ran:
         runner = self.services.runner(self.read)
         sandbox = runner.sandbox.known or await shared_threads.run(runner.sandbox)
-        handed = sandbox.name != "docker" and _HAS_PROC  # a descriptor reaches it
+        handed = sandbox.name != "docker" and _HAS_PROC  # a descriptor can be passed to it
         if not handed and self.program.sha256 is not None:
             raise ToolError(unpinnable(self.plugin, self.program, sandbox.name))
         for pause in (*_BUSY_PAUSES, None):
@@ -86,12 +86,15 @@ class BinaryWork:
         raise AssertionError("the last try returns or raises")
 
     def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """A program says nothing of what it will do. Where its category is another than shell, that counts."""
+        """Judge a call as "ask": the effects of a program are not known.
+
+        If its category is not shell, the category counts.
+        """
         reason = f"it runs {self.program.place}, whose effects cannot be known"
         return Judgement("ask", reason, "plugin:program", unknown=True)
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
-        """What runs, and what it is told."""
+        """Return the program and its input."""
         from ...policy.preview import fit, visible
 
         pinned = f"\n(sha256 {self.program.sha256})" if self.program.sha256 else ""
@@ -107,7 +110,7 @@ def binary_tool(
     env: Mapping[str, str],
     category: str,
 ) -> Tool:
-    """One tool of a binary plugin. Raises ToolDefinitionError for its parameters."""
+    """Return one tool of a binary plugin. Raises ToolDefinitionError if its parameters are invalid."""
     assert manifest.binary is not None
     work = BinaryWork(
         manifest.name, tool, program, services, (manifest.folder,), tool.seconds or manifest.binary.seconds,
@@ -121,7 +124,7 @@ def binary_tool(
 
 
 def unpinnable(plugin: str, program: PinnedProgram, sandbox: str) -> str:
-    """Why a pinned program does not run in a container, and what a person can do about it."""
+    """Return why a pinned program cannot run in a container, and what a person can do about it."""
     where = "a container" if sandbox == "docker" else f"sandbox {sandbox!r} on this system"
     return (
         f"The plugin {plugin} cannot be run: its program is pinned (binary.sha256), and {where} cannot be handed the "
@@ -131,13 +134,16 @@ def unpinnable(plugin: str, program: PinnedProgram, sandbox: str) -> str:
 
 
 def request(tool: str, args: Mapping[str, Any]) -> bytes:
-    """The one line that a program reads. Everything but ASCII is escaped, so no value ends it."""
+    """Return the one line that a program reads.
+
+    All non-ASCII characters are escaped, so that no value ends the line.
+    """
     params = {"tool": tool, "args": dict(args)}
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "execute", "params": params}).encode() + b"\n"
 
 
 def reply(ran: Ran, tool: str, seconds: float, redact: Callable[[str], str] | None) -> ToolOutput:
-    """What the program's end and its last line come to."""
+    """Return the output for the program's exit and its last line."""
     result = ran.result
     meta: dict[str, Any] = {"duration": round(result.duration, 4), "sandbox": ran.sandbox.name}
     if result.timed_out:
@@ -184,7 +190,7 @@ def _answer(line: str, tool: str, meta: dict[str, Any]) -> ToolOutput:
 
 
 def _last_line(stdout: Capture) -> str | None:
-    """The last line that is not empty; "" if there is none, None if its beginning was lost."""
+    """Return the last line that is not empty; "" if there is none, None if its beginning was lost."""
     kept = stdout.excerpt(MAX_ANSWER)
     text = (kept.tail if kept.omitted else kept.head).rstrip()
     _, newline, line = text.rpartition("\n")

@@ -1,9 +1,9 @@
-"""Channel plugins: a program that stays, and carries messages both ways as JSON-RPC lines.
+"""Channel plugins: a program that runs permanently and carries messages both ways as JSON-RPC lines.
 
-To it: `{"jsonrpc": "2.0", "id": N, "method": "send", "params": {"channel", "chat_id", "content", …}}` on stdin.
-From it, on stdout: the answers, by id, and messages that came in, as notifications without an id:
-`{"jsonrpc": "2.0", "method": "inbound", "params": {"chat_id", "content", "sender_id"?, "channel"?, "media"?}}`.
-What it prints on stderr is kept for people. Both pipes are read all the time, so that it never waits for us.
+We send on stdin: `{"jsonrpc": "2.0", "id": N, "method": "send", "params": {"channel", "chat_id", "content", …}}`.
+It sends on stdout: the answers, by id, and incoming messages, as notifications without an id: `{"jsonrpc": "2.0",
+"method": "inbound", "params": {"chat_id", "content", "sender_id"?, "channel"?, "media"?}}`. Its stderr is stored
+for people. Both pipes are read all the time, so that it never waits for us.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .program import PinnedProgram
 log = logging.getLogger("toolcrib.plugins")
 
 MAX_LINE = 4 << 20  # bytes; a longer line is dropped
-MAX_WAITING = 1_000  # messages that nobody has taken yet
+MAX_WAITING = 1_000  # messages that were not read yet
 MAX_STDERR = 16 << 10
-MAX_COMPLAINTS = 20  # lines in the log about what it prints
+MAX_COMPLAINTS = 20  # log lines about invalid output
 STOP_SECONDS = 5.0
 _PIECE = 1 << 16
 
 
 class ChannelError(ToolcribError):
-    """A channel cannot send, or is not there. The text says why."""
+    """A channel cannot send, or is not running. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ class Inbound:
 
 
 class Channel:
-    """One channel plugin while it runs. All methods belong to the loop that started it.
+    """One channel plugin while it runs. All methods must be called on the loop that started it.
 
-    `on_message` gets each message that comes in, on that loop; without it they wait in `receive`. The process runs in
-    a session of its own, outside the sandbox (it must reach its network), with a short environment and `env`.
+    `on_message` gets each incoming message, on that loop; without it they wait for `receive`. The process runs in
+    its own session, outside the sandbox (it needs network access), with a short environment and `env`.
     """
 
     def __init__(
@@ -86,16 +86,16 @@ class Channel:
 
     @property
     def running(self) -> bool:
-        """Whether its process is there."""
+        """Whether its process is running."""
         return self._process is not None and not self._ended.is_set()
 
     @property
     def said(self) -> str:
-        """The end of what it printed on stderr, without secrets."""
+        """The end of its stderr, without secrets."""
         return self._redact(b"".join(self._stderr).decode("utf-8", "replace")).strip()
 
     async def start(self) -> None:
-        """Start the process. Raises ChannelError or ProgramRefused where that cannot be."""
+        """Start the process. Raises ChannelError or ProgramRefused if it cannot start."""
         if self._process is not None:
             raise ChannelError(f"the channel {self.manifest.name} was started already")
         fd = self._program.open()
@@ -114,14 +114,17 @@ class Channel:
         self._tasks.append(asyncio.create_task(self._watch()))
 
     async def send(self, chat_id: str, content: str, *, media: Sequence[str] = (), channel: str | None = None) -> Any:
-        """Send a message; what the plugin answers (`result`). Raises ChannelError."""
+        """Send a message and return the plugin's answer (`result`). Raises ChannelError if it fails."""
         params: dict[str, Any] = {"channel": channel or self.manifest.name, "chat_id": chat_id, "content": content}
         if media:
             params["media"] = list(media)
         return await self._request("send", params)
 
     async def receive(self) -> Inbound:
-        """The next message that came in. Raises ChannelError once the process has ended and all were taken."""
+        """Return the next incoming message.
+
+        Raises ChannelError once the process has ended and all messages were read.
+        """
         if not self._messages.empty():
             return self._messages.get_nowait()
         getting, ending = asyncio.ensure_future(self._messages.get()), asyncio.ensure_future(self._ended.wait())
@@ -135,7 +138,7 @@ class Channel:
         raise ChannelError(self._gone())
 
     async def stop(self) -> None:
-        """Close its stdin, wait a little, then kill its process group. Safe to call twice."""
+        """Close its stdin, wait a little, then kill its process group. It is safe to call this twice."""
         process = self._process
         if process is None:
             return
@@ -171,13 +174,13 @@ class Channel:
             raise ChannelError(
                 f"the channel {self.manifest.name} did not answer {method} within {self._seconds:g} s"
             ) from None
-        except (ConnectionError, RuntimeError):  # its end of the pipe is closed
+        except (ConnectionError, RuntimeError):  # the process has closed its end of the pipe
             raise ChannelError(self._gone()) from None
         finally:
             self._waiting.pop(number, None)
             answer.cancel()
 
-    # --- what it prints
+    # --- its output
 
     async def _read_stdout(self) -> None:
         assert self._process is not None
@@ -276,7 +279,7 @@ class Channel:
         process = self._process
         assert process is not None
         await process.wait()
-        with contextlib.suppress(TimeoutError):  # what it left running may hold the pipes open
+        with contextlib.suppress(TimeoutError):  # child processes that it left may hold the pipes open
             async with asyncio.timeout(1.0):
                 await asyncio.gather(*self._tasks[:2], return_exceptions=True)
         self._ended.set()

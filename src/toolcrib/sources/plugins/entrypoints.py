@@ -1,8 +1,8 @@
 """Python plugins: packages that name tools in the entry-point group `toolcrib.tools`.
 
-They run in this process, as any package does that is imported; so they count only where plugins are enabled, under the
-same allow and block lists. An entry point names a `Tool`, a `Tool` class, a list of them, or a function without
-parameters that returns such a thing. One that fails is named, and the others are there.
+They run in this process, like any imported package. So they are loaded only if plugins are enabled, under the same
+allow and block lists. An entry point names a `Tool`, a `Tool` class, a list of them, or a function without
+parameters that returns one of these. If one fails, its error is recorded and the others are loaded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUP = "toolcrib.tools"
 
 @dataclass(frozen=True, slots=True)
 class PythonPlugin:
-    """One entry point and what became of it. `package` is the distribution that it came with."""
+    """One entry point and the result of loading it. `package` is the distribution that contains it."""
 
     name: str
     package: str
@@ -37,12 +37,15 @@ class PythonPlugin:
 def load_entry_points(
     registry: ToolRegistry, allowed: Collection[str] = (), blocked: Collection[str] = ()
 ) -> list[PythonPlugin]:
-    """Import and register them. The lists hold names of entry points or of packages; an empty `allowed` allows all."""
+    """Import and register the permitted entry points.
+
+    The lists contain names of entry points or of packages; an empty `allowed` allows all.
+    """
     return [_load(registry, point) for point in permitted(allowed, blocked)]
 
 
 def permitted(allowed: Collection[str], blocked: Collection[str]) -> Iterator[EntryPoint]:
-    """The entry points that may be loaded, by name. Nothing is imported."""
+    """Yield the entry points that may be loaded, by name. Nothing is imported."""
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
@@ -64,7 +67,7 @@ def _load(registry: ToolRegistry, point: EntryPoint) -> PythonPlugin:
         raise
     except ToolcribError as error:
         return _failed(found, str(error))
-    except BaseException as error:  # whatever a package does when it is imported, sys.exit included
+    except BaseException as error:  # a package may do anything when it is imported, even call sys.exit
         return _failed(found, f"{type(error).__name__}: {error}")
     return PythonPlugin(found.name, found.package, found.target, tuple(tool.name for tool in tools))
 

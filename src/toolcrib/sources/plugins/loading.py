@@ -1,4 +1,4 @@
-"""From a manifest to what a plugin gives: tools that run its commands or its program, or a channel."""
+"""Make the parts of a plugin from its manifest: tools that run its commands or its program, or a channel."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .manifest import Manifest, PluginTool
 from .program import PinnedProgram
 
 FOLDER_VARIABLE = "TOOLCRIB_PLUGIN_DIR"
-"""Where a plugin's own files are, for its commands and programs."""
+"""The variable with the plugin's folder, for its commands and programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What was made of a manifest: its tools, and its program if it has one."""
+    """The parts made from a manifest: its tools, and its program if it has one."""
 
     tools: tuple[Tool, ...]
     program: PinnedProgram | None = None
 
 
 def parts_of(manifest: Manifest, services: CommandServices, *, may_change: bool = False) -> Parts:
-    """Make the tools. `may_change`: tools could write to its folder, so that all of them count as shell.
+    """Make the tools. `may_change`: tools could write to the plugin's folder, so all its tools count as shell.
 
-    Raises ToolDefinitionError or ProgramRefused.
+    Raises ToolDefinitionError or ProgramRefused if a tool or the program is invalid.
     """
     env = {**manifest.env, FOLDER_VARIABLE: str(manifest.folder)}
 
@@ -64,7 +64,7 @@ def _command(
 def _checked(
     manifest: Manifest, tool: PluginTool, services: CommandServices, make: Callable[[PluginTool], Tool]
 ) -> Tool:
-    """Make a tool and build what could fail later; what is wrong names the folder and the tool."""
+    """Make a tool, and build everything that could fail later. Errors name the folder and the tool."""
     try:
         if tool.working_dir is not None:
             services.runner((manifest.folder,)).place(tool.working_dir)

@@ -1,6 +1,6 @@
-"""What does a plugin's manifest say, and is it right? `plugin.json`, or `manifest.json` of a channel.
+"""Read and check a plugin's manifest: `plugin.json`, or `manifest.json` of a channel.
 
-Unknown keys are kept as a note, not an error: manifests are written for other hosts, too.
+An unknown key is recorded as a note. It is not an error, because manifests are written for other hosts too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_SECONDS = 3600.0
 MAX_DESCRIPTION = 10_000  # characters
 _MAX_VERSION = 64
 _MAX_PATH = 500
-_MAX_NOTES = 10  # of keys that are not known
+_MAX_NOTES = 10  # notes about unknown keys
 
 Execution = Literal["command", "binary", "channel"]
 
@@ -35,7 +35,8 @@ PLUGIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 _TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _SHA256 = re.compile(r"[0-9A-Fa-f]{64}")
-# A plugin's command is one program with its arguments. The longer ones first: they are the ones to name.
+# A plugin's command is one program with its arguments. Longer operators come first, because errors name the first
+# match.
 _FORBIDDEN = ("&&", "||", ";", "`", "|", "$(", "&", ">", "\n", "\r")
 
 _KEYS = {"name", "version", "description", "author", "tools", "execution", "binary", "env", "timeout_secs"}
@@ -44,12 +45,12 @@ _BINARY_KEYS = {"path", "protocol", "timeout_secs", "sha256"}
 
 
 class ManifestError(ToolcribError):
-    """A manifest is wrong. One line: the file, the key, what it should be."""
+    """The manifest is invalid. The text is one line: the file, the key, the expected value."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginTool:
-    """One tool of a plugin. `seconds` None: that of the plugin's program."""
+    """One tool of a plugin. If `seconds` is None, the limit of the plugin's program applies."""
 
     name: str
     description: str
@@ -63,7 +64,7 @@ class PluginTool:
 
 @dataclass(frozen=True, slots=True)
 class PluginBinary:
-    """A plugin's program: a path inside its folder, and the SHA-256 that it must have (lower case), if any."""
+    """A plugin's program: a path inside its folder, and the required SHA-256 (lower case), if any."""
 
     path: str
     seconds: float = DEFAULT_SECONDS
@@ -72,7 +73,7 @@ class PluginBinary:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A manifest that was checked."""
+    """A checked manifest."""
 
     folder: Path
     name: str
@@ -87,7 +88,7 @@ class Manifest:
 
 
 def manifest_file(folder: Path) -> Path | None:
-    """The manifest of a folder; None where it is no plugin."""
+    """Return the manifest file of a folder; None if it is not a plugin."""
     for name in (PLUGIN_FILE, CHANNEL_FILE):
         path = folder / name
         if path.is_file():
@@ -96,7 +97,7 @@ def manifest_file(folder: Path) -> Path | None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read and check one. Raises ManifestError."""
+    """Read and check a manifest. Raises ManifestError if it is invalid."""
     raw = json_object(path, MAX_BYTES, ManifestError)
     try:
         return _Reader(path).manifest(raw)
@@ -105,11 +106,11 @@ def read_manifest(path: Path) -> Manifest:
 
 
 class _Wrong(Exception):
-    """What is wrong, without the file."""
+    """An error text without the file name."""
 
 
 class _Reader:
-    """Reads one manifest and notes what it does not know."""
+    """Reads one manifest and notes unknown keys."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -223,7 +224,7 @@ def _command(entry: Mapping[str, Any], where: str, execution: Execution) -> str:
             raise _Wrong(f"{where}.command has {_shown(sign)}; it can be one program with its arguments")
     try:
         shlex.split(command)
-    except ValueError as error:  # a quotation without an end, a backslash before nothing
+    except ValueError as error:  # an unclosed quotation, or a backslash at the end
         raise _Wrong(f"{where}.command: {str(error)[:1].lower()}{str(error)[1:]}") from None
     return command
 
@@ -283,7 +284,7 @@ def _env(entry: Mapping[str, Any], where: str) -> dict[str, str]:
 
 
 def _plain(key: str) -> str:
-    """A key of somebody else's, as one short line."""
+    """Return an untrusted key as one short line."""
     text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in key[:101])
     return clip(text, 100)
 

@@ -1,4 +1,4 @@
-"""Which plugins are there? Folders are looked through, loaded under the allow and block lists, and again on change."""
+"""Find plugins in folders, load them under the allow and block lists, and load them again when they change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .program import PinnedProgram
 
 log = logging.getLogger("toolcrib.plugins")
 
-LOOK_SECONDS = 2.0  # between two looks for changes
+LOOK_SECONDS = 2.0  # between two checks for changes
 _MAX_REASON = 1_000  # characters
 State = Literal["loaded", "blocked", "not allowed", "error"]
 _Stamp = tuple[int, ...]
@@ -33,8 +33,11 @@ _Stamp = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
-    """Where plugins are and which may be. `writable` are folders that tools may change. A blocked one is never loaded;
-    an empty `allowed` allows the others."""
+    """The plugin folders and the lists of names.
+
+    `writable` are folders that tools may change. A blocked plugin is never loaded. An empty `allowed` allows all
+    others.
+    """
 
     folders: tuple[Path, ...]
     allowed: frozenset[str] = frozenset()
@@ -44,7 +47,7 @@ class PluginSettings:
 
 @dataclass(slots=True)
 class Plugin:
-    """One plugin folder: what became of it, and why."""
+    """One plugin folder, with the state of the plugin and the reason."""
 
     folder: Path
     state: State
@@ -57,12 +60,12 @@ class Plugin:
 
     @property
     def name(self) -> str:
-        """Its name, or its folder's where the manifest cannot be read."""
+        """Its name, or its folder's name if the manifest cannot be read."""
         return self.manifest.name if self.manifest is not None else plain_line(self.folder.name)
 
 
 class Plugins:
-    """The plugins of one registry. `on_new` is told of each tool that is registered."""
+    """The plugins of one registry. `on_new` is called with each registered tool."""
 
     def __init__(
         self,
@@ -78,16 +81,16 @@ class Plugins:
         self._closed = False
 
     def __iter__(self) -> Iterator[Plugin]:
-        """Every plugin folder, loaded or not."""
+        """Iterate over all plugin folders, loaded or not."""
         return iter(self._found.values())
 
     @property
     def problems(self) -> list[tuple[str, str]]:
-        """The plugins that are not there because something is wrong: (name, why)."""
+        """The plugins that could not be loaded because of an error: (name, reason)."""
         return [(f"plugin {each.name}", each.reason) for each in self if each.state == "error"]
 
     def load(self) -> bool:
-        """Look through the folders; load what is new or has changed, unload what is gone. Whether anything was."""
+        """Scan the folders: load new or changed plugins, unload removed ones. Return whether anything changed."""
         there = {folder: stamp for folder in self._folders() if (stamp := self._stamp_of(folder))}
         gone = [each for folder, each in self._found.items() if there.get(folder) != each.stamp]
         for plugin in gone:
@@ -95,7 +98,7 @@ class Plugins:
         new = [folder for folder in there if folder not in self._found]
         for folder in new:
             self._found[folder] = plugin = self._load(folder, there[folder])
-            if plugin.state == "error":  # at the start `problems` says it
+            if plugin.state == "error":  # at the start, `problems` reports it
                 log.log(
                     logging.INFO if self._timer is None else logging.WARNING,
                     "plugin %s: %s",
@@ -105,7 +108,7 @@ class Plugins:
         return bool(gone or new)
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look for changes every LOOK_SECONDS, on this loop."""
+        """Check for changes every LOOK_SECONDS, on this loop."""
         if self._closed:
             return
         self._timer = loop.call_later(LOOK_SECONDS, self._look, loop)
@@ -118,7 +121,7 @@ class Plugins:
         self.watch(loop)
 
     def close(self) -> None:
-        """Look no more, and let go of the programs."""
+        """Stop checking, and close the programs."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -130,7 +133,7 @@ class Plugins:
 
     @property
     def channels(self) -> Mapping[str, Plugin]:
-        """The channel plugins that are loaded, by name."""
+        """The loaded channel plugins, by name."""
         return {
             each.name: each
             for each in self
@@ -140,7 +143,10 @@ class Plugins:
     def channel(
         self, name: str, on_message: Callable[[Inbound], object] | None = None, env: Mapping[str, str] | None = None
     ) -> Channel:
-        """The channel of that name, for the caller to start and stop. Raises KeyError."""
+        """Return the channel of that name.
+
+        The caller starts and stops it. Raises KeyError if there is no such channel.
+        """
         plugin = self.channels[name]
         assert plugin.manifest is not None
         assert plugin.program is not None
@@ -152,7 +158,7 @@ class Plugins:
         for base in self._settings.folders:
             try:
                 entries = sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
-            except OSError:  # not made yet; `toolcrib plugin list` says so
+            except OSError:  # not created yet; `toolcrib plugin list` says so
                 continue
             for name in entries:
                 if not name.startswith("."):
@@ -178,7 +184,7 @@ class Plugins:
                     self._on_new(tool)
         except ToolcribError as error:
             plugin.state, plugin.reason = "error", _said(str(error))
-        except Exception as error:  # whatever is wrong with one, the others are there
+        except Exception as error:  # an error in one plugin does not affect the others
             said = (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
             plugin.state, plugin.reason = "error", _said(f"{folder}: {said}")
         if plugin.state == "error" and plugin.manifest is not None and plugin.manifest.binary is not None:
@@ -204,9 +210,10 @@ class Plugins:
             plugin.program.close()
 
     def _stamp_of(self, folder: Path) -> _Stamp:
-        """What changes when a manifest does, or the program of a plugin that could not be loaded; empty for none.
+        """Return a value that changes with the manifest, or with the program of a plugin that failed to load; empty if
+        none.
 
-        The program of one that is loaded is looked at when it is called.
+        The program of a loaded plugin is checked when it is called.
         """
         path = manifest_file(folder)
         known = self._found.get(folder)
@@ -216,7 +223,7 @@ class Plugins:
 
 
 def _said(text: str) -> str:
-    """What is said of a plugin, on one line: paths and keys may hold whatever a file's name can."""
+    """Return a message about a plugin on one line: paths and keys may contain any character of a file name."""
     return plain_line(clip(text, _MAX_REASON))
 
 

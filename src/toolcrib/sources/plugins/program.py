@@ -1,8 +1,8 @@
-"""The program of a plugin: opened inside its folder, held against its hash, and run from what was hashed.
+"""The program of a plugin: opened inside its folder, checked against its hash, and run from the hashed copy.
 
-A path can be swapped, and a file rewritten in place, between a look and a run. So what is hashed is read into a sealed
-file in memory, and that is what runs: nobody can change it any more. It is kept, and read anew when the file's status
-says that the file has changed.
+A path can be replaced, or a file rewritten, between a check and a run. So the hashed bytes are copied to a sealed
+file in memory, which cannot be changed, and that copy runs. The copy is reused, and made again when the file's
+status shows a change.
 """
 
 from __future__ import annotations
@@ -22,31 +22,34 @@ from ...core.errors import ToolError
 
 MAX_BYTES = 512 << 20
 _PIECE = 1 << 20
-_SETTLED_SECONDS = 2.0  # a file that changed this recently may change again without its times telling
-_MFD_EXEC = 0x10  # linux/memfd.h, since 6.3; older kernels know it not, and need it not
+_SETTLED_SECONDS = 2.0  # a file that changed this recently may change again without a new timestamp
+_MFD_EXEC = 0x10  # linux/memfd.h, since 6.3; older kernels do not support it and do not need it
 
 
 class ProgramRefused(ToolError):
-    """A plugin's program is not there, is no program, or is not the one that was pinned."""
+    """A plugin's program is missing, is not a program, or is not the pinned one."""
 
 
 class PinnedProgram:
-    """The program at `path` inside `folder`. With `sha256` nothing else is ever run."""
+    """The program at `path` inside `folder`. With `sha256`, only a file with that hash is run."""
 
     def __init__(self, folder: Path, path: str, sha256: str | None = None) -> None:
         self.folder, self.path, self.sha256 = folder, path, sha256
         self.place = folder / path
-        """Where the file is."""
+        """The path of the file."""
         self._spelled = str(self.place)
         self._lock = threading.Lock()
         self._kept: int | None = None
         self._identity: tuple[int, ...] | None = None
 
     def open(self) -> int:
-        """A descriptor of what is to be run, for the caller to close. Raises ProgramRefused."""
+        """Return a descriptor of the program to run; the caller closes it.
+
+        Raises ProgramRefused if it cannot be run.
+        """
         if self._identity is not None:
             with self._lock, contextlib.suppress(OSError):
-                # Whatever the path leads to by now, what runs is the copy that was hashed.
+                # Even if the path now leads to another file, the hashed copy runs.
                 if self._kept is not None and _identity(os.stat(self._spelled)) == self._identity:
                     return os.dup(self._kept)
         fd = self._opened()
@@ -61,7 +64,7 @@ class PinnedProgram:
             os.close(fd)
 
     def check(self) -> str:
-        """The SHA-256 of the file as it is now. Raises ProgramRefused where it could not be run."""
+        """Return the SHA-256 of the current file. Raises ProgramRefused if it cannot be run."""
         fd = self._opened()
         try:
             digest = hashlib.sha256()
@@ -75,7 +78,7 @@ class PinnedProgram:
         return found
 
     def close(self) -> None:
-        """Let go of the copy."""
+        """Close the copy."""
         with self._lock:
             self._forget()
 
@@ -95,7 +98,7 @@ class PinnedProgram:
         raise ProgramRefused(f"{self.place}: has more than {MAX_BYTES:,} bytes")
 
     def _check(self, fd: int, sha256: str) -> None:
-        """Have a copy of these bytes, and of no others."""
+        """Make a copy of these bytes. Raises ProgramRefused if their hash is not the pinned one."""
         st = os.fstat(fd)
         identity = _identity(st)
         if self._kept is not None and identity == self._identity:
@@ -122,12 +125,12 @@ class PinnedProgram:
 
 
 def _identity(st: os.stat_result) -> tuple[int, ...]:
-    """What differs when a file is another, or has changed."""
+    """Return values that differ if the file is another one, or has changed."""
     return (st.st_dev, st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
 
 
 def _open_beneath(folder: Path, path: str) -> int:
-    """Open a file below a folder, by whatever links that stay inside. FIFOs are not waited for."""
+    """Open a file below a folder. Links are followed if they stay inside. Does not block on FIFOs."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
     if has_openat2():
         base = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -142,7 +145,10 @@ def _open_beneath(folder: Path, path: str) -> int:
 
 
 def _sealed_copy(fd: int) -> tuple[int, str]:
-    """A file in memory with these bytes, which nobody can change, and their SHA-256."""
+    """Return a sealed file in memory with these bytes, and their SHA-256.
+
+    Raises ProgramRefused if the system is not Linux.
+    """
     if sys.platform != "linux":
         raise ProgramRefused("pinned programs can be run on Linux only: elsewhere no copy can be sealed")
     import fcntl

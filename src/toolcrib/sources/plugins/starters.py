@@ -1,4 +1,4 @@
-"""What a new plugin of each kind begins with: files that work as they are. `examples/plugins` are made of them."""
+"""The first files of a new plugin of each kind. They work unchanged. `examples/plugins` is made from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StarterFile:
 
 
 def starter(kind: Kind, name: str) -> list[StarterFile]:
-    """The files of a new plugin of this name."""
+    """Return the files of a new plugin of this name."""
     tool = name.lower().replace("-", "_")
     if not tool[:1].isalpha():
         tool = f"tool_{tool}"
