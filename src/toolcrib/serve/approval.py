@@ -64,7 +64,7 @@ def schema(scopes: Sequence[str]) -> dict[str, Any]:
 
 
 def question(tool: str, category: str, reason: str, rules: Sequence[str], request_id: str, preview: str) -> str:
-    """Return the text that the person reads: first what Toolcrib says, then everything in the model's words.
+    """Return the text for the person: first Toolcrib's own words, then everything that the model wrote.
 
     `rules` are the lines of `about_rule`.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 MAX_ERROR = 50_000
-"""Most characters of a server's own error message that are passed on. The same limit applies to its data as JSON."""
+"""The most characters of a server's own error message that are passed on; also the limit for its data as JSON."""
 
 Redact = Callable[[str], str]
 M = TypeVar("M", bound="BaseModel")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 def stop_signal() -> Generator[asyncio.Event]:
     """Yield an event that SIGTERM, SIGINT and SIGHUP set.
 
-    On other threads than the main one, and on Windows, it is never set.
+    It is never set on Windows, or if this does not run on the main thread.
     """
     stopped = asyncio.Event()
     if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():

@@ -15,8 +15,7 @@ _MAX_MESSAGE = 200  # characters of the parser's message
 
 
 def json_object(path: Path, most: int, wrong: Callable[[str], Exception]) -> dict[str, Any]:
-    """Return the object in a file of at most `most` bytes. Raises `wrong(one line that names the file)` if it is
-    invalid.
+    """Return the object in a file of at most `most` bytes. Raises `wrong(one line with the file)` if it is invalid.
 
     The result can always be written again as UTF-8: a lone surrogate would cause an error much later, when it is
     printed.

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from .catalogue import ContentPlace
 
 MAX_PARTS = 5_000
-"""Most parts of one answer: contents of a resource, or messages of a prompt. Reading one part takes 50 µs."""
+"""The most parts of one answer: contents of a resource, or messages of a prompt. Reading one part takes 50 µs."""
 MAX_EXACT = 32 * 2**20
-"""Most characters of one answer that is passed on in a server's own words."""
+"""The most characters of one answer that is passed on in a server's own words."""
 
 
 class Gateway:

@@ -31,7 +31,7 @@ log = logging.getLogger("toolcrib.serve")
 
 Json = dict[str, Any]
 MAX_LIST = 4 * 2**20
-"""Most characters of one list of one server, as JSON. The limit for one entry is MAX_CHARS."""
+"""The most characters of one list of one server, as JSON. The limit for one entry is MAX_CHARS."""
 BRIEF_SECONDS = 0.5
 """How long a list waits for a server that failed, or did not answer in time, at the last request."""
 _KEPT = "offers"

@@ -16,7 +16,7 @@ from .fields import MAX_CHARS, Json, icons, size_of
 from .listed import ListedTool
 
 MAX_EXTRA = 4 * 2**20
-"""Most characters of JSON that all tools of a server may have in extra fields, which a model does not read."""
+"""The most characters of JSON that all tools of a server may have in extra fields, which a model does not read."""
 _OURS = {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"}
 """The fields that are read, and `execution`: it offers the server's tasks, which we do not pass on."""
 
