@@ -1,4 +1,4 @@
-"""Settings: from defaults, files, environment and flags to one checked result, and whom to believe."""
+"""Load settings from defaults, files, environment and flags, check them, and decide which files to trust."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # the schema needs pydantic, and each part some that others do without
+def __getattr__(name: str) -> Any:  # lazy: the schema needs pydantic, and most parts need other modules
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""One configuration file: read once, parsed, and where in it a key stands."""
+"""Read one configuration file once, parse it, and find the line of a key in it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from ..core.check_settings import Keys
 from ..core.errors import ConfigError
 from ..core.settings import absolute
 
-MAX_BYTES = 1 << 20  # a thousand times a long configuration; keeps a wrong path from filling memory
-MAX_DEPTH = 40  # far above anything meant; below where recursion hurts
+MAX_BYTES = 1 << 20  # a thousand times a long configuration; a wrong path cannot fill the memory
+MAX_DEPTH = 40  # far above any real configuration; below the depth at which recursion fails
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """What a file held when it was read. `digest` is of those very bytes, so what is trusted is what is used."""
+    """The content of a file when it was read. `digest` is the hash of exactly these bytes: the bytes that are trusted
+    are the bytes that are used."""
 
     path: Path
     text: str
@@ -31,18 +32,18 @@ class ConfigFile:
     values: dict[str, Any]
 
     def line(self, keys: Keys) -> int | None:
-        """The line on which a key stands, as it is spelled in the file. None where that cannot be told."""
+        """Return the number of the line with a key, as the file spells it. None if it cannot be found."""
         find = _toml_line if self.path.suffix == ".toml" else _json_line
         return find(self.text, keys)
 
     def at(self, keys: Keys) -> str:
-        """`path:line`, or the path alone."""
+        """Return `path:line`, or the path alone."""
         line = self.line(keys)
         return f"{self.path}:{line}" if line else str(self.path)
 
 
 def read_config_file(path: Path) -> ConfigFile:
-    """Read and parse a .toml or .json file. Raises ConfigError, also where it is missing."""
+    """Read and parse a .toml or .json file. Raises ConfigError if it cannot be read or is missing."""
     raw = _read(path)
     try:
         text = raw.decode("utf-8-sig")
@@ -66,7 +67,8 @@ def read_config_file(path: Path) -> ConfigFile:
 
 
 def absolute_path(path: str | os.PathLike[str], folder: Path, where: str) -> Path:
-    """`~` expanded, a relative path against a folder. Raises ConfigError for a path that no system has."""
+    """Expand `~`, and resolve a relative path against a folder. Raises ConfigError for a path that is valid on no
+    system."""
     try:
         return absolute(path, folder)
     except ValueError as error:
@@ -74,7 +76,7 @@ def absolute_path(path: str | os.PathLike[str], folder: Path, where: str) -> Pat
 
 
 def check_depth(value: Any, where: str, most: int = MAX_DEPTH) -> None:
-    """Refuse values nested deeper than anybody means."""
+    """Check that a value is not nested deeper than any real setting. Raises ConfigError if it is."""
     level: list[Any] = [value]
     for _ in range(most):
         level = [
@@ -89,13 +91,13 @@ def check_depth(value: Any, where: str, most: int = MAX_DEPTH) -> None:
 
 
 def exists(path: Path) -> bool:
-    """Whether something is there, a broken link included: what cannot be read must not pass for absent."""
+    """Return whether the path exists, as a broken link too: a file that cannot be read must not count as absent."""
     return os.path.lexists(path)
 
 
 def _read(path: Path) -> bytes:
     try:
-        # O_NONBLOCK: a FIFO of that name must not hang us.
+        # O_NONBLOCK: a FIFO with this name must not block us.
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno == errno.ENOENT:
@@ -122,10 +124,11 @@ _PAIR = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
 
 
 def _toml_line(text: str, keys: Keys) -> int | None:
-    """The line whose table and key together spell the longest part of `keys`. Good enough to find it by eye."""
+    """Return the line whose table and key together spell the longest part of `keys`. Good enough for a person to find
+    it."""
     best, best_length = None, 0
     table: tuple[str, ...] = ()
-    latest: dict[tuple[str, ...], int] = {}  # of each `[[array]]` the table that was begun last
+    latest: dict[tuple[str, ...], int] = {}  # for each `[[array]]`, the table that was started last
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > 10_000:
             continue
@@ -141,7 +144,7 @@ def _toml_line(text: str, keys: Keys) -> int | None:
 
 
 def _numbered(names: tuple[str, ...], opens: bool, latest: dict[tuple[str, ...], int]) -> tuple[str, ...]:
-    """The names of a header with the number of the table that each array above it is at."""
+    """Return the names of a header, with the number of the current table of each array above it."""
     path: tuple[str, ...] = ()
     for position, name in enumerate(names, 1):
         path = (*path, name)
@@ -157,7 +160,7 @@ def _split(dotted: str) -> tuple[str, ...]:
 
 
 def _json_line(text: str, keys: Keys) -> int | None:
-    """The line of the last of `keys`, each looked for after the one above it."""
+    """Return the line of the last of `keys`. Each key is searched after the line of the key above it."""
     place = 0
     for key in keys:
         if key.isdigit():

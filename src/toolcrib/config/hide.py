@@ -1,4 +1,4 @@
-"""Settings as they may be shown: everything that is, or may be, a secret is masked."""
+"""Mask every value in the settings that is or may be a secret, so that they can be shown."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MASK = "***"
 _NAME = re.compile(
     r"key(?!word)|token|secret|passw|passphrase|pwd|credential|cookie|authorization|bearer", re.IGNORECASE
 )
-# Limits and lists that are named after secrets but hold none.
+# Limits and lists whose names look like secrets but whose values are not.
 _HARMLESS = {"max_tokens"}
-# Maps whose values a person put there for a program: an environment, request headers.
+# Maps whose values a person wrote for a program: an environment, request headers.
 _MAPS = {"env", "headers", "environment"}
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _QUERY = re.compile(r"(?<=[?&])([^=&\s]*(?:key|token|secret|passw|sig)[^=&\s]*=)[^&\s]+", re.IGNORECASE)
@@ -30,8 +30,8 @@ _SCHEME = re.compile(r"\b(Bearer|Basic|Token)\s+\S+", re.IGNORECASE)
 
 _LOGIN = re.compile(r"((?:^|\s)(?:-u\s*|--user[= ]\s*)[^\s:]+:)[^\s\"']+")
 _WEBHOOK = re.compile(r"(hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/)[^\s\"']+")
-# Keys of a few issuers, far shorter than they give out: hiding a setting too many costs nothing. Whole keys, and
-# those of all other issuers, are known to the redactor.
+# Keys of a few issuers, matched from a length far below the real one: it does no harm to hide one setting too many. The
+# redactor knows full-length keys, and those of all other issuers.
 _KNOWN = re.compile(
     r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}"
     r"|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{30,}|[rs]k_(?:live|test)_\w{10,}|npm_\w{20,}|pypi-[\w-]{20,}"
@@ -40,19 +40,19 @@ _KNOWN = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether something of this name is likely a secret."""
+    """Return whether something with this name is probably a secret."""
     return bool(_NAME.search(name)) and name.lower() not in _HARMLESS
 
 
 def hidden(value: Any, name: str = "") -> Any:
-    """A copy with the secrets masked. `name` is what the value is called."""
+    """Return a copy with the secrets masked. `name` is the name of the value."""
     if isinstance(value, Mapping):
         items = cast("Mapping[str, Any]", value).items()
         if name.lower() in _MAPS:
             return {key: MASK for key, _ in items}
         return {key: hidden(inner, str(key)) for key, inner in items}
     if isinstance(value, list):
-        # `sandbox.env` is a list of names, not of values, and shows as it is.
+        # `sandbox.env` is a list of names, not of values, and is shown unchanged.
         return _arguments([hidden(item, name) for item in cast("list[Any]", value)])
     if isinstance(value, Path):
         return str(value)
@@ -62,7 +62,7 @@ def hidden(value: Any, name: str = "") -> Any:
 
 
 def hidden_text(text: str) -> str:
-    """A text with logins, secret query parameters, `TOKEN=…`, authorization values and known keys masked."""
+    """Return a text with logins, secret query parameters, `TOKEN=…`, authorization values and known keys masked."""
     text = _USERINFO.sub(MASK, text)
     text = _QUERY.sub(rf"\1{MASK}", text)
     text = _SCHEME.sub(rf"\1 {MASK}", text)
@@ -82,7 +82,7 @@ def _redactor() -> Redactor:
 
 
 def _arguments(items: list[Any]) -> list[Any]:
-    """Arguments of a command: what follows `--token` is masked, too."""
+    """Return the arguments of a command, with the value after an option like `--token` masked too."""
     shown: list[Any] = []
     follows = False
     for item in items:
@@ -93,7 +93,7 @@ def _arguments(items: list[Any]) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """Settings as plain data: tables, lists and what a file may hold besides, paths among them."""
+    """Return settings as plain data: tables, lists and the other types that a file can hold; paths become text."""
     if isinstance(value, Section):
         return {name: plain(getattr(value, name)) for name in annotations_of(type(value))}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The `hooks` setting as policy takes it."""
+"""Convert the `hooks` setting to the hook rules that the policy uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .settings import Settings
 
 
 def hook_rules(settings: Settings) -> list[HookRule]:
-    """Every hook, one rule for each of its patterns."""
+    """Return the rules of all hooks: one rule for each pattern of a hook."""
     return [rule for hook in settings.hooks for rule in _rules(hook)]
 
 

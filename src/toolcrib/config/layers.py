@@ -1,4 +1,5 @@
-"""One source of settings at a time: its values in our shape, checked, with the place each one came from."""
+"""Read one source of settings at a time: convert its values to our shape, check them, and remember where each came
+from."""
 
 from __future__ import annotations
 
@@ -19,21 +20,21 @@ from .shapes import Shaped, ShapeError, annotation_at, holds_list, shape, sugges
 
 ENV_PREFIX = "TOOLCRIB_"
 ENV_OTHER = {"TOOLCRIB_CONFIG", "TOOLCRIB_HTTP_TOKEN", "TOOLCRIB_COMMAND"}
-"""No settings: the file to read, the token of `serve --http`, the mark on a command's processes."""
+"""Variables that are not settings: the file to read, the token of `serve --http`, the mark on a command's processes."""
 
 
 @dataclass(slots=True)
 class Layer:
-    """One source. `values` are the top-level settings that it has, checked; `shaped` says which parts it gave."""
+    """One source of settings. `values` are its top-level settings, checked; `shaped` says which parts it set."""
 
     name: str
     values: dict[str, Any]
     shaped: Shaped
     file: ConfigFile | None = None
-    names: Mapping[Keys, str] = field(default_factory=dict[Keys, str])  # our path → what to call its source
+    names: Mapping[Keys, str] = field(default_factory=dict[Keys, str])  # our path → the name of its source
 
     def origin(self, path: Keys) -> str:
-        """Where a value came from, for people."""
+        """Return where a value came from, as text for people."""
         if self.file is not None:
             return self.file.at(self.shaped.original(path))
         return next((self.names[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self.names), self.name)
@@ -54,12 +55,13 @@ def flag_layer(said: Mapping[str, Any]) -> Layer:
 
 
 def code_layer(values: Mapping[str, Any]) -> Layer:
-    """Values that a program gives, in any shape that a file may have."""
+    """Return the layer of values that a program gives, in any shape that a file may have."""
     return _layer("settings", values, Path.cwd(), None)
 
 
 def env_layer(env: Mapping[str, str]) -> Layer:
-    """`TOOLCRIB_SANDBOX__BACKEND=none`: two underscores between the parts; lists by comma or as JSON."""
+    """Return the layer of the environment: `TOOLCRIB_SANDBOX__BACKEND=none`. Two underscores separate the parts of a
+    key; lists are separated by commas or written as JSON."""
     raw: dict[str, Any] = {}
     names: dict[Keys, str] = {}
     for name in sorted(env):
@@ -72,7 +74,7 @@ def env_layer(env: Mapping[str, str]) -> Layer:
 
 
 def _parsed(text: str, path: Keys) -> Any:
-    """The list or table that a variable holds; other texts are read by the check."""
+    """Return the list or table that a variable contains. Any other text is returned as it is; the check converts it."""
     try:
         annotation = annotation_at(tuple(path))
     except KeyError:
@@ -126,7 +128,8 @@ def _layer(
 
 
 def _explain(violation: Violation, layer: Layer) -> str:
-    """One line for a person: where, which setting, what is wrong, what it can be."""
+    """Return one line for a person: where the mistake is, which setting, what is wrong, and which values are
+    allowed."""
     path, given, text = violation.path, violation.given, violation.text
     shown = "the value given" if is_secret_name(path[-1]) else _short(given)
     if violation.words:

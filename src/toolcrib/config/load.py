@@ -1,9 +1,9 @@
-"""Settings from all their sources, later ones winning: defaults, user file, project file, TOOLCRIB_*, flags.
+"""Load settings from all sources, later ones win: defaults, user file, project file, TOOLCRIB_*, flags.
 
-The user's file is `$XDG_CONFIG_HOME/toolcrib/config.toml` (or .json). The project's is `toolcrib.toml` (or .json)
-in the workspace root itself, never in a directory above: a file further up may be anybody's. A file named by
-`config` (or TOOLCRIB_CONFIG) takes the project file's place and is trusted. A project file that was found counts
-in full only after `toolcrib trust`; till then it can only tighten.
+The user's file is `$XDG_CONFIG_HOME/toolcrib/config.toml` (or .json). The project's is `toolcrib.toml` (or .json) in
+the workspace root itself, never in a directory above: anyone may have written a file further up. A file named by
+`config` (or TOOLCRIB_CONFIG) replaces the project file and is trusted. A project file that was found counts in full
+only after `toolcrib trust`; until then it can only tighten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .rules import RuleLayer, Trusts, gather
 from .settings import Settings
 from .trust import Status, TrustStore
 
-# Keys that are accepted and kept, but that nothing reads yet. Saying so is the least for those that would tighten.
+# Keys that are accepted and stored, but that no code reads yet. We must at least warn about those that would tighten.
 NOT_YET: tuple[str, ...] = (
     "agent", "channels", "jobs",
 )  # fmt: skip
@@ -132,7 +132,7 @@ def load_settings(
 
 
 def _take_servers(found: tuple[ConfigFile, Layer], status: Status, result: Merged, warnings: list[str]) -> None:
-    """The servers of a project's .mcp.json, if it is trusted."""
+    """Add the servers of a project's .mcp.json, if it is trusted."""
     file, layer = found
     if status == "trusted":
         result.add(layer)
@@ -154,7 +154,8 @@ def _rule_layer(layer: Layer, untrusted: bool, project: Layer | None, chosen: La
 
 
 def project_file(root: Path) -> ConfigFile | None:
-    """The project file of a workspace, read; None if there is none."""
+    """Read the project file of a workspace. Returns None if it does not exist. Raises ConfigError if it cannot be
+    read."""
     return _first_file(root, "toolcrib")
 
 
@@ -196,7 +197,8 @@ def _must_be_outside(path: Path, root: Path) -> None:
 
 
 def _better_outside(path: Path, root: Path, warnings: list[str]) -> None:
-    """The names of project files are protected; another file in the workspace is one that tools may write."""
+    """Warn about a file inside the workspace: tools may write it. The names of project files are protected, others are
+    not."""
     own = [os.path.join(os.path.realpath(root), f"toolcrib{suffix}") for suffix in (".toml", ".json")]
     if _is_inside(path, root) and os.path.realpath(path) not in own:
         warnings.append(
@@ -206,7 +208,7 @@ def _better_outside(path: Path, root: Path, warnings: list[str]) -> None:
 
 def _status(file: ConfigFile, store: TrustStore, root: Path) -> Status:
     if _is_inside(store.path, root):
-        return "unknown"  # whoever may write in the workspace could have put it there
+        return "unknown"  # anyone who may write in the workspace could have put it there
     return store.status(file)
 
 
@@ -239,7 +241,8 @@ def _not_yet(sources: Mapping[str, str]) -> list[str]:
 
 
 def _same_servers(names: Iterable[str]) -> list[str]:
-    """Servers whose names rules cannot tell apart, because they spell them alike."""
+    """Return warnings about servers that rules cannot distinguish, because their names have the same spelling in
+    rules."""
     alike: dict[str, list[str]] = {}
     for name in names:
         alike.setdefault(server_in_rules(name), []).append(name)

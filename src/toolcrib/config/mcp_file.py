@@ -1,4 +1,4 @@
-"""The `.mcp.json` of a project, as other MCP clients have it: its servers are ours, too, once it is trusted."""
+"""Read the `.mcp.json` of a project, which other MCP clients use too. We use its servers once the file is trusted."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NAME = ".mcp.json"
 
 
 def project_servers(root: Path, warnings: list[str]) -> tuple[ConfigFile, Layer] | None:
-    """The file as it is, and what of it counts: its servers without ourselves. None where there is nothing.
+    """Return the file, and the layer of its servers without Toolcrib itself. None if there is nothing to read.
 
-    It is another program's file: one that cannot be read is a warning, and no reason to stop.
+    The file belongs to another program: if it cannot be read, that is a warning and not an error.
     """
     path = root / NAME
     if not exists(path):
@@ -39,7 +39,8 @@ def project_servers(root: Path, warnings: list[str]) -> tuple[ConfigFile, Layer]
 
 
 def is_ourselves(server: Any) -> bool:
-    """Whether an entry starts Toolcrib, as `toolcrib install` writes it: serving ourselves to ourselves has no end."""
+    """Return whether an entry starts Toolcrib, as `toolcrib install` writes it: a server that starts itself would never
+    end."""
     if not isinstance(server, Mapping):
         return False
     entry = cast("Mapping[str, Any]", server)

@@ -1,4 +1,4 @@
-"""Layers joined into one result: a trusted one replaces, an untrusted one can only tighten."""
+"""Join layers into one result: a trusted layer replaces values, an untrusted one can only tighten."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .origin import Ignored
 from .settings import Settings
 
 ADDING = frozenset({"rules", "hooks"})
-"""Sections whose lists grow from layer to layer: a later one cannot take a refusal back."""
+"""Sections whose lists grow from layer to layer: a later layer cannot remove a refusal."""
 
 
 class Merged:
-    """Settings that grow layer by layer, from the defaults on."""
+    """Settings that are built layer by layer, starting with the defaults."""
 
     def __init__(self) -> None:
         self.settings = Settings()
@@ -26,7 +26,8 @@ class Merged:
         self.ignored: list[Ignored] = []
 
     def add(self, layer: Layer) -> None:
-        """A trusted layer: its values replace those of earlier layers; rules add up, servers and tools go by name."""
+        """Add a trusted layer: its values replace those of earlier layers; rules are added, servers and tools merge by
+        name."""
         for path, value, _ in _leaves(layer):
             current: Any = _get(self.settings, path)
             joined = value
@@ -38,7 +39,8 @@ class Merged:
             self._set(path, joined, layer, joined=path[0] in ADDING)
 
     def tighten(self, layer: Layer) -> None:
-        """An untrusted layer: each value through its rule; one without a rule does not count."""
+        """Add an untrusted layer: each value through the tightening rule of its setting; a value without a rule is
+        ignored."""
         for path, value, given in _leaves(layer):
             current = _get(self.settings, path)
             rule = _rule(self.settings, path)
@@ -56,14 +58,14 @@ class Merged:
 
 
 def make_settings(values: Mapping[str, Any]) -> Settings:
-    """Settings made in code: these values and the defaults. Raises ConfigError."""
+    """Return settings from these values and the defaults. Raises ConfigError if a value is wrong."""
     result = Merged()
     result.add(code_layer(values))
     return result.settings
 
 
 def _leaves(layer: Layer) -> Iterator[tuple[Keys, Any, Any]]:
-    """Every setting of a layer: its path, its value, and the value as it was given. Maps go entry by entry."""
+    """Yield every setting of a layer: its path, its value, and the value as given. Maps are yielded entry by entry."""
     yield from _of_map(layer.shaped.values, layer.values, ())
 
 
@@ -86,7 +88,7 @@ def _get(settings: Any, path: Keys) -> Any:
 
 
 def _with(settings: Any, path: Keys, value: Any) -> Any:
-    """The same settings with one value changed."""
+    """Return the same settings with one value changed."""
     key, *rest = path
     if rest:
         value = _with(_get(settings, (key,)), tuple(rest), value)
@@ -96,7 +98,7 @@ def _with(settings: Any, path: Keys, value: Any) -> Any:
 
 
 def _rule(settings: Settings, path: Keys) -> Tightening | None:
-    """How an untrusted file may change a setting; None where it may not."""
+    """Return how an untrusted file may change a setting; None if it may not."""
     section = _get(settings, path[:-1])
     if not isinstance(section, Section):  # an entry of a map: a server, a secret
         return None

@@ -1,4 +1,4 @@
-"""Where settings came from, and what an untrusted file asked for and did not get."""
+"""Record where settings came from, and which settings of an untrusted file were ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A setting of an untrusted file that did not count, or not in full: its dotted key and what was proposed."""
+    """A setting of an untrusted file that was ignored, fully or in part: its dotted key and the proposed value."""
 
     key: str
     value: Any
@@ -43,24 +43,24 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where merged settings came from, and what was noticed while they were read."""
+    """Where merged settings came from, and the warnings from reading them."""
 
     sources: Mapping[str, str] = EMPTY
-    """Where each value that is not a default came from, by dotted key."""
+    """The source of each value that is not a default, by dotted key."""
     warnings: tuple[str, ...] = ()
-    """Each is shown to a person once."""
+    """Warnings; each is shown to a person once."""
     ignored: tuple[Ignored, ...] = ()
-    """Settings of untrusted files that did not count."""
+    """Settings of untrusted files that were ignored."""
     trusted: bool = True
-    """Whether everything that was read is trusted."""
+    """Whether every file that was read is trusted."""
     files: tuple[Path, ...] = ()
-    """The files that were read, the weakest first."""
+    """The files that were read, the one with the lowest priority first."""
     project: ConfigFile | None = None
-    """The project file, trusted or not; None where there was none."""
+    """The project file, trusted or not; None if it does not exist."""
     rules: tuple[Rule, ...] | None = None
-    """The rules of every layer that count, each with its origin. None for settings that were made in code."""
+    """The active rules of every layer, each with its origin. None for settings that were made in code."""
     imported: tuple[ConfigFile, ...] = ()
-    """Files inside the workspace that rules or servers were imported from, trusted or not."""
+    """Files inside the workspace from which rules or servers were imported, trusted or not."""
 
 
 MADE_IN_CODE = Origin()

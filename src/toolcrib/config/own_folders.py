@@ -1,4 +1,4 @@
-"""Which folders may not be granted: those where our own settings, record and trust are."""
+"""Refuse to grant write access to the folders of our own settings, record and trust list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .homes import config_home
 
 
 def keep_out(roots: Iterable[Path], state_home: Path) -> None:
-    """Refuse a grant to write where our own settings, record and trust are: it would be a grant of everything."""
+    """Check the folders granted for writing. Raises ConfigError if one contains our own settings, record or trust list:
+    such a grant would give access to everything."""
     for own in (os.path.realpath(state_home), os.path.realpath(config_home())):
         for root in (os.path.realpath(each) for each in roots):
             if os.path.commonpath([root, own]) in (root, own):

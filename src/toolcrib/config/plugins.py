@@ -1,4 +1,4 @@
-"""Where are plugins looked for, and which may be? The section `plugins`, as the plugins take it."""
+"""Convert the section `plugins` for the plugin loader: where to look for plugins, and which are allowed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def plugin_home() -> Path:
-    """`$XDG_DATA_HOME/toolcrib/plugins`, or `~/.local/share/toolcrib/plugins`."""
+    """Return `$XDG_DATA_HOME/toolcrib/plugins`, or `~/.local/share/toolcrib/plugins`."""
     given = os.environ.get("XDG_DATA_HOME", "")
     base = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "share"
     return base / "toolcrib" / "plugins"
 
 
 def plugin_settings(settings: Settings) -> PluginSettings:
-    """The section `plugins` as the plugins take it. Raises ConfigError for a folder that commands cannot see."""
+    """Return the section `plugins` for the plugin loader. Raises ConfigError for a folder that commands cannot see."""
     from ..sources.plugins import PluginSettings
 
     given = settings.plugins

@@ -1,6 +1,6 @@
-"""Rules that a person added with a yes or with `toolcrib rules add`: small files in their own configuration folder.
+"""Store the rules that a person adds with an approval or `toolcrib rules add`: small files in the configuration folder.
 
-`<config home>/rules/<workspace id>.json` is for one workspace, `rules/user.json` for all. Each holds
+`<config home>/rules/<workspace id>.json` is for one workspace, `rules/user.json` for all. Each contains
 `{"permissions": {"allow": […], "ask": […], "deny": […]}}`, as Claude Code's settings do, and may be edited by hand.
 """
 
@@ -29,16 +29,17 @@ EVERYWHERE = "user.json"
 
 
 def rules_file(home: Path, workspace: str | os.PathLike[str] | None) -> Path:
-    """Where rules for a workspace are kept; None: for all."""
+    """Return the file of the rules for a workspace; with None, of the rules for all workspaces."""
     return home / "rules" / (f"{workspace_id(workspace)}.json" if workspace is not None else EVERYWHERE)
 
 
 def remember(
     workspace: str | os.PathLike[str] | None, verdict: Verdict, rule_line: str, home: Path | None = None
 ) -> Path:
-    """Keep a rule for a workspace (None: for all), and say in which file. Raises ConfigError for one that is none.
+    """Store a rule for a workspace (None: for all), and return its file. Raises ConfigError if it is not a valid rule.
 
-    Takes the line that `policy.rules.suggest` made, or anything that `parse_rule` reads. Adding twice is adding once.
+    Takes the line that `policy.rules.suggest` made, or anything that `parse_rule` reads. Adding a rule twice has no
+    further effect.
     """
     rule = parse_rule(rule_line, verdict, RuleSource("remembered"))
     why = why_never(rule)
@@ -51,7 +52,7 @@ def remember(
 def forget(
     workspace: str | os.PathLike[str] | None, rule_line: str, verdict: Verdict | None = None, home: Path | None = None
 ) -> bool:
-    """Drop a rule that was remembered. False if it is not there."""
+    """Remove a remembered rule. Returns False if it was not found."""
     path = _file(workspace, home)
     if not exists(path):
         return False
@@ -71,7 +72,8 @@ def forget(
 
 
 def remembered_layers(home: Path, root: Path) -> list[tuple[str, Layer]]:
-    """The layers of the files there are, with what people call them. Raises ConfigError if others may write them."""
+    """Return the layers of the existing files, each with its name for people. Raises ConfigError if others may write
+    them."""
     found: list[tuple[str, Layer]] = []
     for name, path in (("user", rules_file(home, None)), ("remembered", rules_file(home, root))):
         if exists(path):
@@ -100,7 +102,7 @@ def _text(written: Any) -> str:
 
 
 def _change(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> Path:
-    """Read, change and replace the file while no other process does."""
+    """Read, change and replace the file under a lock against other processes."""
     private_folder(path.parent)
     with _locked(path.parent):
         values: dict[str, Any] = {}
@@ -120,10 +122,10 @@ def _change(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> Path:
 
 
 def _encoded(values: Mapping[str, Any], path: Path) -> bytes:
-    """The file's bytes; ConfigError for what could not be read back."""
+    """Return the file's bytes. Raises ConfigError for values that could not be read back."""
     try:
         raw = json.dumps(values, indent=2, ensure_ascii=False).encode()
-    except UnicodeEncodeError:  # half a character, which JSON can only say escaped
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can only contain escaped
         raw = json.dumps(values, indent=2).encode()
     if len(raw) >= MAX_BYTES:
         raise ConfigError(f"{path}: would grow beyond {MAX_BYTES:,} bytes; drop rules that are not needed")
@@ -132,7 +134,7 @@ def _encoded(values: Mapping[str, Any], path: Path) -> bytes:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Generator[None]:
-    if sys.platform == "win32":  # no flock there: two people rarely say "always" in the same millisecond
+    if sys.platform == "win32":  # no flock on Windows: two people rarely answer "always" in the same millisecond
         yield
         return
     import fcntl

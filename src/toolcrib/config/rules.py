@@ -1,4 +1,4 @@
-"""The rules of every layer, each with where it came from; Claude Code's settings files among them."""
+"""Collect the rules of every layer, each with its origin, including the rules of Claude Code's settings files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class RuleLayer:
-    """A layer's part in the rules: what people call it, whether its allow rules count, and the folder of `/` paths."""
+    """The rules of one layer: its name for people, whether its allow rules count, and the base folder of `/` paths."""
 
     layer: Layer
     name: str
@@ -31,17 +31,17 @@ class RuleLayer:
 
 @dataclass(slots=True)
 class Rules:
-    """What came of the layers: rules that stand, warnings, and what an untrusted import asked for and did not get."""
+    """The result of collecting: active rules, warnings, and the rules of an untrusted import that were ignored."""
 
     rules: list[Rule]
     warnings: list[str]
     ignored: list[Ignored]
     imported: list[ConfigFile]
-    """Imported files inside the workspace: whoever works there may change them, so they are trusted by `trust`."""
+    """Imported files inside the workspace: anyone who works there may change them, so they need `toolcrib trust`."""
 
 
 def gather(layers: Iterable[RuleLayer], root: Path, home: Path, trusts: Trusts) -> Rules:
-    """Every rule of the layers and of the files they import. Raises ConfigError for one that makes no sense."""
+    """Collect every rule of the layers and of the files they import. Raises ConfigError for an invalid rule."""
     found = Rules([], [], [], [])
     for each in layers:
         for verdict in VERDICTS:
@@ -57,9 +57,10 @@ Status = Callable[[ConfigFile], str]
 
 
 class Trusts:
-    """Whether an imported file counts in full: the person's own do, those that tools may change once they are trusted.
+    """Decides whether an imported file counts in full: the user's own files do; files that tools may change must be
+    trusted.
 
-    `roots` are the folders that tools may change: the workspace, and those that were granted.
+    `roots` are the folders that tools may change: the workspace, and the granted folders.
     """
 
     def __init__(self, roots: Iterable[Path], status: Status) -> None:
@@ -67,18 +68,19 @@ class Trusts:
         self._status = status
 
     def inside(self, path: Path) -> bool:
-        """Whether tools could change what is read there: the file, or a link on the way to it."""
+        """Return whether tools could change what is read there: the file itself, or a link on the path to it."""
         return any(f"{entry}/".startswith(root) for entry in _looked_up(path) for root in self._roots)
 
     def __call__(self, file: ConfigFile) -> bool:
         return not self.inside(file.path) or self._status(file) == "trusted"
 
 
-_MAX_LINKS = 40  # Linux follows no more, either
+_MAX_LINKS = 40  # Linux also follows at most 40 links
 
 
 def _looked_up(path: Path) -> Iterator[str]:
-    """Every entry of a folder that finding a file goes through: its folders, links, what those point to, itself."""
+    """Yield every directory entry on the way to a file: its folders, links, the targets of those links, and the file
+    itself."""
     at, waiting, links = "/", list(reversed(os.path.abspath(path).split(os.sep))), 0
     while waiting:
         name = waiting.pop()
@@ -101,7 +103,7 @@ def _looked_up(path: Path) -> Iterator[str]:
 
 
 def _of_layer(each: RuleLayer, verdict: Verdict) -> Iterator[Rule]:
-    if verdict == "allow" and not each.trusted:  # listed as ignored by whoever merged it
+    if verdict == "allow" and not each.trusted:  # the code that merges the layers lists these as ignored
         return
     base = str(each.base) if each.base is not None else None
     for number, written in enumerate(getattr(each.layer.values.get("rules"), verdict, ())):
@@ -123,7 +125,8 @@ def _imports(each: RuleLayer, root: Path, home: Path, trusts: Trusts, found: Rul
 
 
 def _base_of(path: Path, root: Path, home: Path) -> Path:
-    """What `/` is relative to in one of Claude Code's files: the project, or the folder of the person's own file."""
+    """Return the folder that `/` is relative to in a Claude Code file: the project, or the folder of the user's own
+    file."""
     folder = path.parent
     return folder.parent if folder.name == ".claude" and folder.parent != home else folder
 
@@ -144,7 +147,8 @@ def _claude_file(file: ConfigFile, trusted: bool, base: Path, found: Rules) -> N
 
 
 def claude_rules(file: ConfigFile) -> Iterator[tuple[Verdict, Any, str]]:
-    """(verdict, rule as written, place) of the `permissions` in a settings file of Claude Code, or one like it."""
+    """Yield (verdict, rule as written, place) for the `permissions` in a settings file of Claude Code, or a similar
+    file."""
     permissions: Any = file.values.get("permissions", {})
     if not isinstance(permissions, Mapping):
         raise ConfigError(f"{file.at(('permissions',))}: permissions should be an object")
@@ -173,7 +177,7 @@ def _check_examples(rules: Iterable[Rule], root: Path, home: Path) -> None:
 
 
 def rules_of(settings: Settings) -> tuple[Rule, ...]:
-    """The rules of every layer that count, each with its origin. `settings.rules` has the merged lists."""
+    """Return the active rules of every layer, each with its origin. `settings.rules` contains the merged lists."""
     if settings.origin.rules is not None:
         return settings.origin.rules
     rules = settings.rules

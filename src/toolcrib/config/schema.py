@@ -1,4 +1,4 @@
-"""The JSON Schema of a configuration file, for editors: the canonical spelling of every setting."""
+"""Build the JSON Schema of a configuration file, for editors: the canonical spelling of every setting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ ID = "https://raw.githubusercontent.com/toolcrib/toolcrib/main/docs/config.schem
 
 
 def config_schema() -> dict[str, Any]:
-    """The schema. camelCase and the designs' other shapes load, too, but an editor is shown one way."""
+    """Return the schema. Files may also use camelCase and the designs' other shapes, but the schema shows one
+    spelling."""
     from pydantic import TypeAdapter
 
     schema = TypeAdapter(Settings).json_schema()
@@ -28,7 +29,7 @@ def config_schema() -> dict[str, Any]:
 
 
 def _complete(setting: dict[str, Any]) -> None:
-    """Put a description on one line, and say the default of a table, which pydantic leaves out."""
+    """Put a description on one line, and add the default of a table, which pydantic omits."""
     if "description" in setting:
         setting["description"] = one_line(setting["description"])
     if setting.get("type") == "object":
@@ -36,5 +37,5 @@ def _complete(setting: dict[str, Any]) -> None:
 
 
 def schema_text() -> str:
-    """The schema as it is published."""
+    """Return the schema as published text."""
     return json.dumps(config_schema(), indent=2, ensure_ascii=False) + "\n"

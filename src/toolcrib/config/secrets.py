@@ -1,4 +1,4 @@
-"""The `secrets` section as the policy takes it."""
+"""Convert the `secrets` section to the sources that the policy uses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from .settings import Settings
 
 
 def secret_sources(settings: Settings) -> tuple[Source, ...]:
-    """The `secrets` section as the policy takes it. Raises ConfigError for a name that no variable can have."""
+    """Return the sources of the `secrets` section. Raises ConfigError for a name that no environment variable can
+    have."""
     found: list[Source] = []
     for name, given in settings.secrets.items():
         variable = given.variable or name

@@ -1,4 +1,4 @@
-"""Every setting there is, and where its value came from. The class of each section is in the room that uses it."""
+"""Define all settings and where each value came from. The class of each section is in the package that uses it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Settings(Section):
     """Everything that can be set. `toolcrib config` shows the result and where each value came from."""
 
     spellings = {"default_mode": "mode", "agent_mode": "mode"}
-    # Top-level keys of the designs' own files and of others people share one with.
+    # Top-level keys of the designs' own files, and of files that we share with other programs.
     foreign = frozenset({"agents", "model", "models", "node", "project", "providers", "session", "tool"})
 
     mode: Annotated[Mode, Rank(("autonomous", "assistant", "observer"))] = "assistant"

@@ -1,7 +1,7 @@
-"""From the spellings and shapes that people have to ours: key case, the designs' places, lists of servers.
+"""Convert the spellings and shapes that people use to ours: key case, the designs' keys, lists of servers.
 
-Our own keys may be written snake_case, camelCase or PascalCase. Keys of maps (server names, variables, headers)
-are what somebody called something, and are never touched.
+Our own keys may be written in snake_case, camelCase or PascalCase. Keys of maps (server names, variables, headers) are
+names that a person chose, and are never changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..core.settings import Section, annotations_of, snake
 from ..core.text import one_line
 from .settings import Settings
 
-# Where the designs put a setting, and where it is here.
+# The place of a setting in the designs, and its place here.
 MOVED: dict[Keys, Keys] = {
     ("tools", "mcp_servers"): ("mcp_servers",),
     ("mcp", "servers"): ("mcp_servers",),
@@ -34,7 +34,7 @@ MOVED: dict[Keys, Keys] = {
     ("permissions", "default_mode"): ("mode",),
     ("permissions", "additional_directories"): ("sandbox", "write_roots"),
 }
-# Claude Code's modes. Those that are None say more, or less, than a mode of ours: the text says what stands instead.
+# Claude Code's modes. A mode with None allows more, or less, than any mode of ours: the text says what to use instead.
 MODES: dict[str, tuple[str | None, str]] = {
     "default": ("assistant", ""),
     "manual": ("assistant", ""),
@@ -46,12 +46,12 @@ MODES: dict[str, tuple[str | None, str]] = {
 }
 SERVERS = ("mcp_servers",)
 SILENT = {"$schema"}
-CLOSE = 80  # rapidfuzz ratio above which an unknown key is a slip, not another program's
+CLOSE = 80  # rapidfuzz ratio above which an unknown key is a typing mistake, and not another program's key
 
 
 @dataclass(slots=True)
 class Shaped:
-    """One source's values in our shape. `spelling` maps our paths to those in the source."""
+    """The values of one source in our shape. `spelling` maps our paths to those in the source."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     spelling: dict[Keys, Keys] = field(default_factory=dict[Keys, Keys])
@@ -59,7 +59,7 @@ class Shaped:
     notes: list[str] = field(default_factory=list[str])
 
     def original(self, path: Keys) -> Keys:
-        """How the source spells a path."""
+        """Return the path as the source spells it."""
         for length in range(len(path), 0, -1):
             if path[:length] in self.spelling:
                 return (*self.spelling[path[:length]], *path[length:])
@@ -67,14 +67,14 @@ class Shaped:
 
 
 def shape(raw: Mapping[str, Any]) -> Shaped:
-    """Bring parsed values into our shape. Raises ConfigError (key and reason, without the file)."""
+    """Convert parsed values to our shape. Raises ConfigError (key and reason, without the file)."""
     shaped = Shaped()
     _section(raw, Settings, (), (), shaped)
     return shaped
 
 
 class ShapeError(ConfigError):
-    """A key is wrong; `spelled` is its path in the source."""
+    """An error about one key; `spelled` is its path in the source."""
 
     def __init__(self, spelled: Keys, text: str) -> None:
         super().__init__(one_line(text))
@@ -82,7 +82,7 @@ class ShapeError(ConfigError):
 
 
 def suggestion(key: str, known: list[str]) -> str:
-    """The known key that is meant, if one is close."""
+    """Return a hint with the known key that was probably meant, if one is close."""
     from rapidfuzz import fuzz, process
 
     found = process.extractOne(snake(key)[:100], known, scorer=fuzz.ratio, score_cutoff=CLOSE - 15)
@@ -90,7 +90,7 @@ def suggestion(key: str, known: list[str]) -> str:
 
 
 def _is_slip(key: str, known: list[str]) -> bool:
-    """One letter wrong, missing, added or swapped with its neighbour, or much alike."""
+    """Return whether a key is a typing mistake: one letter wrong, missing, added or swapped, or a very similar name."""
     from rapidfuzz import fuzz
     from rapidfuzz.distance import OSA
 
@@ -117,7 +117,7 @@ def _section(raw: Mapping[str, Any], model: type[Section], path: Keys, spelled: 
 
 
 def _container(value: Any, path: Keys, spelled: Keys, out: Shaped) -> None:
-    """A section that is not ours but holds settings that are."""
+    """Convert a section that is not ours but contains settings that are."""
     if not isinstance(value, Mapping):
         out.foreign.append(spelled)
         return
@@ -132,7 +132,7 @@ def _container(value: Any, path: Keys, spelled: Keys, out: Shaped) -> None:
 
 
 def _mode(value: Any, spelled: Keys, out: Shaped) -> None:
-    """`permissions.defaultMode` as a mode of ours."""
+    """Convert `permissions.defaultMode` to one of our modes."""
     if not isinstance(value, str) or value not in MODES:
         raise ShapeError(spelled, f"{'.'.join(spelled)}: is {value!r}; it can be {', '.join(MODES)}")
     mode, note = MODES[value]
@@ -145,7 +145,7 @@ def _mode(value: Any, spelled: Keys, out: Shaped) -> None:
 
 
 def _rules(value: Any, spelled: Keys, out: Shaped) -> Any:
-    """Tables with a verdict each, in `[[rules.table]]` or as `[[rules]]`, put into the lists of the section."""
+    """Convert tables that each have a verdict, in `[[rules.table]]` or `[[rules]]`, to the lists of the section."""
     section: dict[str, Any] = {}
     if isinstance(value, Mapping):
         section = dict(cast("Mapping[str, Any]", value))
@@ -222,7 +222,7 @@ def _value(value: Any, annotation: Any, path: Keys, spelled: Keys, out: Shaped) 
 
 
 def _servers(value: Any, spelled: Keys) -> Any:
-    """The designs write servers as a map or as a list of objects with a name."""
+    """Convert servers: the designs write them as a map or as a list of objects with a name."""
     if not isinstance(value, list):
         return value
     found: dict[str, Any] = {}
@@ -256,14 +256,14 @@ def _make(path: Keys, out: Shaped) -> dict[str, Any]:
     place = out.values
     for done, key in enumerate(path, 1):
         inner = place.setdefault(key, {})
-        if not isinstance(inner, dict):  # a section given as a plain value first, as an object later
+        if not isinstance(inner, dict):  # a section given first as a plain value, then as an object
             raise _twice(path[:done], path[:done], out)
         place = cast("dict[str, Any]", inner)
     return place
 
 
 def annotation_at(path: Keys) -> Any:
-    """The annotation of a setting. Raises KeyError where there is none."""
+    """Return the annotation of a setting. Raises KeyError if there is no such setting."""
     found: Any = Settings
     for key in path:
         if not (isinstance(found, type) and issubclass(found, Section)):
@@ -277,7 +277,7 @@ def _is_number(annotation: Any) -> bool:
 
 
 def holds_list(annotation: Any) -> bool:
-    """Whether values of an annotation are lists."""
+    """Return whether values of an annotation are lists."""
     if get_origin(annotation) is Annotated:
         annotation = annotation.__origin__
     if get_origin(annotation) in (Union, types.UnionType):
@@ -286,7 +286,8 @@ def holds_list(annotation: Any) -> bool:
 
 
 def _inner(annotation: Any) -> tuple[type[Section] | None, type | None]:
-    """The section that an annotation holds, and whether in a dict or a tuple: `dict[str, ServerConfig]` → both."""
+    """Return the section that an annotation contains, and its container, dict or tuple: `dict[str, ServerConfig]` →
+    both."""
     if get_origin(annotation) is Annotated:
         annotation = annotation.__origin__
     if isinstance(annotation, type) and issubclass(annotation, Section):

@@ -1,4 +1,4 @@
-"""Which project files this user trusts: a path and the hash of what was in it, kept outside every workspace."""
+"""Store which project files this user trusts: path and content hash, in a file outside every workspace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Status = Literal["trusted", "changed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """One file that was trusted: where, the SHA-256 of its bytes, and when (seconds since the epoch)."""
+    """One trusted file: its path, the SHA-256 of its bytes, and the time (seconds since the epoch)."""
 
     path: str
     digest: str
@@ -28,27 +28,27 @@ class Trusted:
 
 
 class TrustStore:
-    """The list of trusted files, in one file that only this user can read or write."""
+    """The list of trusted files, stored in one file that only this user can read or write."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or state_home() / "trust.json"
 
     def status(self, file: ConfigFile) -> Status:
-        """Whether what was read is what was trusted."""
+        """Return whether the content that was read is the content that was trusted."""
         known = self._read().get(_key(file.path))
         if known is None:
             return "unknown"
         return "trusted" if known.digest == file.digest else "changed"
 
     def trust(self, file: ConfigFile) -> None:
-        """Trust exactly what was read."""
+        """Trust exactly the content that was read."""
         entries = self._read()
         key = _key(file.path)
         entries[key] = Trusted(key, file.digest, time.time())
         self._write(entries)
 
     def revoke(self, path: Path) -> bool:
-        """Trust a file no longer. False if it was not trusted."""
+        """Stop trusting a file. Returns False if it was not trusted."""
         entries = self._read()
         if entries.pop(_key(path), None) is None:
             return False
@@ -56,7 +56,7 @@ class TrustStore:
         return True
 
     def entries(self) -> list[Trusted]:
-        """Every trusted file, by path."""
+        """Return every trusted file, sorted by path."""
         return sorted(self._read().values(), key=lambda t: t.path)
 
     def _read(self) -> dict[str, Trusted]:
@@ -87,5 +87,6 @@ class TrustStore:
 
 
 def _key(path: Path) -> str:
-    """The file's name in its real folder: a link in the folder's path is no second file, a linked file is its own."""
+    """Return the file's name in its real folder. Links in the folder's path are resolved; a link that is the file
+    itself is not, and counts as another file."""
     return os.path.join(os.path.realpath(path.parent), path.name)
