@@ -1,1 +1,1 @@
-"""May this call run?"""
+"""Decide whether a call may run."""

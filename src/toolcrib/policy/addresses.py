@@ -1,4 +1,4 @@
-"""May a tool be called with this URL? The judgement of tools whose arguments say where a request goes."""
+"""Judge whether a tool may be called with a URL, for tools whose arguments contain the address of a request."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 RULE_ALLOWED_DOMAIN = "web.allowed_domains"
 
-# What `check --bare` can say of our web tools by their address alone, whether or not they are built: name -> category.
+# The web tools that `check --bare` can judge by their address alone, whether they are built or not: name -> category.
 WEB_TOOLS = {"web_fetch": "network_read", "http_request": "network_write", "browser_open": "network_read"}
 
 
 class UrlJudge:
-    """A `Tool.judge` for tools with URLs among their arguments: `judge=UrlJudge(guard)`, or `judge=judge_url`.
+    """A `Tool.judge` for tools with URLs in their arguments: `judge=UrlJudge(guard)`, or `judge=judge_url`.
 
-    It says deny for an address that will not be dialled, and allow with the rule `web.allowed_domains` where every
-    URL is in one of those; else it has no opinion. It looks no name up, because it is asked on the event loop: what a
-    name leads to is judged when it is dialled. `look_up` finds the addresses beforehand, for those who want the whole
+    Returns deny for an address that the guard refuses, and allow with the rule `web.allowed_domains` if every URL is in
+    an allowed domain; otherwise None. It resolves no names, because it runs on the event loop: the addresses of a name
+    are judged when the connection is made. `look_up` resolves the names before, for callers that want the complete
     answer without a request (`toolcrib check`).
 
-    Of the context's `metadata` it reads `resolve` (names to lists of addresses) and `bare` (judge without any grant).
+    From the context's `metadata` it reads `resolve` (names to lists of addresses) and `bare` (judge without any grant).
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class UrlJudge:
         return None
 
     def wants_lookup(self, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
-        """Whether the judgement leaves something open that `look_up` would find out."""
+        """Return whether `look_up` would answer something that the judgement leaves open."""
         from ..boundary.network.address_guard import pinned
 
         guard = self._guard_for(ctx)
@@ -69,10 +69,11 @@ class UrlJudge:
         return any(guard.judge_known(url, answers) is None for url in self._urls(arguments))
 
     async def look_up(self, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolContext:
-        """The context with the addresses of all names; a name without one within 2 s has none, which is refused."""
+        """Return the context with the addresses of all names. A name without an address after 2 s gets none, and is
+        refused."""
         try:
             found = await self._guard_for(ctx).answers(self._urls(arguments), ctx.metadata.get("resolve"))
-        except AddressRefused:  # wrong pins: the judgement says so
+        except AddressRefused:  # wrong pins: the judgement reports them
             return ctx
         plain = {name: [str(address) for address in addresses] for name, addresses in found.items()}
         return replace(ctx, metadata={**ctx.metadata, "resolve": plain})
@@ -85,7 +86,7 @@ class UrlJudge:
         return self._guard() if callable(self._guard) else self._guard
 
     def _urls(self, arguments: Mapping[str, Any]) -> list[str]:
-        """Every URL among the arguments: text, or a list of it."""
+        """Return every URL in the arguments: a text, or a list of texts."""
         found: list[str] = []
         for name in self._names:
             value: Any = arguments.get(name)

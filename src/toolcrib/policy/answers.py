@@ -1,4 +1,4 @@
-"""Takes a person's answer to a stored request: the same way whichever door it came by, and only once."""
+"""Apply a person's answer to a stored request: the same way from every interface, and only once."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.policy")
 
 Remember = Callable[[str], object]
-"""`remember(rule)` writes an allow rule into the person's own settings and returns where, for the person to read."""
+"""`remember(rule)` writes an allow rule into the person's own settings and returns the place, to show to the person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What became of an answer. `kept`: it counts. `text` says so, or why not, in a sentence for the person."""
+    """The result of an answer. `kept`: it was accepted. `text` says so, or why not, in a sentence for the person."""
 
     kept: bool
     text: str
     row: ApprovalRow | None = None
     note: str = ""
-    """Where a rule was written, or why it was not."""
+    """Where a rule was written, or why it was not written."""
 
 
 def answer(store: Approvals, request_id: str, decision: Decision, remember: Remember | None = None) -> Answered:
-    """Answer a pending request, and write its rule where the answer is "always". Blocks: it writes to disk.
+    """Answer a pending request, and write its rule if the answer is "always". Blocks: it writes to disk.
 
-    An answer that asks for more than the request offers changes nothing: the person is told, and may answer again.
-    A yes that was not used yet can be taken back by a no.
+    An answer that asks for more than the request offers changes nothing: the result says why, and the person may answer
+    again. An approval that was not used yet can be taken back by a denial.
     """
     row = store.get(request_id)
     if row is None:
@@ -50,7 +50,7 @@ def answer(store: Approvals, request_id: str, decision: Decision, remember: Reme
         arguments=decision.arguments if decision.approve else None,
         scope=decision.scope if decision.approve else "once",
     )  # fmt: skip
-    if not kept:  # somebody was quicker
+    if not kept:  # another process answered first
         row = store.get(request_id) or row
         return Answered(False, f"{request_id} is {row['state']}{_by(row)}; nothing was changed", row)
     if not decision.approve:
@@ -61,7 +61,7 @@ def answer(store: Approvals, request_id: str, decision: Decision, remember: Reme
 
 
 def within(decision: Decision, scopes: tuple[Scope, ...]) -> Decision:
-    """The decision, reaching no further than what was offered: see `Decision.scope`."""
+    """Return the decision, limited to the scopes that were offered: see `Decision.scope`."""
     reaches = decision.scope == "once" or (
         decision.scope in scopes and not (decision.scope == "rule" and decision.arguments is not None)
     )

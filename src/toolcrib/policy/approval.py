@@ -1,4 +1,4 @@
-"""Asks a person whether a call may run. The answer holds for exactly this call and is stored.
+"""Ask a person whether a call may run. The answer is valid for exactly this call and is stored.
 
 An approver is `async (ApprovalRequest) -> bool | Decision | None`: the library's callback, the terminal or an MCP
 client. None means that it cannot ask here. Without an approver the request is stored and the call returns at once.
@@ -42,19 +42,19 @@ __all__ = [
 log = logging.getLogger("toolcrib.policy")
 
 LIVE_SECONDS = 300.0
-"""How long an approver may take to answer."""
+"""Seconds that an approver may take to answer."""
 KEPT_SECONDS = 24 * 3600.0
-"""How long a stored request waits for an answer, and how long an unused yes holds."""
+"""Seconds that a stored request waits for an answer, and that an unused approval stays valid."""
 POLL_SECONDS = 0.5
 
 Suggest = Callable[[Tool, Mapping[str, Any]], str | None]
-"""`suggest(tool, arguments)` is the one-line rule that would allow this call; None where no rule can say that."""
+"""`suggest(tool, arguments)` is the one-line rule that would allow this call; None if no rule can express that."""
 
 
 def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """What would allow a call where there are no rules to write: exactly this command, or this tool."""
+    """Return the rule that would allow a call if no rules can be written: exactly this command, or this tool."""
     if tool.category == ToolCategory.SHELL:
-        command = arguments.get("command") if len(arguments) == 1 else None  # another folder is another command
+        command = arguments.get("command") if len(arguments) == 1 else None  # a folder makes it another command
         if not isinstance(command, str):
             command = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return f"{tool.name}({command})"
@@ -62,13 +62,13 @@ def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 
 class ApprovalService:
-    """Asks for one call at a time; remembers what was granted for a session.
+    """Asks a person about one call at a time, and remembers the approvals for a session.
 
-    `suggest` names the rule that would allow a call, `remember` writes it where the answer is "always". `at_intent`
-    says that whoever commits the intent of a call uses up the approval that its grant names; otherwise it is used up
-    here. `settle` brings the outcomes of ended calls on record before the record is asked which ones are missing.
-    `redact` takes secrets out of what is shown and stored; the call itself, and what an approver gets, stay exact.
-    `workspace` is the folder for which a rule would hold.
+    `suggest` returns the rule that would allow a call; `remember` writes it if the answer is "always". `at_intent`
+    means that the code that commits the intent of a call uses up the approval in its grant; otherwise it is used up
+    here. `settle` writes the outcomes of ended calls to the record before the record is searched for missing outcomes.
+    `redact` removes secrets from everything that is shown and stored; the call itself, and the arguments for an
+    approver, stay exact. `workspace` is the folder for which a rule would be written.
     """
 
     def __init__(
@@ -93,7 +93,8 @@ class ApprovalService:
         self._last = 0.0
 
     def forget(self, session_id: str | None) -> None:
-        """A session is over: drop what was granted for it. What was asked in it is for its caller's next one."""
+        """End a session: remove its approvals. Its stored requests become available to the next session of the same
+        caller."""
         over = [key for key in self._granted if key == session_id or (session_id is None and key.startswith("\0"))]
         for key in over:
             del self._granted[key]
@@ -101,13 +102,13 @@ class ApprovalService:
             self.store.release(self._process(), session_id)
 
     def close(self) -> None:
-        """All sessions are over."""
+        """End all sessions."""
         self._granted.clear()
         if self.store is not None:
             self.store.release(self._process())
 
     def has_granted(self, request: CallRequest, rule: str | None, *, fixed: bool = False) -> bool:
-        """Whether a yes for this session covers the call, as far as `rule` asks about it."""
+        """Return whether an approval for this session covers the call, for questions from `rule`."""
         granted = self._granted.get(_conversation(request.ctx))
         if not granted:
             return False
@@ -117,11 +118,11 @@ class ApprovalService:
     async def ask(
         self, request: CallRequest, reason: str, rule: str | None, *, fixed: bool = False
     ) -> Grant | ToolOutput:
-        """A grant, or the output that refuses or says how to approve.
+        """Return a grant, or the output that refuses or says how to approve.
 
-        `rule` is what asks. `fixed` means that it asks whatever rules allow (spec 6.0 step 2): then no rule is
-        offered, and a yes for the session covers what this asks about only. Labels ask about values that may come
-        from somebody else: each time.
+        `rule` is the source of the question. `fixed` means that it asks even if rules allow the call (spec 6.0 step 2):
+        then no rule is offered, and an approval for the session covers only questions from this source. Labels ask each
+        time, because a value may come from an untrusted source.
         """
         now = self._now()
         line = self.suggest(request.tool, request.arguments) or ""
@@ -135,7 +136,7 @@ class ApprovalService:
         approver = current_approver() or self.approver
         if (
             approver is None and waiting is not None
-        ):  # a model that repeats its call gets the request that waits already
+        ):  # if a model repeats its call, it gets the request that is already waiting
             return self._pending(request, _from_row(waiting, request), reason, rule)
         asked = await self._request(request, reason, line, asked_by, now, live=approver is not None)
         if approver is None:
@@ -177,16 +178,17 @@ class ApprovalService:
         return _grant(asked.id, decision.approver, decision.arguments, stored=False)
 
     async def void(self, grant: Grant, call_id: str) -> None:
-        """What a person made of the call may not run: their yes is used up, and the next call is asked about anew."""
+        """Use up an approval whose edited call is denied, so that the next call is asked about again."""
         if grant.approval_id is not None and self.store is not None:
             await shared_threads.run(self.store.consume, grant.approval_id, call_id)
 
-    # --- what is stored already
+    # --- stored requests and answers
 
     async def _stored(
         self, store: Approvals, request: CallRequest, rule: str | None
     ) -> Grant | ToolOutput | ApprovalRow | None:
-        """The stored answer to exactly this call, or a request that waits for one: yes before no before waiting."""
+        """Return the stored answer to exactly this call, or a waiting request: an approval first, then a denial, then a
+        request."""
         waiting: ApprovalRow | None = None
         rows = [row for row in await shared_threads.run(store.of_call, request.digest) if serves(row, request.ctx)]
         for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
@@ -194,7 +196,7 @@ class ApprovalService:
                 grant = await self._use(store, row, request)
                 if grant is not None:
                     return grant
-            elif row["state"] == "denied":  # while nobody waited: this repetition is told, once
+            elif row["state"] == "denied":  # denied while no caller waited: report it to this repeated call, once
                 await shared_threads.run(store.refusal, row["id"])
                 return self._denied(request, row["id"], row["answer"] or "", rule)
             else:
@@ -206,22 +208,23 @@ class ApprovalService:
         later = self._at_intent and self._fits(request, decision.arguments)
         if not later and await shared_threads.run(store.consume, row["id"], request.call_id) is None:
             return None
-        if row["session_id"] == request.ctx.session_id:  # a yes for the session that asked is none for another one
+        if row["session_id"] == request.ctx.session_id:  # valid only for the session that asked
             self._grant_session(decision, request, row["asked_by"], scopes_of(row))
         return _grant(row["id"], decision.approver, decision.arguments, stored=later)
 
     def _fits(self, request: CallRequest, arguments: Mapping[str, Any] | None) -> bool:
-        """Whether a person's own arguments can be bound; a yes to those that cannot is used up without a run."""
+        """Return whether the arguments that a person edited can be bound. If not, the approval is used up without a
+        run."""
         if arguments is None:
             return True
         try:
             request.tool.bind(arguments)
-        except InvalidArguments:  # said by the pipeline
+        except InvalidArguments:  # the pipeline reports this
             return False
         return True
 
     async def _with_notice(self, request: CallRequest, reason: str) -> str:
-        """Why it asks, after what is not known of an earlier run on an approval of this same call."""
+        """Return why it asks, after a notice if the outcome of an earlier approved run of this same call is unknown."""
         if self.store is None:
             return reason
         if self._settle is not None:
@@ -245,7 +248,7 @@ class ApprovalService:
         shown = cut_line(self._clean(line))
         scopes = self._scopes(request.tool, line, asked_by, readable=shown == line)
         if shown != line and request.tool.category != ToolCategory.SHELL:
-            shown = ""  # nobody could read such a rule; of a command, the start says which one it is
+            shown = ""  # no person could read such a rule; for a command, its beginning identifies it
         asked = ApprovalRequest(
             ident, request.call_id, request.tool.name, str(request.tool.category), request.arguments,
             preview, cut_line(reason), shown, request.digest,
@@ -260,7 +263,7 @@ class ApprovalService:
             "id": asked.id, "call_id": asked.call_id, "tool": asked.tool, "category": asked.category,
             "arguments": arguments, "preview": asked.preview, "reason": asked.reason, "rule": asked.rule,
             "digest": asked.digest, "session_id": asked.session_id, "created": asked.created,
-            "expires": asked.created + KEPT_SECONDS,  # the live wait is ours; other processes may answer this long
+            "expires": asked.created + KEPT_SECONDS,  # our own wait is shorter
             "asked_by": asked.asked_by, "scopes": " ".join(asked.scopes),
             "workspace": self._workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
             "caller": caller_of(ctx), "process": self._process(),
@@ -270,14 +273,15 @@ class ApprovalService:
         return text if self._redact is None else self._redact(text)
 
     def _clean_arguments(self, request: CallRequest) -> str:
-        """The arguments as they are stored, to be looked at: what runs is the repeated call, bound by its digest."""
+        """Return the arguments as they are stored, for display only: the repeated call runs, bound by its digest."""
         if self._redact is None:
             return request.canonical
         shown = map_texts(request.arguments, self._redact)
         return json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     def _scopes(self, tool: Tool, line: str, asked_by: str | None, *, readable: bool) -> tuple[Scope, ...]:
-        """How far a yes may reach. Only a line that is shown as it is, and whole, becomes a rule."""
+        """Return the scopes that an approval may have. Only a line that is shown complete and unchanged can become a
+        rule."""
         if (asked_by or "").startswith("labels:") or not _covers(tool, line):
             return ("once",)
         if asked_by is not None or self.remember is None or not line or not readable:
@@ -285,7 +289,7 @@ class ApprovalService:
         return ("once", "session", "rule")
 
     async def _wait(self, approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"] | None:
-        """The first answer, from the approver or from another process; None when time is up."""
+        """Return the first answer, from the approver or from another process; None after the timeout."""
         answering = asyncio.ensure_future(_ask_approver(approver, asked))
         deadline = time.monotonic() + self.timeout
         try:
@@ -293,7 +297,7 @@ class ApprovalService:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     await self._expire(asked.id)
-                    elsewhere = await self._elsewhere(asked)  # a yes at the last moment counts
+                    elsewhere = await self._elsewhere(asked)  # an approval at the last moment counts
                     return elsewhere if elsewhere is not None and elsewhere.approve else None
                 await asyncio.wait({answering}, timeout=min(POLL_SECONDS, left))
                 if answering.done():
@@ -333,7 +337,8 @@ class ApprovalService:
             await shared_threads.run(self.store.expire, request_id)
 
     def _now(self) -> float:
-        """The time, a little later for each question: they are shown in the order in which their calls came."""
+        """Return the time, increased a little for each question, so that questions are shown in the order of their
+        calls."""
         now = time.time()
         if 0 <= self._last - now < 1:
             now = self._last + 1e-6
@@ -346,14 +351,14 @@ class ApprovalService:
     def _grant_session(
         self, decision: Decision, request: CallRequest, asked_by: str | None, scopes: Sequence[str]
     ) -> None:
-        """Remember a yes that holds for the session. One that became a rule does too: this process has not read it."""
+        """Remember an approval for the session. One that became a rule too: this process has not read the new rule."""
         if decision.scope == "once" or decision.scope not in scopes:
             return
         arguments = request.arguments
-        if decision.arguments is not None:  # the yes was to what the person made of the call
+        if decision.arguments is not None:  # the person approved the edited call
             try:
                 text = request.tool.bind(decision.arguments)[1]
-            except InvalidArguments:  # said by the pipeline
+            except InvalidArguments:  # the pipeline reports this
                 return
             arguments = CallRequest(request.call_id, request.tool, text, request.ctx).arguments
         reach = _covers(request.tool, self.suggest(request.tool, arguments) or "")
@@ -365,7 +370,8 @@ class ApprovalService:
         return ToolOutput.error(text, "denied", meta={"approval_id": request_id, "rule": rule})
 
     def _pending(self, request: CallRequest, asked: ApprovalRequest, reason: str, rule: str | None) -> ToolOutput:
-        """Nobody can be asked here and now. `rule` is what asks; `meta["would_allow"]` the rule that would allow it."""
+        """Return the output for a request that nobody can answer now. `rule` asks; `meta["would_allow"]` is the rule
+        that would allow the call."""
         name = request.tool.name
         if self.store is None:
             text = f"{name} needs approval, and no person can be asked: {reason}. The host can pass an approver."
@@ -385,7 +391,7 @@ class ApprovalService:
 
 
 def _conversation(ctx: ToolContext) -> str:
-    """Whom a yes for the session is for: the session; without one, whoever calls from that same place."""
+    """Return the key of approvals for a session: the session id; without a session, the caller."""
     return ctx.session_id if ctx.session_id is not None else f"\0{caller_of(ctx)}"
 
 
@@ -399,7 +405,7 @@ def _covers(tool: Tool, line: str) -> str:
 
 async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision | Literal["cannot"]:
     try:
-        said: Any = approver(asked)  # a host's own code: it may answer anything
+        said: Any = approver(asked)  # the host's own code: it may return anything
         if not hasattr(said, "__await__"):
             raise TypeError("approve should be an async function: async (ApprovalRequest) -> bool | Decision | None")
         said = await said
@@ -408,7 +414,7 @@ async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision 
         return Decision(False, f"the approver failed: {error}", approver="door")
     if said is None:
         return "cannot"
-    if said is True or said is False:  # nothing truthy passes for a yes
+    if said is True or said is False:  # no other true value counts as an approval
         return Decision(said, approver="door")
     if isinstance(said, Decision):
         answer: Any = said.approve
@@ -419,7 +425,7 @@ async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision 
 
 
 async def _tell(approver: Approver, text: str) -> None:
-    """Let the person read where their rule went. What fails here changes nothing."""
+    """Show the person where their rule was written. Errors are only logged."""
     tell = getattr(approver, "tell", None)
     if tell is None:
         return
@@ -430,7 +436,7 @@ async def _tell(approver: Approver, text: str) -> None:
 
 
 def _grant(request_id: str, approver: str | None, edited: Mapping[str, Any] | None, *, stored: bool = True) -> Grant:
-    """Leave to run; `stored` where the yes is still to be used up, by the intent of the run."""
+    """Return the grant of an approval; `stored` if the intent of the run must still use up the stored approval."""
     rule = f"approval:{request_id}"
     return Grant(rule, "approved", approver or "unknown", edited, request_id if stored else None)
 

@@ -1,7 +1,7 @@
-"""What do the arguments alone say? No configuration, mode, rule, approval or sandbox has a say (spec 11.3).
+"""Judge the arguments of a call alone, without configuration, mode, rules, approval or sandbox (spec 11.3).
 
-Without a person to ask and walls to hold, some judgements of paths come out otherwise than in a call: reading outside
-the workspace asks, because nothing is granted and nothing forbidden; reading a file of secrets is denied.
+Without a person to ask and without a sandbox, some judgements of paths differ from those in a call: reading outside the
+workspace asks, because nothing is granted and nothing is forbidden; reading a file of secrets is denied.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..core.verdict import Judgement
 from .addresses import WEB_TOOLS, judge_url
 from .policy import Check
 
-_PATHS = ("path", "pattern")  # arguments of reading tools that may name a place outside
+_PATHS = ("path", "pattern")  # arguments of reading tools that may contain a path outside the workspace
 
 
 def bare_check(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:
-    """The judgement of a call's arguments alone. Never raises. `ctx.metadata["bare"]` tells judges the same."""
+    """Judge the arguments of a call alone. Never raises. Judges see this mode in `ctx.metadata["bare"]`."""
     category = str(tool.category)
     try:
         judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
@@ -50,7 +50,8 @@ def _by_path(tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, found: 
 
 
 def _through_link(arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-    """The denial of a write to a link that leads out. The tool would refuse it, too, but only when it runs."""
+    """Return the denial of a write through a link that leads outside. The tool would refuse it too, but only when it
+    runs."""
     path = arguments.get("path")
     if not isinstance(path, str) or ctx.workspace is None:
         return None
@@ -68,13 +69,14 @@ def _whole(path: str, ctx: ToolContext) -> str:
 
 
 def _secret(path: str, ctx: ToolContext) -> SensitiveName | None:
-    """The entry that makes a path, or the file it leads to, one of secrets."""
+    """Return the list entry by which a path, or the target of its links, is a file of secrets; None if there is no such
+    entry."""
     whole = _whole(path, ctx)
     return sensitive_by(whole) or sensitive_by(os.path.realpath(whole))
 
 
 def unbuilt_check(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Check:
-    """The check of a web tool that is not here, by its address alone, which it says. Names were looked up before."""
+    """Return the check of a web tool that is not built, by its address alone. Names must be resolved before."""
     found = judge_url(arguments, ctx) or Judgement("allow", "its address is public")
     reason = f"{found.reason} ({name} is not here; its address alone was judged)"
     return Check(found.verdict, WEB_TOOLS[name], found.rule, reason)

@@ -1,9 +1,9 @@
-"""Who may use a stored yes: the session that asked, or its caller once that session cannot come back.
+"""Decide who may use a stored approval: the session that asked, or its caller once that session cannot come back.
 
-A session is a conversation; a caller is where it comes from: channel, chat, sender and agent. A yes given to one
-conversation is none for another that runs beside it, even of the same client. But a client whose server was
-restarted, or a `toolcrib call` that is repeated, comes back as a new session: it may go on where the process that
-asked has ended, or said that its session is over.
+A session is a conversation; a caller is its origin: channel, chat, sender and agent. An approval for one conversation
+is not valid for another at the same time, even of the same client. But after a restart of its server, a client comes
+back as a new session, and so does a repeated `toolcrib call`: it may use the approval if the process that asked has
+ended, or has said that its session is over.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def caller_of(ctx: ToolContext) -> str:
-    """Where a call comes from, as JSON."""
+    """Return the origin of a call, as JSON."""
     return json.dumps([ctx.channel, ctx.chat_id, ctx.sender_id, ctx.agent_id])
 
 
 def serves(row: ApprovalRow, ctx: ToolContext) -> bool:
-    """Whether a stored request, or the answer to it, is for this call's session."""
+    """Return whether a stored request, or the answer to it, may be used by this call's session."""
     if ctx.session_id is not None and row["session_id"] == ctx.session_id:
         return True
     if row["caller"] != caller_of(ctx):
@@ -35,8 +35,8 @@ def serves(row: ApprovalRow, ctx: ToolContext) -> bool:
 
 
 def this_process(part: str = "") -> str:
-    """A name for a part of this process that no other has, before or after it."""
-    return _named(os.getpid(), part)  # never one from before a fork
+    """Return a unique name for a part of this process: no other process has it, earlier or later."""
+    return _named(os.getpid(), part)  # not cached across a fork
 
 
 @functools.lru_cache(maxsize=16)
@@ -45,23 +45,23 @@ def _named(pid: int, part: str) -> str:
 
 
 def has_ended(process: str) -> bool:
-    """Whether the process of that name is gone. False where that cannot be known from here."""
+    """Return whether the process with this name has ended. False if that cannot be known from here."""
     try:
         machine, boot, namespace, pid, started, _ = json.loads(process)
     except (ValueError, TypeError):
         return False
     here = _machine()
-    if machine != here[0] or namespace != here[2] or os.name == "nt":  # os.kill ends processes there
+    if machine != here[0] or namespace != here[2] or os.name == "nt":  # on Windows os.kill would end the process
         return False
     if boot != here[1]:
-        return True  # the machine was started anew
+        return True  # the machine was restarted
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except (OSError, TypeError, OverflowError):
         return False
-    return started is not None and _started(pid) != started  # it is a zombie, or its number went to another
+    return started is not None and _started(pid) != started  # a zombie, or another process with its number
 
 
 @functools.cache
@@ -77,7 +77,8 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process that runs started, in clock ticks since boot (field 22 of /proc/PID/stat); None if unknown."""
+    """Return when a running process started, in clock ticks since boot (field 22 of /proc/PID/stat); None if
+    unknown."""
     stat = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return stat[19] if len(stat) > 19 and stat[0] not in "ZX" else None
 

@@ -1,4 +1,5 @@
-"""What would happen to a call? Everything but the call itself: found, validated, judged (spec 6.5, 11.3)."""
+"""Predict the result of a call without running it: find the tool, validate the arguments, judge them (spec 6.5,
+11.3)."""
 
 from __future__ import annotations
 
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 Arguments = Mapping[str, Any] | str | bytes | None
 LookUp = Callable[[Mapping[str, Any], ToolContext], Coroutine[Any, Any, ToolContext]]
-"""`look_up` of a judge that has `wants_lookup`: finds out beforehand what it would leave open, addresses of names."""
-MAX_REASON = 2_000  # characters; a reason is for reading
+"""The method `look_up` of a judge that has `wants_lookup`: resolves host names that the judgement needs."""
+MAX_REASON = 2_000  # characters; a reason must be short enough to read
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A call that is ready to be judged. `look_up` is there where names of hosts have to be looked up before."""
+    """A call that is ready to be judged. `look_up` is set if host names have to be resolved before."""
 
     judge: Callable[[ToolContext], Check]
     ctx: ToolContext
@@ -38,14 +39,15 @@ class Judged:
 
 
 class Checker:
-    """Says what would happen to calls of a registry. Without a policy the arguments alone are judged (`--bare`)."""
+    """Predicts the verdict for calls of a registry. Without a policy, only the arguments are judged (`--bare`)."""
 
     def __init__(self, registry: ToolRegistry, policy: Policy | None, ctx: ToolContext) -> None:
         self._registry, self._policy = registry, policy
         self.ctx = self._marked(ctx)
 
     async def check(self, name: str, arguments: Arguments = None, ctx: ToolContext | None = None) -> Check:
-        """What would happen. Names are looked up for at most 2 s; judges run in a thread, as they may look at files."""
+        """Return the verdict for a call. Names are resolved for at most 2 s; judges run in a thread, as they may read
+        files."""
         found = self._ready(name, arguments, ctx)
         if isinstance(found, Check):
             return found
@@ -53,14 +55,15 @@ class Checker:
         return _short(await shared_threads.run(found.judge, ctx))
 
     def check_now(self, name: str, arguments: Arguments = None, ctx: ToolContext | None = None) -> Check | None:
-        """The same on this thread; None where a name has to be looked up, which only `check` does."""
+        """Do the same as `check` on this thread. Returns None if a name must be resolved, which only `check` does."""
         found = self._ready(name, arguments, ctx)
         if isinstance(found, Check):
             return found
         return _short(found.judge(found.ctx)) if found.look_up is None else None
 
     def parts(self, name: str, arguments: Arguments) -> list[tuple[str, Judgement]]:
-        """The commands of a command line with the judgement of each alone; empty for one command and other tools."""
+        """Return each command of a command line with its own judgement; empty for a single command and for other
+        tools."""
         from .shell.parts import CommandPlace
         from .shell.split import judged_parts
 
@@ -77,7 +80,7 @@ class Checker:
         return judged_parts(command, place) if isinstance(command, str) else []
 
     def with_answers(self, resolve: Mapping[str, Any]) -> ToolContext:
-        """The context of a call with the addresses of names pinned."""
+        """Return the context of a call with the addresses of names pinned."""
         return replace(self.ctx, metadata={**self.ctx.metadata, "resolve": resolve}) if resolve else self.ctx
 
     def _ready(self, name: str, arguments: Arguments, ctx: ToolContext | None) -> Check | Judged:
@@ -99,7 +102,7 @@ class Checker:
         return Judged(lambda ctx: self._judge(tool, judged, ctx), ctx, judged, look_up)
 
     def _marked(self, ctx: ToolContext) -> ToolContext:
-        """The context; without a policy it tells judges so."""
+        """Return the context; without a policy, marked so that judges know it."""
         if self._policy is not None or ctx.metadata.get("bare"):
             return ctx
         return replace(ctx, metadata={**ctx.metadata, "bare": True})
@@ -120,7 +123,8 @@ class Checker:
 
 
 def _look_up(judge: object, arguments: Mapping[str, Any], ctx: ToolContext) -> LookUp | None:
-    """How to find out what a judge leaves open; None where it leaves nothing, or cannot."""
+    """Return a function that resolves what a judge leaves open; None if it leaves nothing open, or cannot resolve
+    it."""
     wants = getattr(judge, "wants_lookup", None)
     return getattr(judge, "look_up", None) if wants is not None and wants(arguments, ctx) else None
 

@@ -1,8 +1,8 @@
-"""Information flow: a call that would act on what an untrusted result said is asked about (spec 6.9).
+"""Control information flow: ask a person before a call uses values from an untrusted result (spec 6.9).
 
-Results carry labels, joined over a session. Where a sink's destination or value stands in an untrusted result of
-its session, a person is asked, and the question names that result. What the model paraphrased cannot be seen, nor
-what stands in an image: `strict` asks for every sink once anything untrusted was read.
+Results carry labels, which are joined over a session. If the destination or a value of a sink occurs in an untrusted
+result of its session, a person is asked, and the question names that result. Values that the model paraphrased, or read
+in an image, cannot be found this way: `strict` asks for every sink after anything untrusted was read.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ FLOW_POLICIES: tuple[FlowPolicy, ...] = ("off", "said", "default", "strict")
 
 MAX_SESSIONS = 1_000
 MAX_CHARS = 2 * 2**20
-"""Untrusted text that is kept of a session, in characters. Beyond it every sink of the session asks."""
+"""Characters of untrusted text that are stored for a session. Above this limit every sink of the session asks."""
 RESULT_CHARS = 128
-"""What a result counts beside its text, in characters: what is kept of one is more than that."""
+"""Characters that each result counts in addition to its text: stored results also have data besides the text."""
 WORDS = 6
-"""So many words in a row that also stand in an untrusted result were taken from there; looked for at every third
-word, so that eight are sure to be found."""
+"""Words in a row that must also occur in an untrusted result to count as copied from it. They are looked up at every
+third word, so that eight copied words are always found."""
 MAX_RUNS = 100
-"""So many of them are looked for in one call: about 20 ms in the largest session. A text with more asks."""
+"""Runs of words that are looked up in one call: about 20 ms in the largest session. A text with more runs asks."""
 
 _C = ToolCategory
 _UNTRUSTED = frozenset({_C.NETWORK_READ, _C.NETWORK_WRITE})
@@ -55,13 +55,13 @@ DESTINATIONS = frozenset(
      "hostname", "owner", "path", "paths", "phone", "project", "recipient", "recipients", "repo", "repository",
      "server", "target", "to", "uri", "url", "user", "user_id", "username", "webhook"}
 )  # fmt: skip
-"""Parameters that say where something goes: their values are looked for however plain they are."""
+"""Parameters that are destinations: their values are looked for even if they are short or common."""
 
 
 def default_labels(tool: Tool) -> Labels:
-    """What a tool's results are as long as nobody says otherwise: by category and hints, never by name.
+    """Return the default labels of a tool's results: by category and hints, never by name.
 
-    A hint can make a result untrusted; only a tool's own code or the operator can make one trusted.
+    A hint can make a result untrusted; only a tool's own code or the operator can make a result trusted.
     """
     category = ToolCategory(tool.category)
     untrusted = category in _UNTRUSTED or tool.open_world is True
@@ -70,7 +70,7 @@ def default_labels(tool: Tool) -> Labels:
 
 @dataclass(frozen=True, slots=True)
 class _ReadResult:
-    """An untrusted result: what it is called in a question, its text, its tokens; and its words without signs."""
+    """An untrusted result: its name in a question, its text, its tokens, and its words without punctuation."""
 
     shown: str
     text: str
@@ -91,11 +91,11 @@ class _ReadSession:
 
 
 class LabelFlow:
-    """Remembers what each session read, and asks before it reaches a sink.
+    """Remembers what each session read, and asks before a call sends those values to a sink.
 
-    `reaches_out(tool, arguments, ctx)` says whether a shell call could send something to the network,
-    `brings_in(tool, arguments)` whether its output came from there. Calls without a session share one. Memory is
-    bounded: sessions used longest ago are forgotten but for the fact that they read something untrusted.
+    `reaches_out(tool, arguments, ctx)` says whether a shell call could send something to the network, `brings_in(tool,
+    arguments)` whether its output came from there. Calls without a session share one. Memory is limited: of the least
+    recently used sessions, only the fact that they read something untrusted is stored.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class LabelFlow:
     # --- after a call
 
     def label(self, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> Labels:
-        """The labels of a result, before it is cut; its session remembers it."""
+        """Return the labels of a result, before it is truncated, and remember the result for its session."""
         labels = output.labels
         if labels is None:
             labels = self._defaults.get(tool)
@@ -144,7 +144,7 @@ class LabelFlow:
             return
         text, shown = "\n".join(_texts_of(output)), _shown(tool, arguments)
         digest = hashlib.blake2b(f"{shown}\0{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        if digest in session.known:  # the same once more, as a poll gives
+        if digest in session.known:  # the same result again, for example from polling
             return
         session.size += len(text) + RESULT_CHARS
         if session.size > MAX_CHARS:
@@ -165,39 +165,40 @@ class LabelFlow:
                 self._forgotten.add(oldest)
         return session
 
-    # --- what the host says
+    # --- information from the host
 
     def trust(self, text: str, session_id: str | None = None) -> None:
-        """The user said this: with policy `said`, values in it are theirs wherever else they stand."""
+        """Mark a text as written by the user: with policy `said`, its values count as theirs wherever else they
+        occur."""
         session = self._sessions.get(session_id) or self._session(session_id)
         session.said.append(_source("the user", text))
 
     def endorse(self, tool: Tool, arguments: Mapping[str, Any], session_id: str | None) -> None:
-        """A person approved this call: its values are no longer asked about in this session."""
+        """Mark a call as approved by a person: its values are not asked about again in this session."""
         session = self._sessions.get(session_id)
         if session is not None:
             session.endorsed.update(_folded(value) for _, value in _strings(arguments))
 
     def labels_of(self, session_id: str | None) -> Labels:
-        """The join of everything a session read."""
+        """Return the join of the labels of everything that a session read."""
         session = self._sessions.get(session_id)
         if session is not None:
             return session.labels
         return LABELS[True, True] if session_id in self._forgotten else LABELS[False, False]
 
     def forget(self, session_id: str | None) -> None:
-        """A session has ended."""
+        """End a session: forget what it read."""
         self._sessions.pop(session_id, None)
         self._forgotten.discard(session_id)
 
     # --- before a call
 
     def watches(self, tool: Tool) -> bool:
-        """Whether calls of this tool may ever be asked about."""
+        """Return whether calls of this tool may ever be asked about."""
         return self.policy != "off" and (tool.category in _SINKS or tool.category == _C.SHELL)
 
     def question(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """Why a person should be asked about this call, or None."""
+        """Return why a person should be asked about this call, or None."""
         if not self.watches(tool):
             return None
         session_id = ctx.session_id
@@ -250,7 +251,8 @@ def _quoted(text: str) -> str:
 
 
 def _found(value: str, sources: list[_ReadResult], destination: bool) -> tuple[_ReadResult, str] | None:
-    """The first source that has this value, a telling token of it, or a run of its words; and what it has of it."""
+    """Return the first source that contains this value, a distinctive token of it, or a run of its words; and the text
+    found."""
     text = _folded(value)
     if not text:
         return None
@@ -275,7 +277,7 @@ def _found(value: str, sources: list[_ReadResult], destination: bool) -> tuple[_
 
 
 def _stands_in(text: str, source: _ReadResult) -> bool:
-    """Whether the text stands there as a whole: not as a piece of a longer word."""
+    """Return whether the text occurs there as a whole word, not as a part of a longer word."""
     if text in source.tokens:
         return True
     start = source.text.find(text)
@@ -289,12 +291,12 @@ def _stands_in(text: str, source: _ReadResult) -> bool:
 
 
 def _says_something(text: str) -> bool:
-    """Whether a whole value is more than a common word or a small number."""
+    """Return whether a whole value is more than a common word or a small number."""
     return _is_telling(text) or (len(text) >= 12 and not text.replace(".", "").isdigit())
 
 
 def _is_telling(token: str) -> bool:
-    """Whether one word says something by standing somewhere: an address, a path, an id, a key."""
+    """Return whether a word alone is distinctive: an address, a path, an id, a key."""
     if len(token) < 5:
         return False
     return len(token) >= LONG_TOKEN or _ADDRESS.search(token) is not None or sum(map(str.isdigit, token)) >= 4
@@ -304,8 +306,9 @@ _UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-
 
 
 def _folded(text: str) -> str:
-    """The text as it is compared: no case, single blanks, wide letters as plain ones, nothing that does not show."""
-    if not text.isascii():  # whoever reads `evil.ex<soft hyphen>ample` writes it without
+    """Return the text in the form for comparison: lower case, single blanks, plain letters for wide ones, no invisible
+    signs."""
+    if not text.isascii():  # a model that reads `evil.ex<soft hyphen>ample` writes it without the hyphen
         text = unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
     return " ".join(text.casefold().split())
 
@@ -316,7 +319,8 @@ _PARTS = re.compile(r"[=&?#]")
 
 
 def _tokens(text: str) -> frozenset[str]:
-    """Words, addresses, paths; of a URL or e-mail address the host as well; what stands between `=`, `&` and `?`."""
+    """Return words, addresses and paths; for a URL or e-mail address the host too; and the parts between `=`, `&` and
+    `?`."""
     if "%" in text and (decoded := unquote(text)) != text:
         text = f"{text} {_folded(decoded)}"
     found: set[str] = set()
@@ -349,18 +353,19 @@ _NO_WORDS = frozenset[str]()
 def _source(shown: str, text: str) -> _ReadResult:
     folded = _folded(text)
     words = _WORD.findall(folded)
-    if len(words) < WORDS:  # too few for a run of them
+    if len(words) < WORDS:  # too few words for a run
         return _ReadResult(shown, folded, _tokens(folded), "", _NO_WORDS)
     return _ReadResult(shown, folded, _tokens(folded), f" {' '.join(words)} ", frozenset(words))
 
 
 def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Every string in arguments, keys of maps among them, and numbers as text; each with the parameter it stands in."""
+    """Yield every string in the arguments, including keys of maps, and numbers as text; each with its parameter's
+    name."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):
         for key, item in cast("Mapping[Any, Any]", value).items():
-            if name:  # of a map, the model writes the keys, too
+            if name:  # in a map, the model also writes the keys
                 yield name, str(key)
             yield from _strings(item, str(key).casefold())
     elif isinstance(value, list | tuple):
@@ -391,7 +396,7 @@ def _texts_of(output: ToolOutput) -> Iterator[str]:
 
 
 def _shown(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """A call as a question names it: `web_fetch https://…`."""
+    """Return a call as a question shows it: `web_fetch https://…`."""
     for key in ("url", "query", "path", "command"):
         value = arguments.get(key)
         if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Hooks from the configuration: log, notify, ask or block, by tool, category, channel and what the arguments say.
+"""Run hooks from the configuration: log, notify, ask or block, by tool, category, channel and arguments.
 
-`block` and `ask` are steps 1 and 2 of how verdicts combine; `log` and `notify` look at calls that have ended and
-change nothing. Everything a hook tells is redacted already.
+`block` and `ask` are steps 1 and 2 of how verdicts combine; `log` and `notify` report calls that have ended, and change
+nothing. Every text that a hook reports is already redacted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Action = Literal["log", "notify", "ask", "block"]
 When = Literal["finished", "failed", "denied"]
 
 MAX_SEARCHED = 100_000
-"""Characters of the arguments that a pattern is looked for in; longer ones count as having it: fail closed."""
+"""Characters of the arguments that a pattern is searched in. Longer arguments count as a match: fail closed."""
 MAX_TOLD = 2_000
 NOTIFY_SECONDS = 30.0
 
@@ -45,11 +45,11 @@ DANGEROUS_PATTERNS = (r"rm -rf", r"\bsudo\b", r"drop table")
 
 @dataclass(frozen=True)
 class HookRule:
-    """One hook. Empty `tools`, `categories` or `channels` mean all; names may have `*`.
+    """One hook. Empty `tools`, `categories` or `channels` mean all; names may contain `*`.
 
-    `pattern` is a regular expression, looked for in the arguments as JSON, whatever the case. `when` chooses the
-    outcomes that log and notify tell of. `file` gets one JSON object a line; `command` is started without a shell,
-    with the same object on its standard input.
+    `pattern` is a regular expression, searched in the arguments as JSON, ignoring case. `when` chooses the outcomes
+    that log and notify report. `file` gets one JSON object per line; `command` is started without a shell, with the
+    same object on its standard input.
     """
 
     action: Action
@@ -64,7 +64,7 @@ class HookRule:
 
     @cached_property
     def compiled(self) -> UserPattern | None:
-        """The pattern. Raises ConfigError where it is none."""
+        """Return the compiled pattern. Raises ConfigError if it is not a valid expression."""
         if self.pattern is None:
             return None
         try:
@@ -73,7 +73,7 @@ class HookRule:
             raise ConfigError(f"hooks: {error}") from None
 
     def is_for(self, names: Iterable[str], category: str, channel: str | None) -> bool:
-        """Whether it looks at calls of such a tool from there."""
+        """Return whether the hook applies to calls of such a tool from this channel."""
         if self.categories and category not in self.categories:
             return False
         if self.channels and not matches(channel or "", self.channels):
@@ -81,7 +81,7 @@ class HookRule:
         return not self.tools or matches(names, self.tools)
 
     def has(self, arguments: str) -> bool:
-        """Whether its pattern is in the arguments."""
+        """Return whether the pattern matches the arguments."""
         if self.compiled is None:
             return True
         return len(arguments) > MAX_SEARCHED or self.compiled.search(arguments)
@@ -90,7 +90,8 @@ class HookRule:
 def safety_hook(
     tools: Sequence[str] = DANGEROUS_TOOLS, patterns: Sequence[str] = DANGEROUS_PATTERNS
 ) -> tuple[HookRule, ...]:
-    """The first design's preset: dangerous patterns are refused first, then every call of dangerous tools asks."""
+    """Return the first design's preset: dangerous patterns are refused first, then every call of a dangerous tool
+    asks."""
     names = tuple(tools)
     blocks = tuple(
         HookRule("block", names, pattern=pattern, message=f"the safety hook refuses {pattern!r}")
@@ -100,7 +101,7 @@ def safety_hook(
 
 
 class Hooks:
-    """The hooks of one toolbox: `judge` is asked before a call, `listen` hears of its end."""
+    """The hooks of one toolbox: `judge` is called before a call, `listen` receives its end."""
 
     def __init__(self, rules: Iterable[HookRule], events: EventStream | None = None) -> None:
         self.rules = tuple(rules)
@@ -110,15 +111,15 @@ class Hooks:
         self._after = tuple(rule for rule in self.rules if rule.action in ("log", "notify"))
         self._events = events
         self._lock = threading.Lock()
-        self._names: dict[str, frozenset[str]] = {}  # of the tools that were asked about: events have one name
+        self._names: dict[str, frozenset[str]] = {}  # names of the tools that were judged: events contain only one name
 
     def touches(self, tool: Tool) -> bool:
-        """Whether a call of this tool could be refused or asked about."""
+        """Return whether a call of this tool could be refused or asked about."""
         names = self._names_of(tool)
         return any(replace(rule, channels=()).is_for(names, str(tool.category), None) for rule in self._before)
 
     def judge(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """The strictest hook that refuses or asks, or None."""
+        """Return the judgement of the strictest hook that refuses or asks, or None."""
         asks: list[Judgement] = []
         text: str | None = None
         names = self._names_of(tool)
@@ -132,7 +133,7 @@ class Hooks:
             why = rule.message or _why(rule, tool)
             if rule.action == "block":
                 return Judgement("deny", why, "hook:block")
-            asks.append(Judgement("ask", why, f"hook:ask:{number}"))  # by number: a yes to one is none to another
+            asks.append(Judgement("ask", why, f"hook:ask:{number}"))  # the number: one approval per hook
         return all_of(asks)
 
     def _names_of(self, tool: Tool) -> frozenset[str]:
@@ -140,7 +141,7 @@ class Hooks:
         return names
 
     def listen(self, event: Any) -> None:
-        """An event listener: tells of calls that have ended."""
+        """Handle an event: run the log and notify hooks for a call that has ended."""
         if type(event) is not CallFinished:
             return
         outcome: When = "finished"
@@ -200,7 +201,7 @@ def _told(event: CallFinished, message: str, outcome: str) -> dict[str, Any]:
 
 
 def _start(command: Sequence[str], told: Mapping[str, Any]) -> None:
-    """Run a program that tells somebody. Its failure is logged, and changes nothing."""
+    """Run a program that notifies a person. If it fails, the error is only logged."""
     try:
         done = subprocess.run(
             list(command), input=json.dumps(told).encode(), timeout=NOTIFY_SECONDS, stdout=subprocess.DEVNULL,
@@ -219,7 +220,7 @@ def _why(rule: HookRule, tool: Tool) -> str:
 
 
 def _searched(arguments: Mapping[str, Any]) -> str:
-    """The arguments as JSON, and their strings as they are: what JSON escapes must not hide from a pattern."""
+    """Return the arguments as JSON, and their strings unescaped too: JSON escapes must not hide text from a pattern."""
     found: list[str] = []
 
     def walk(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""How many calls a run may make: since the last user message of a session, or since the toolbox was opened."""
+"""Limit the number of calls in a run: since the last user message of a session, or since the toolbox was opened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class _Run:
 
 
 class CallLimits:
-    """Counts calls that were put to policy, the refused ones included. Calls without a session are one run."""
+    """Counts calls that were submitted to the policy, including refused ones. All calls without a session are one
+    run."""
 
     def __init__(self, calls: int | None = None, per_tool: Mapping[str, int] | None = None) -> None:
         self.calls = calls
@@ -28,15 +29,15 @@ class CallLimits:
         self._runs: OrderedDict[str | None, _Run] = OrderedDict()
 
     def touches(self, tool: Tool) -> bool:
-        """Whether calls of this tool are counted."""
+        """Return whether calls of this tool are counted."""
         return self.calls is not None or any(_means(pattern, tool) for pattern in self.per_tool)
 
     def reset(self, session_id: str | None) -> None:
-        """A user message came: a new run begins."""
+        """Start a new run, because a user message came."""
         self._runs.pop(session_id, None)
 
     def count(self, tool: Tool, ctx: ToolContext) -> str | None:
-        """Count a call. Why it is one too many, or None."""
+        """Count a call. Returns why it is over the limit, or None."""
         run = self._runs.get(ctx.session_id)
         if run is None:
             run = self._runs[ctx.session_id] = _Run()
@@ -54,7 +55,7 @@ class CallLimits:
 
 
 def _means(pattern: str, tool: Tool) -> bool:
-    """Whether a name in the settings is one that the tool goes by: `shell` is `exec`."""
+    """Return whether a name in the settings is one of the tool's names: `shell` is `exec`."""
     return matches(tool.every_name, (pattern,))
 
 

@@ -1,9 +1,9 @@
-"""Notices a model that goes round in circles, per session, since the last user message (spec 2.10).
+"""Detect a model that repeats itself in a loop, per session, since the last user message (spec 2.10).
 
-The same tool with the same arguments *and* the same result: a warning at the third time, refused after the fifth.
-Pairs and triples that alternate (A B A B A B) likewise, counted in rounds. Edits that change nothing likewise,
-whatever their arguments. A successful call with effects in between makes repetition reasonable again: running the
-tests after every edit is no loop.
+The same tool with the same arguments *and* the same result: a warning at the third time, refused after the fifth. The
+same for alternating pairs and triples (A B A B A B), counted in rounds, and for edits that change nothing, whatever
+their arguments. A successful call with effects in between makes repetition reasonable again: running the tests after
+every edit is not a loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..core.tool import Tool
 WARN, BLOCK = 3, 5
 MAX_SESSIONS = 1_000
 MAX_STEPS = 1_000
-"""Different steps that are remembered of a session; those longest ago are forgotten."""
+"""Different steps that are remembered for a session; the oldest are forgotten."""
 WINDOW = 40
 
 Step = tuple[bytes, bytes]
@@ -38,17 +38,17 @@ class _LoopSession:
 
 
 class LoopGuard:
-    """A `Guard` for the pipeline. Bounded memory: the sessions used longest ago are forgotten."""
+    """A `Guard` for the pipeline. Its memory is limited: the least recently used sessions are forgotten."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[str, _LoopSession] = OrderedDict()
 
     def reset(self, session_id: str) -> None:
-        """A user message came: what was repeated before counts no more."""
+        """Forget the repetitions of a session, because a user message came."""
         self._sessions.pop(session_id, None)
 
     def before(self, tool: Tool, text: str, ctx: ToolContext) -> str | None:
-        """Why the call is refused, or None."""
+        """Return why the call is refused, or None."""
         session = self._session(ctx)
         if session is None or _digest(tool.name, text) not in session.blocked:
             return None
@@ -58,7 +58,7 @@ class LoopGuard:
         )
 
     def after(self, tool: Tool, text: str, output: ToolOutput, ctx: ToolContext) -> str | None:
-        """A warning to add to the output, or None."""
+        """Return a warning to add to the output, or None."""
         session = self._session(ctx)
         if session is None or output.error_kind in ("pending", "loop", "cancelled"):
             return None
@@ -66,7 +66,7 @@ class LoopGuard:
         step = (call, _digest(output.for_llm, ""))
         repeats = session.seen.pop(step, 0) + 1
         if repeats == 1 and not tool.is_read_only and not output.is_error and not _alternates(session.steps, step):
-            session.seen.clear()  # something changed: what failed before may work now
+            session.seen.clear()  # something changed: a call that failed before may succeed now
             session.blocked.clear()
         _remember(session.seen, step, repeats)
         session.steps.append(step)
@@ -109,10 +109,10 @@ def _alternates(steps: deque[Step], step: Step) -> bool:
 
 
 def _rounds(steps: deque[Step]) -> int:
-    """How often the last two or three different steps were repeated in the same order at the end."""
+    """Return how often the last two or three different steps were repeated in the same order at the end."""
     best, n = 0, len(steps)
     if not ((n > 2 and steps[-1] == steps[-3]) or (n > 3 and steps[-1] == steps[-4])):
-        return 1  # neither was there before
+        return 1  # neither of the two was there before
     recent = list(steps)
     for period in (2, 3):
         last = recent[-period:]

@@ -1,4 +1,4 @@
-"""What each mode says of each category: data."""
+"""The table of verdicts: one for each mode and category."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MODES: dict[str, dict[ToolCategory, Verdict]] = {
     },
     "autonomous": dict.fromkeys(_C, "allow"),
 }
-"""observer only looks; assistant asks before what cannot be undone; autonomous asks nothing of its own accord."""
+"""observer only reads; assistant asks before what cannot be undone; autonomous never asks because of the mode."""
 
 
 def check_mode(mode: str) -> str:
-    """The mode itself. Raises ConfigError for an unknown one: never a silent fallback."""
+    """Return the mode itself. Raises ConfigError for an unknown mode: there is never a silent fallback."""
     if mode not in MODES:
         raise ConfigError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
     return mode

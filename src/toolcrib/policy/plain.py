@@ -1,15 +1,15 @@
-"""Text as a person is shown it before they say yes: nothing in it is invisible, and nothing moves the rest about."""
+"""Make text safe to show to a person before an approval: nothing is invisible, and nothing moves other text."""
 
 from __future__ import annotations
 
 _BLANK = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
-"""Characters that Unicode calls graphic and that show nothing."""
+"""Characters that Unicode calls graphic but that are invisible."""
 
 
 def plain(text: str) -> str:
-    """The text with every character escaped that a terminal or a form would not show, but line feed and tab.
+    """Return the text with every character escaped that a terminal or a form would not show, except line feed and tab.
 
-    That is more than `safe` does for a model: zero-width and blank characters, marks that turn the direction of
+    That is more than `safe` does for a model: zero-width and blank characters, marks that change the direction of
     writing, line separators, carriage returns, variation selectors and tags as well.
     """
     if text.isascii() and text.isprintable():
@@ -18,7 +18,7 @@ def plain(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    """`plain`, with line feeds and tabs escaped, too."""
+    """Do the same as `plain`, with line feeds and tabs escaped too."""
     return plain(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

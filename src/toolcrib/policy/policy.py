@@ -1,4 +1,4 @@
-"""How verdicts combine (spec 6.0): deny before ask before allow, the first step that applies wins."""
+"""Combine verdicts (spec 6.0): deny before ask before allow; the first step that applies wins."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.policy")
 
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
-JUDGE_SECONDS = 10.0  # for a judge that may block; others are plain functions of the arguments
+JUDGE_SECONDS = 10.0  # for a judge that may block; other judges are plain functions of the arguments
 APPROVAL_POLICIES = ("always_allow", "always_require", "require_for_tools", "require_for_dangerous")
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What would happen to a call, and why. `step` is the number in spec 6.0 that decided.
+    """The predicted verdict for a call, and the reason. `step` is the number of the deciding step in spec 6.0.
 
-    `others` asks about the call, too: a yes that silences one question for a session does not silence the next.
+    `others` are further questions about the call: a session approval for one question does not cover the next.
     """
 
     verdict: Verdict
@@ -47,29 +47,29 @@ class Check:
 
 
 class RuleMatcher(Protocol):
-    """A seam: the rules of the configuration. Returns the strictest rule that matches, or None."""
+    """An interface: the rules of the configuration."""
 
     def match(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """The strictest matching rule's verdict."""
+        """Return the verdict of the strictest rule that matches, or None."""
         ...
 
     def touches(self, tool: Tool) -> bool:
-        """Whether the verdict depends on a call's arguments; where it does not, `always` says all there is."""
+        """Return whether the verdict depends on a call's arguments. If not, `always` gives the complete answer."""
         ...
 
     def always(self, tool: Tool) -> Judgement | None:
-        """What rules say of every call of this tool, whatever its arguments."""
+        """Return the verdict of rules for every call of this tool, whatever its arguments."""
         ...
 
 
 class Policy:
-    """May this call run? An `Authorizer` for a registry.
+    """Decides whether a call may run. An `Authorizer` for a registry.
 
-    `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools
-    (with `*`) that always ask. `require_for_tools` and `require_for_dangerous` are one: the mode's table asks beside
-    those lists, and no policy but `always_allow` takes a question away. `yes` turns asks into allow; `never_ask` into
-    denials, whatever `yes` says. `sandboxed` says whether commands run in an active sandbox without network; where it
-    raises, the sandbox is missing and commands are refused. Nothing turns a deny.
+    `mode` is observer, assistant or autonomous; `approval` one of the designs' policies; `ask_for` names tools (with
+    `*`) that always ask. `require_for_tools` and `require_for_dangerous` are the same: the mode's table asks in
+    addition to those lists, and no policy except `always_allow` removes a question. `yes` turns asks into allow;
+    `never_ask` into denials, even with `yes`. `sandboxed` returns whether commands run in an active sandbox without
+    network; if it raises, the sandbox is missing and commands are refused. Nothing overrides a deny.
     """
 
     def __init__(
@@ -107,7 +107,8 @@ class Policy:
     # --- the steps
 
     def check(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext = EMPTY_CONTEXT) -> Check:
-        """What would happen to this call. Arguments are validated JSON data. Has no effects and never raises."""
+        """Return the verdict for this call without running it. Arguments are validated JSON data. Has no effects, never
+        raises."""
         category = str(tool.category)
         try:
             judgement = tool.judge(arguments, ctx) if tool.judge is not None else None
@@ -124,10 +125,10 @@ class Policy:
         table = MODES[self.mode][ToolCategory(tool.category)]
         if table == "deny":
             return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
-        # 2: somebody asked to be asked
+        # 2: a setting, a rule or the tool itself wants to ask
         may_ask = ruled is not None or self._may_ask or tool.needs_review is not None
         asks = list(self._asked_for(tool, ruled, category)) if may_ask else []
-        if flowing is not None:  # first: labels ask each time, and name where a value came from
+        if flowing is not None:  # first, because labels ask each time, and name the origin of a value
             asks.insert(0, Check("ask", category, flowing.rule, flowing.reason, 2))
         if hooked is not None:
             asks.append(Check("ask", category, hooked.rule, hooked.reason, 2))
@@ -140,7 +141,7 @@ class Policy:
         return self._by_table(tool, judgement, table, category)
 
     def usual(self, tool: Tool) -> Check:
-        """What happens to a call of this tool while nothing is known of its arguments: for listings."""
+        """Return the usual verdict for calls of this tool, before their arguments are known: for listings."""
         category = str(tool.category)
         ruled = self.rules.always(tool) if self.rules is not None else None
         if ruled is not None and ruled.verdict == "deny":
@@ -174,7 +175,7 @@ class Policy:
 
     def _by_table(self, tool: Tool, judgement: Judgement | None, table: Verdict, category: str) -> Check:
         rule: str | None = f"mode:{self.mode}"
-        if judgement is not None and judgement.rule == RULE_ALLOWED_DOMAIN:  # it settles sending, and nothing else
+        if judgement is not None and judgement.rule == RULE_ALLOWED_DOMAIN:  # it covers only sending
             if tool.category == ToolCategory.NETWORK_WRITE:
                 return Check("allow", category, judgement.rule, judgement.reason)
             judgement = None
@@ -183,7 +184,7 @@ class Policy:
             if verdict == "ask" and judgement.unknown:
                 try:
                     sandboxed = self.sandboxed()
-                except ToolcribError as error:  # a person's yes could not make it run
+                except ToolcribError as error:  # an approval could not make it run
                     return Check("deny", category, "sandbox:missing", str(error), 1)
                 if sandboxed:
                     return Check("allow", category, "sandbox", "runs inside the sandbox, without network")
@@ -208,7 +209,7 @@ class Policy:
         return self.check(request.tool, request.arguments, request.ctx)
 
     async def _checked(self, request: CallRequest) -> Check:
-        """The check of a tool whose judge may have to wait: in a thread, and a refusal if that takes too long."""
+        """Return the check of a tool whose judge may block: runs it in a thread, and refuses after a timeout."""
         import asyncio
 
         from ..core.threads import ThreadsExhausted, shared_threads
@@ -223,12 +224,12 @@ class Policy:
     # --- the authorizer
 
     def hides(self, tool: Tool) -> bool:
-        """Whether a tool is not to be listed: a rule denies every call of it."""
+        """Return whether a tool must not be listed: a rule denies every call of it."""
         found = self.rules.always(tool) if self.rules is not None else None
         return found is not None and found.verdict == "deny"
 
     def clears(self, tool: Tool) -> bool:
-        """Whether every call of this tool is allowed, whatever its arguments."""
+        """Return whether every call of this tool is allowed, whatever its arguments."""
         if tool.judge is not None or (self.rules is not None and self.rules.touches(tool)):
             return False
         watchers = (
@@ -241,24 +242,24 @@ class Policy:
         return self.usual(tool).verdict == "allow"
 
     async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
-        """A grant, or the refusal to answer with; asks the person where the verdict is ask."""
+        """Return a grant, or the refusal as output. Asks the person if the verdict is ask."""
         if self.limits is not None and approved is None:
             over = self.limits.count(request.tool, request.ctx)
             if over is not None:
                 return ToolOutput.error(f"{request.tool.name} was not run: {over}", "denied", meta={"rule": "limits"})
         verdict = await self._checked(request) if request.tool.judge_blocks else self._check(request)
         if verdict.verdict == "deny":
-            if approved is not None and self.approval_service is not None:  # or every repetition would end here again
+            if approved is not None and self.approval_service is not None:  # or every repetition ends here
                 await self.approval_service.void(approved, request.call_id)
             text = f"{request.tool.name} was denied: {verdict.reason}"
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
         if verdict.verdict == "allow":
-            if approved is not None:  # the person's own arguments; their yes is used up by this run all the same
+            if approved is not None:  # the person edited the arguments; this run uses up the approval
                 return replace(approved, rule=verdict.rule, reason=verdict.reason)
             return Grant(verdict.rule, verdict.reason)
-        if self.dry_run and not request.tool.is_read_only:  # it will only be described: nobody needs to be asked
+        if self.dry_run and not request.tool.is_read_only:  # the call is only described, so no approval is needed
             return Grant("dry_run", f"it would ask first: {verdict.reason}")
-        if approved is not None:  # a person changed the arguments and said yes to the change
+        if approved is not None:  # a person edited the arguments and approved the edited call
             self._endorse(request)
             return approved
         if self.approval_service is None:
@@ -267,7 +268,7 @@ class Policy:
                 "The host can pass an approver, or run in another mode."
             )
             return ToolOutput.error(text, "denied", meta={"rule": verdict.rule})
-        for question in (verdict, *verdict.others):  # the first that no yes for this session has settled
+        for question in (verdict, *verdict.others):  # the first question that no approval for this session covers
             if not self.approval_service.has_granted(request, question.rule, fixed=question.step == 2):
                 verdict = question
                 break
@@ -277,13 +278,13 @@ class Policy:
         return answer
 
     def _endorse(self, request: CallRequest) -> None:
-        """A person saw these values and said yes: they count as trusted from now on, in this session."""
+        """Mark the values that a person saw and approved as trusted for the rest of this session."""
         if self.flow is not None:
             self.flow.endorse(request.tool, request.arguments, request.ctx.session_id)
 
 
 def _where(tool: Tool) -> str:
-    """Where a tool gets its category."""
+    """Return where a tool gets its category from."""
     if tool.origin is None:
         return 'e.g. @tool(category="network_read")'
     return f'e.g. mcp_servers.{tool.origin.server}.category, or believe what its server says: trust = "hints"'

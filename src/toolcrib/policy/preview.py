@@ -1,4 +1,4 @@
-"""What a person reads before they say yes: everything that matters, nothing invisible, the dangerous part never cut."""
+"""Build the preview that a person reads before an approval: complete, nothing invisible, dangerous parts never cut."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("toolcrib.policy")
 MAX_PREVIEW = 8_000
 """Longest preview, in characters."""
 MAX_LINE = 300
-"""Longest reason or rule in a question: what Toolcrib says itself stays short enough to be read."""
+"""Longest reason or rule in a question, in characters, so that Toolcrib's own text stays short enough to read."""
 
 _GAP = re.compile(r"[ \t]{48,}")
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){4,}")
@@ -30,7 +30,7 @@ _ADDRESSES = ("url", "uri", "endpoint", "address")
 def preview_of(
     tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, request_id: str, redact: Redact | None = None
 ) -> str:
-    """The tool's own preview, or its arguments; safe to print, and short enough. May read files: run it in a thread."""
+    """Return the tool's own preview, or its arguments; safe to print, and short. May read files: run it in a thread."""
     text: str | None = None
     if tool.preview is not None:
         try:
@@ -40,15 +40,15 @@ def preview_of(
             text = f"(no preview: {error})\n{_as_json(arguments)}"
     if text is None:
         text = "\n".join([*addresses(arguments), _as_json(arguments)])
-    if redact is not None:  # before it is cut: half a secret has no shape
+    if redact is not None:  # before it is cut: the redactor does not recognize half a secret
         text = redact(text)
     return fit(visible(text), MAX_PREVIEW, f"`toolcrib approvals show {request_id}` has all arguments")
 
 
 def visible(text: str) -> str:
-    """The text as a person can take it in: what would not show is written out, and room that hides is named.
+    """Return the text with every invisible character escaped, and long empty space replaced by a note.
 
-    A command behind two hundred empty lines or spaces is on no screen.
+    Otherwise a command after two hundred empty lines or spaces would not be visible on the screen.
     """
     text = plain(text)
     text = _GAP.sub(lambda m: f" ⟨{len(m[0])} blanks⟩ ", text)
@@ -56,7 +56,7 @@ def visible(text: str) -> str:
 
 
 def fit(text: str, limit: int, where: str = "") -> str:
-    """At most about `limit` characters: the head, a line on what is not shown, the tail."""
+    """Return at most about `limit` characters: the beginning, a line about the omitted part, the end."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit // 3
@@ -67,12 +67,12 @@ def fit(text: str, limit: int, where: str = "") -> str:
 
 
 def cut_line(text: str) -> str:
-    """One line of at most MAX_LINE characters: a model's words in it cannot pass for lines of ours."""
+    """Return one line of at most MAX_LINE characters, so that a model's text in it cannot look like our own lines."""
     return clip(plain_line(text), MAX_LINE)
 
 
 def addresses(arguments: Mapping[str, Any]) -> list[str]:
-    """A line for each address in the arguments: whom it would talk to, in the letters that DNS uses."""
+    """Return a line for each address in the arguments: the host of the request, in the letters that DNS uses."""
     found: list[str] = []
     for name, value in arguments.items():
         if name.lower() in _ADDRESSES and isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Several reasons to ask about one call, put as one question."""
+"""Combine several reasons to ask about one call into one question."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..core.verdict import Judgement
 
 
 def all_of(asks: Sequence[Judgement]) -> Judgement | None:
-    """One judgement with the rules and reasons of all; None of none.
+    """Return one judgement with the rules and reasons of all; None for an empty list.
 
-    Its rule names them all: a yes for the session to one of them is none to several.
+    Its rule names them all: a session approval for one of them does not cover several.
     """
     if len(asks) < 2:
         return asks[0] if asks else None

@@ -1,4 +1,4 @@
-"""Regular expressions of users, matched by RE2: in a time that grows with the length of the text, whatever they say.
+"""Match regular expressions of users with RE2: in time linear in the length of the text, whatever the expression.
 
 RE2 has no look-around and no back-references, so a pattern with one is an error when it is read. In Python's `re` some
 patterns take exponential time: `(a+)+`, `(.*,)*`.
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-# What Python's `\w`, `\d` and `\s` mean, for RE2, which by itself knows ASCII only.
+# The meaning of Python's `\w`, `\d` and `\s` for RE2, which by default knows ASCII only.
 _UNICODE = {"w": r"\pL\pN_", "d": r"\p{Nd}", "s": r"\s\v\x1c-\x1f\x{85}\pZ"}
 _PIECE = re.compile(r"\\.|\[:\w+:\]|\[\^?\]?|.", re.DOTALL)
 _BOUND = re.compile(r"(?<!\\)\{,\d+\}")
@@ -21,23 +21,23 @@ _BOUND = re.compile(r"(?<!\\)\{,\d+\}")
 
 @dataclass(frozen=True, slots=True)
 class UserPattern:
-    """A user's expression. `text` is how it was written."""
+    """A user's expression. `text` is its original spelling."""
 
     text: str
     _compiled: Any
 
     def search(self, text: str) -> bool:
-        """Whether it occurs in a text. `$` also matches before a line feed at the end, as in Python."""
+        """Return whether it occurs in a text. `$` also matches before a line feed at the end, as in Python."""
         text = _encodable(text)
         found = self._compiled.search
         return found(text) is not None or (text.endswith("\n") and found(text[:-1]) is not None)
 
     def fullmatch(self, text: str) -> bool:
-        """Whether it matches a text from beginning to end."""
+        """Return whether it matches a text from beginning to end."""
         return self._compiled.fullmatch(_encodable(text)) is not None
 
     def spans(self, text: str, group: str) -> Iterator[tuple[int, int]]:
-        """Where it occurs in a text: where the named group does, if the expression has it."""
+        """Yield the positions where it occurs in a text, or those of the named group if the expression has it."""
         number = self._compiled.groupindex.get(group, 0)
         return (match.span(number) for match in self._compiled.finditer(_encodable(text)))
 
@@ -45,16 +45,16 @@ class UserPattern:
 def compile_pattern(text: str, *, ignore_case: bool = False, ascii_only: bool = False) -> UserPattern:
     r"""Compile a user's expression. With `ascii_only`, `\w`, `\d` and `\s` match ASCII characters only.
 
-    Raises ValueError with what is wrong with the expression.
+    Raises ValueError that says what is wrong with the expression.
     """
     return UserPattern(text, _compiled(text, ignore_case, ascii_only))
 
 
 @functools.lru_cache(512)
 def _compiled(text: str, ignore_case: bool, ascii_only: bool) -> Any:
-    if found := _BOUND.search(text):  # RE2 takes it for the letters that it is made of
+    if found := _BOUND.search(text):  # RE2 reads this as literal characters
         raise ValueError(f"{text!r} is not a valid regular expression here: write {found[0].replace('{,', '{0,')}")
-    re2: Any = importlib.import_module("re2")  # 30 ms that only those pay who have patterns
+    re2: Any = importlib.import_module("re2")  # takes 30 ms; only needed if there are patterns
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = not ignore_case
@@ -69,7 +69,8 @@ def _compiled(text: str, ignore_case: bool, ascii_only: bool) -> Any:
 
 
 def _with_unicode(text: str) -> str:
-    r"""Give `\w`, `\d` and `\s` the meaning that they have in Python. `\W` and `\S` in brackets keep that of ASCII."""
+    r"""Return the expression with Python's meaning of `\w`, `\d` and `\s`. `\W` and `\S` in brackets keep their ASCII
+    meaning."""
     found: list[str] = []
     inside = False
     for piece in _PIECE.findall(text):
@@ -88,7 +89,7 @@ def _with_unicode(text: str) -> str:
 
 
 def _encodable(text: str) -> str:
-    """The text with "?" for each lone surrogate: as long as it was."""
+    """Return the text with "?" for each lone surrogate; the length stays the same."""
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
-"""Answers to approval requests as people write them in a chat: `yes ap_1a2b3c4d5e`, `no ap_… because …`.
+"""Read answers to approval requests as people write them in a chat: `yes ap_1a2b3c4d5e`, `no ap_… because …`.
 
-A message is a yes only if it is nothing but that: "yes ap_… but not on the server" is none. Whose messages a channel
-takes for a person's is the channel's to know; `approver` says who it was.
+A message approves only if it contains nothing else: "yes ap_… but not on the server" does not. The channel must know
+which messages come from a person; `approver` names the person.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SCOPES: dict[str, Scope] = {"yes": "once", "session": "session", "always": "rul
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A message about one request. Without a decision it was not clear enough to be one; `problem` says why."""
+    """A message about one request. Without a decision the message was not clear enough; `problem` says why."""
 
     request_id: str
     decision: Decision | None
@@ -41,7 +41,7 @@ class Reply:
 
 
 def parse_reply(text: str) -> Reply | None:
-    """What a message answers, or None where it is no answer to a request.
+    """Return the answer in a message, or None if it does not answer a request.
 
     `yes ID` once, `session ID`, `always ID`, `yes ID with {"arguments": …}`, `no ID`, `no ID because …`.
     """
@@ -59,9 +59,9 @@ def parse_reply(text: str) -> Reply | None:
 
 
 def answer_reply(approvals: Approvals, text: str, approver: str, remember: Remember | None = None) -> str | None:
-    """Take a message as an answer: what to tell its writer, or None where it is no answer to a request.
+    """Apply a message as an answer. Returns the text for its writer, or None if it does not answer a request.
 
-    `approver` names who wrote it, for the record. Blocks: it reads and writes the record.
+    `approver` names the writer, for the record. Blocks: it reads and writes the record.
     """
     reply = parse_reply(text)
     if reply is None:

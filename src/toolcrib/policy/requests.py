@@ -1,4 +1,5 @@
-"""The question to a person (`ApprovalRequest`), the answer (`Decision`), and who asks (`Approver`)."""
+"""Define the question to a person (`ApprovalRequest`), the answer (`Decision`), and the function that asks
+(`Approver`)."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What a person is asked: the call, why it asks, and the rule that would allow it. Times are Unix seconds.
+    """A question to a person: the call, why it asks, and the rule that would allow it. Times are Unix seconds.
 
-    `preview`, `reason` and `rule` are safe to print: what would not show in them is written out. `arguments` are not.
-    `rule` would allow this call; "" where no line that could be read would. `scopes` says how far a yes may reach:
-    "rule" is there only where `rule` is exactly the line that it would write.
-    `asked_by` names what asks whatever rules allow: a setting, an ask rule, a label. None where a rule would help.
+    `preview`, `reason` and `rule` are safe to print: invisible characters are escaped. `arguments` are not. `rule`
+    would allow this call; "" if no readable rule would. `scopes` are the possible scopes of an approval: "rule" is
+    included only if `rule` is exactly the line that would be written. `asked_by` names the source that asks even if
+    rules allow the call: a setting, an ask rule, a label. None if a rule would help.
     """
 
     id: str
@@ -47,7 +48,7 @@ class ApprovalRequest:
 
     @property
     def about_rule(self) -> tuple[str, ...]:
-        """What a question says of rules, a line each."""
+        """Return the lines of a question about rules."""
         return about_rule(self.tool, self.category, self.rule, self.asked_by, self.scopes)
 
 
@@ -55,9 +56,9 @@ class ApprovalRequest:
 class Decision:
     """A person's answer. `arguments` replace the call's own: they are validated and judged again.
 
-    `scope` once; session: the same command, or every call of this tool, may run again in this session without asking;
-    or rule: `ApprovalRequest.rule` is written into the person's own settings. A scope that the request does not offer
-    counts as once, and so does `rule` with other arguments: nobody saw the rule for those.
+    `scope` is "once", "session" (the same command, or every call of this tool, may run again in this session without a
+    question) or "rule" (`ApprovalRequest.rule` is written into the person's own settings). A scope that the request
+    does not offer counts as once, and so does "rule" with other arguments: the person did not see the rule for those.
     """
 
     approve: bool
@@ -68,14 +69,15 @@ class Decision:
 
 
 Approver = Callable[[ApprovalRequest], Awaitable["bool | Decision | None"]]
-"""Asks a person. None means that it cannot ask here. One that also has `tell(text)` is told where a rule was kept."""
+"""Asks a person. None means that it cannot ask here. If it has a method `tell(text)`, that shows where a rule was
+stored."""
 
 _approver: ContextVar[Approver | None] = ContextVar("toolcrib_approver", default=None)
 
 
 @contextmanager
 def use_approver(approver: Approver | None) -> Generator[None]:
-    """Within this block, and in tasks started in it, `approver` is asked for approvals."""
+    """Use `approver` for approvals within this block, and in tasks started in it."""
     token = _approver.set(approver)
     try:
         yield
@@ -84,25 +86,26 @@ def use_approver(approver: Approver | None) -> Generator[None]:
 
 
 def current_approver() -> Approver | None:
-    """The approver that was set for this task; None if there is none."""
+    """Return the approver that was set for this task; None if no approver was set."""
     return _approver.get()
 
 
 def scopes_of(row: ApprovalRow) -> tuple[Scope, ...]:
-    """How far a yes to a stored request may reach."""
+    """Return the possible scopes of an approval for a stored request."""
     offered = row["scopes"].split()
     return tuple(scope for scope in SCOPES if scope in offered)
 
 
 def covers(tool: str, category: str, rule: str) -> str:
-    """What a yes for the session covers: the same command, or every call of the tool. "" where that is nothing."""
+    """Return what a session approval covers: the same command, or every call of the tool. "" if it covers nothing."""
     return rule if category == ToolCategory.SHELL else tool
 
 
 def about_rule(
     tool: str, category: str, rule: str | None, asked_by: str | None, scopes: Sequence[str]
 ) -> tuple[str, ...]:
-    """What a question says of the rule that would allow a call, and of how far a yes for the session reaches."""
+    """Return the lines of a question about the rule that would allow a call, and about the reach of a session
+    approval."""
     lines: list[str] = []
     if rule and asked_by is None:
         lines.append(f"a rule that would allow it: {rule}")

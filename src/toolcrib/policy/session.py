@@ -1,4 +1,4 @@
-"""One session as its host sees it: what its user said, and what its calls have read."""
+"""One session as its host sees it: its user's texts, and the results that its calls have read."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from .flow import LabelFlow
 
 
 class Session:
-    """What is kept of one session. It holds nothing itself, so it needs no closing."""
+    """A view of the data that is stored for one session. It holds no data itself, so it needs no closing."""
 
     def __init__(self, session_id: str | None, flow: LabelFlow, approval_service: ApprovalService) -> None:
         self.id = session_id
         self._flow, self._approval_service = flow, approval_service
 
     def trust(self, text: str) -> None:
-        """The user said this: under `labels.policy = "said"`, calls that use what is in it do not ask."""
+        """Mark a text as written by the user: under `labels.policy = "said"`, calls that use its values do not ask."""
         self._flow.trust(text, self.id)
 
     @property
     def labels(self) -> Labels:
-        """The join of the labels of everything its calls have returned."""
+        """The join of the labels of all results of its calls."""
         return self._flow.labels_of(self.id)
 
     def end(self) -> None:
-        """Forget what was read, said and granted in it."""
+        """Forget everything that was read, said and granted in the session."""
         self._flow.forget(self.id)
         self._approval_service.forget(self.id)

@@ -1,4 +1,4 @@
-"""Settings of the policy: who is asked, rules, labels, hooks, limits, secrets."""
+"""Define the settings of the policy: approval, rules, labels, hooks, limits, secrets."""
 
 from __future__ import annotations
 
