@@ -1,1 +1,1 @@
-"""What was done: the audit log, the journal behind undo, pending approvals, the state folder."""
+"""Record what was done: the audit log, the journal for undo, pending approvals, the state folder."""

@@ -1,4 +1,4 @@
-"""Pending approval requests and their answers, kept across restarts. Every commit is synced to the disk."""
+"""Store pending approval requests and their answers across restarts. Every commit is synced to the disk."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from .database import connect
 from .rows import SCOPES, ApprovalRow, NewApproval, Scope
 
 KEPT_SECONDS = 90 * 86400.0
-"""How long answered requests are kept to be looked at."""
+"""Seconds that answered requests are stored for inspection."""
 CLOCK_SLACK = 300.0
-"""A request from further ahead than this, in seconds, is expired: the clock was set back, and its end with it."""
+"""A request created more than this many seconds in the future is expired: the clock was set back, so its expiry is
+wrong."""
 
 
 def use_up(connection: sqlite3.Connection, request_id: str, run: str) -> ApprovalRow | None:
-    """Use up a yes for the run with the call id `run`. Returns the row of the request; None if there is no such yes."""
+    """Use up an approval for the run with the call id `run`. Returns the row of the request; None if there is no such
+    approval."""
     sql = (
         "UPDATE approval SET state='used', run=?2, run_time=?3 WHERE id=?1 AND state='approved' AND expires > ?3"
         " RETURNING *"
@@ -32,7 +34,7 @@ def use_up(connection: sqlite3.Connection, request_id: str, run: str) -> Approva
 
 
 class Approvals:
-    """Requests by id in the record database. Any process may answer them; a yes is used up by one run."""
+    """Requests by id in the record database. Any process may answer them; one run uses up an approval."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = path
@@ -41,9 +43,9 @@ class Approvals:
 
     @functools.cached_property
     def _connection(self) -> sqlite3.Connection:
-        """Opened at the first use, under the lock. Raises RecordError where the file cannot be used."""
+        """The connection, opened at the first use, under the lock. Raises RecordError if the file cannot be used."""
         connection = connect(self._path, durable=True)
-        weakref.finalize(self, connection.close)  # one that nobody closed
+        weakref.finalize(self, connection.close)  # if `close` is never called
         return connection
 
     def add(self, row: NewApproval) -> None:
@@ -55,8 +57,8 @@ class Approvals:
             self._connection.execute(sql, list(given.values()))
 
     def get(self, request_id: str) -> ApprovalRow | None:
-        """One request, or None."""
-        if not request_id.isascii():  # typed by somebody; half a character would be an error of SQLite's
+        """Return one request, or None."""
+        if not request_id.isascii():  # a person may have typed it; a lone surrogate would be an error in SQLite
             return None
         self._expire()
         with self._lock:
@@ -64,15 +66,15 @@ class Approvals:
         return _row(row) if row else None
 
     def pending(self) -> list[ApprovalRow]:
-        """Requests that wait for an answer, oldest first."""
+        """Return requests that wait for an answer, oldest first."""
         self._expire()
         sql = "SELECT * FROM approval WHERE state = 'pending' ORDER BY created, rowid"
         with self._lock:
             return [_row(row) for row in self._connection.execute(sql)]
 
     def of_call(self, digest: str) -> list[ApprovalRow]:
-        """What is asked and answered about exactly one call, oldest first: requests that wait, a yes that nobody used
-        yet, and a no that nobody was told yet."""
+        """Return the requests and answers about exactly one call, oldest first: waiting requests, unused approvals, and
+        denials that no caller has received yet."""
         self._expire()
         sql = (
             "SELECT * FROM approval WHERE digest=?1 AND (state IN ('pending', 'approved') OR"
@@ -82,9 +84,10 @@ class Approvals:
             return [_row(row) for row in self._connection.execute(sql, [digest, time.time()])]
 
     def cut_off(self, digest: str) -> ApprovalRow | None:
-        """The yes that the latest run of exactly this call used, where no outcome of that run is on record.
+        """Return the approval that the latest run of exactly this call used, if no outcome of that run is on record.
 
-        It was cut off, or still runs. Runs from before the record's oldest row are not known, and not reported.
+        The run was interrupted, or is still in progress. Runs from before the record's oldest row are unknown and not
+        reported.
         """
         sql = (
             "SELECT * FROM (SELECT * FROM approval WHERE digest=? AND state='used' AND run IS NOT NULL"
@@ -97,7 +100,7 @@ class Approvals:
         return _row(row) if row else None
 
     def recent(self, limit: int = 50) -> list[ApprovalRow]:
-        """The latest requests in any state, newest first."""
+        """Return the latest requests in any state, newest first."""
         self._expire()
         with self._lock:
             rows = self._connection.execute("SELECT * FROM approval ORDER BY created DESC LIMIT ?", [limit])
@@ -113,7 +116,8 @@ class Approvals:
         arguments: Mapping[str, Any] | None = None,
         scope: Scope = "once",
     ) -> bool:
-        """Answer a pending request, or take back a yes that was not used; False where it is neither any more.
+        """Answer a pending request, or take back an unused approval. Returns False if the request is in neither state
+        any more.
 
         `arguments` replace the request's own.
         """
@@ -131,23 +135,24 @@ class Approvals:
             return cursor.rowcount == 1
 
     def consume(self, request_id: str, run: str) -> ApprovalRow | None:
-        """Use up a yes for one run, the call id `run`: the row it was given in, or None. Only one caller gets it."""
+        """Use up an approval for one run with the call id `run`. Returns its row, or None. Only one caller gets it."""
         self._expire()
         with self._lock:
             return use_up(self._connection, request_id, run)
 
     def refusal(self, request_id: str) -> ApprovalRow | None:
-        """A person's no that its caller was not told yet; from now on it counts as told."""
+        """Return a denial that its caller has not received yet, and mark it as received."""
         sql = "UPDATE approval SET expires=?2 WHERE id=?1 AND state='denied' AND expires > ?2 RETURNING *"
         with self._lock:
             rows = self._connection.execute(sql, [request_id, time.time()]).fetchall()
         return _row(rows[0]) if rows else None
 
     def release(self, process: str, session_id: str | None = None) -> None:
-        """What a process asked, in one session or in all of them, is free for its caller's next session."""
+        """Make the requests of a process, in one session or in all, available to the next session of the same
+        caller."""
         where = "process=?1 AND (?2 IS NULL OR session_id=?2) AND state IN ('pending', 'approved', 'denied')"
         with self._lock:
-            if "_connection" not in self.__dict__:  # nothing was asked here
+            if "_connection" not in self.__dict__:  # this process has stored no request
                 return
             if self._connection.execute(f"SELECT 1 FROM approval WHERE {where}", [process, session_id]).fetchone():  # noqa: S608
                 self._connection.execute(f"UPDATE approval SET process=NULL WHERE {where}", [process, session_id])  # noqa: S608
@@ -158,7 +163,7 @@ class Approvals:
             self._connection.execute("UPDATE approval SET state='expired' WHERE id=? AND state='pending'", [request_id])
 
     def _forget_old(self) -> None:
-        """Drop what was answered or expired long ago; looked for once a process."""
+        """Delete requests that were answered or expired long ago. Runs once per process."""
         if self._tidied:
             return
         self._tidied = True

@@ -1,9 +1,9 @@
-"""The audit log: a row for every call, and before every call with effects a committed row of intent.
+"""The audit log: one row for every call, and a committed row of intent before every call with effects.
 
-Intent rows are committed on the caller's thread before the call runs (one autocommit INSERT, about 25 µs); where
-another process holds the lock, a thread waits for it. Outcomes are written in groups, at most GROUP_SECONDS late.
-WAL with `synchronous=NORMAL`: rows survive the end of the process, the last ones may not survive a power cut.
-Every row is chained to the one before by a hash (chain.py), whichever process wrote it.
+Intent rows are committed on the caller's thread before the call runs (one autocommit INSERT, about 25 µs); if another
+process holds the lock, a thread waits for it. Outcomes are written in groups, at most GROUP_SECONDS late. WAL with
+`synchronous=NORMAL`: rows survive the end of the process, but the last ones may be lost in a power failure. Every row
+is chained to the one before by a hash (chain.py), whichever process wrote it.
 """
 
 from __future__ import annotations
@@ -41,23 +41,24 @@ GROUP_SECONDS = 0.04
 GROUP_ROWS = 250
 """Rows that are written in one transaction: an intent may have to wait for it, about 3 ms."""
 LOCK_SECONDS = 10.0
-"""How long a call with effects waits for another process that holds the lock, before it is refused."""
+"""Seconds that a call with effects waits for another process that holds the lock, before it is refused."""
 MAX_ARGUMENTS = 20_000
 MAX_ERROR = 500
 MAX_WAITING = 50_000
-"""Outcomes that wait while the file cannot be written; of more, the oldest are lost, and the record says so later."""
+"""Outcomes that wait while the file cannot be written. Above this number the oldest are lost, and the record says so
+later."""
 _MAX_RUNNING = 1_000
 _CALL_ID, _ARGUMENTS = (chain.COLUMNS.index(name) - 1 for name in ("call_id", "arguments"))
 
 WITHHELD = "(withheld)"
-"""Stands for a text that could not be redacted."""
+"""Replaces a text that could not be redacted."""
 
 
 class Audit:
     """Writes and reads the audit log in the record database. Several processes may share the file.
 
-    The file is opened by `open`, or else by the first row that is written or read.
-    `redact` takes secrets out of what an intent says; outcomes come without them, by the pipeline.
+    The file is opened by `open`, or else by the first row that is written or read. `redact` removes secrets from
+    intents; the pipeline has already removed them from outcomes.
     """
 
     redact: Callable[[str], str] | None = None
@@ -65,7 +66,7 @@ class Audit:
     def __init__(self, path: Path | str, keep: retention.Retention | None = None) -> None:
         self.path = Path(path)
         self._keep = keep
-        self._lock = threading.Lock()  # of the connection
+        self._lock = threading.Lock()  # protects the connection
         self._rows: deque[chain.Row] = deque()
         self._lost = 0
         self._running: dict[str, tuple[int, str | None]] = {}  # call id → its intent's seq and arguments
@@ -78,7 +79,7 @@ class Audit:
         self._head = chain.Head(0, chain.GENESIS)
 
     def open(self) -> Self:
-        """Open the file now, and drop rows that are too old. Raises RecordError where it cannot be used."""
+        """Open the file now, and delete rows that are too old. Raises RecordError if the file cannot be used."""
         with self._lock:
             connection, keep = self._connection, self._keep
             try:
@@ -92,9 +93,9 @@ class Audit:
 
     @functools.cached_property
     def _connection(self) -> sqlite3.Connection:
-        """Opened at the first use, under the lock. Raises RecordError where the file cannot be used."""
+        """The connection, opened at the first use, under the lock. Raises RecordError if the file cannot be used."""
         connection = connect(self.path, timeout=0)
-        weakref.finalize(self, connection.close)  # one that nobody closed
+        weakref.finalize(self, connection.close)  # if `close` is never called
         try:
             self._head = chain.head(connection)
         except sqlite3.Error as error:
@@ -104,16 +105,16 @@ class Audit:
 
     @functools.cached_property
     def _cursor(self) -> sqlite3.Cursor:
-        """For intents."""
+        """The cursor for intents."""
         return self._connection.cursor()
 
     # --- writing
 
     def intent(self, request: CallRequest, grant: Grant) -> Awaitable[None] | None:
-        """Commit that this call is about to run. Raises where that is impossible: then it must not run.
+        """Commit that this call is about to run. Raises RecordError if that is impossible: then the call must not run.
 
-        A grant that names a stored approval uses it up in the same transaction, synced to the disk; one that is used
-        up or expired already raises ToolExecutionDenied.
+        A grant that names a stored approval uses it up in the same transaction, synced to the disk. Raises
+        ToolExecutionDenied if the approval is already used up or expired.
         """
         ctx, tool, redact, rule, category = request.ctx, request.tool, self.redact, grant.rule, request.tool.category
         text = request.redacted_arguments
@@ -132,7 +133,7 @@ class Audit:
             return shared_threads.run(self._use_up, _writable(row), grant.approval_id)
         try:
             self._append_intent(row)
-        except UnicodeEncodeError:  # text that is no Unicode comes in by a host's own strings only
+        except UnicodeEncodeError:  # invalid Unicode can only come from a host's own strings
             row = _writable(row)
             return shared_threads.run(self._insist, row)
         except sqlite3.Error as error:
@@ -153,8 +154,8 @@ class Audit:
             self._remember(row, self._head[0])
 
     def _remember(self, row: chain.Row, seq: int) -> None:
-        """So that the outcome can name its intent, and need not repeat the arguments."""
-        if len(self._running) >= _MAX_RUNNING:  # nobody hears of the outcomes; what is forgotten is kept twice
+        """Remember an intent, so that its outcome can refer to it and need not repeat the arguments."""
+        if len(self._running) >= _MAX_RUNNING:  # nothing receives the outcomes; forgotten arguments are stored twice
             self._running.clear()
         self._running[row[_CALL_ID]] = (seq, row[_ARGUMENTS])
 
@@ -169,7 +170,7 @@ class Audit:
             time.sleep(0.005)
 
     def _use_up(self, row: chain.Row, approval_id: str) -> None:
-        """The intent and the end of the yes it rests on, as one: neither is ever there without the other."""
+        """Write the intent and use up its approval in one transaction: both are on record, or neither."""
         with self._durable_lock:
             if self._durable is None:
                 self._durable = connect(self.path, durable=True, timeout=LOCK_SECONDS)
@@ -185,7 +186,7 @@ class Audit:
             self._remember(row, head.seq)
 
     def listen(self, event: Any) -> None:
-        """An event listener: keeps the outcome of every call."""
+        """Handle an event: store the outcome of every call."""
         if type(event) is not CallFinished:
             return
         output, category = event.output, event.category
@@ -195,7 +196,7 @@ class Audit:
         intent, told = self._running.pop(event.call_id, _NO_INTENT)
         if told == arguments:
             arguments = None
-        else:  # another call of the same id, or arguments that a hook changed
+        else:  # another call with the same id, or arguments that a hook changed
             intent = None
         rule, error, redact = event.rule, None, self.redact
         if output.is_error:
@@ -203,7 +204,7 @@ class Audit:
         if redact is not None and rule is not None:
             rule = _redacted(redact, rule)
         labels = output.labels
-        duration = int(event.duration * 1e7) / 1e7  # seven decimals: more cost a microsecond when they are hashed
+        duration = int(event.duration * 1e7) / 1e7  # seven decimals: hashing more costs a microsecond
         self._rows.append((
             "outcome", float(event.time), event.call_id, event.tool, _CATEGORIES.get(category) or str(category),
             event.verdict, event.session_id, event.channel, arguments, rule, duration, len(output.for_llm),
@@ -230,13 +231,14 @@ class Audit:
                 self._wake.set()
 
     def flush(self) -> None:
-        """Write all waiting rows now. Raises RecordError where that is impossible; then they go on waiting."""
+        """Write all waiting rows now. Raises RecordError if that is impossible; the rows then stay in the queue."""
         while self._rows:
             with self._lock:
                 self._flush_some()
 
     def _flush_some(self) -> None:
-        """One transaction. What waits is taken away when it is committed, so that no failure loses it."""
+        """Write one transaction. Waiting rows are removed from the queue after the commit, so that no failure loses
+        them."""
         lost = self._lost
         rows = [self._rows[i] for i in range(min(GROUP_ROWS, len(self._rows)))]
         if not rows:
@@ -280,7 +282,7 @@ class Audit:
             log.exception("old rows of the record at %s could not be dropped", self.path)
 
     def close(self) -> None:
-        """Write what waits and close the file. What cannot be written is lost, and logged."""
+        """Write the waiting rows and close the file. Rows that cannot be written are lost, and this is logged."""
         if self._closed:
             return
         self._closed = True
@@ -302,18 +304,19 @@ class Audit:
     # --- reading
 
     def query(self, *, limit: int = 100, after: int | None = None, **filters: Any) -> list[CallRow]:
-        """Rows, newest first (oldest first with `after`, a `seq` to go on from); `filters` are those of
-        `query.select`. `kind=None` gives intents too."""
+        """Return rows, newest first (oldest first with `after`, the `seq` to continue from); `filters` are those of
+        `query.select`. `kind=None` returns intents too."""
         self.flush()
         return self._calls(select(after=after, order="seq" if after is not None else NEWEST, limit=limit, **filters))
 
     def count(self, by: str, **filters: Any) -> list[dict[str, Any]]:
-        """How often, and for how long: one row for each value of the column `by`, the most frequent first."""
+        """Return counts and durations: one row for each value of the column `by`, the most frequent first."""
         self.flush()
         return self._read(select(by=by, **filters))
 
     def call(self, call_id: str) -> list[CallRow]:
-        """All rows of one call, oldest first. Its outcome is found at once; an intent without one is searched for."""
+        """Return all rows of one call, oldest first. An outcome is found by an index; an intent without one needs a
+        search."""
         rows = self.query(call_id=call_id, limit=1000)
         if not rows:
             return self.query(call_id=call_id, kind=None, after=0, limit=1000)
@@ -322,11 +325,12 @@ class Audit:
         return sorted(rows, key=lambda row: row["seq"])
 
     def unfinished(self, older_than: float = 0.0) -> list[CallRow]:
-        """Intents without an outcome: calls cut off by the end of a process, or running now."""
+        """Return intents without an outcome: calls that were interrupted by the end of a process, or that are running
+        now."""
         return self.query(until=time.time() - older_than, kind="intent", unfinished=True, limit=1000)
 
     def rows(self, **filters: Any) -> Iterator[CallRow]:
-        """All rows that fit, oldest first, in constant memory, as they were when the first one was asked for."""
+        """Yield all matching rows, oldest first, in constant memory, as they were when the first one was requested."""
         self.flush()
         connection = connect(self.path)
         try:
@@ -338,22 +342,22 @@ class Audit:
             connection.close()
 
     def approval(self, row: CallRow) -> ApprovalRow | None:
-        """The stored approval request that a row's call made or rests on, if there is one."""
+        """Return the stored approval request that a row's call made or used, if there is one."""
         rule = row["rule"] or ""
         named = row["approval"] or rule.removeprefix("approval:")
         wanted = ("SELECT * FROM approval WHERE id = ?1 OR call_id = ?2 ORDER BY id = ?1 DESC", [named, row["call_id"]])
         return next(iter(cast("list[ApprovalRow]", self._read(wanted))), None)
 
     def head(self) -> chain.Head:
-        """The end of the chain."""
+        """Return the end of the chain."""
         self.flush()
         with self._lock:
             return chain.head(self._connection)
 
     def follow(self, poll: float = 0.2, after: int | None = None, **filters: Any) -> Iterator[CallRow]:
-        """Rows behind `after` (default: the last one) as they are written, by this process or others, for ever.
+        """Yield rows after `after` (default: the last one) as this process or others write them, without end.
 
-        Rows are numbered in the order of their commits, so that none can turn up behind the last one that was seen.
+        Rows are numbered in the order of their commits, so no row can appear before the last one that was seen.
         """
         seen: int = self.head().seq if after is None else after
         while True:
@@ -391,14 +395,14 @@ def _encoded(labels: Labels) -> str:
 
 
 _CATEGORIES: dict[str, str] = {category: category.value for category in ToolCategory}
-"""The plain strings: sqlite3 looks long for an adapter of any other kind of `str`."""
+"""The values as plain `str`: for any other subclass of `str`, sqlite3 takes long to look for an adapter."""
 
 _LABELS = {id(labels): _encoded(labels) for labels in LABELS.values()}
-"""By identity: these four are nearly all there are, and live for ever."""
+"""By identity: nearly all labels are one of these four objects, which live for ever."""
 
 
 def _writable(row: chain.Row) -> chain.Row:
-    """The row with lone surrogates escaped: SQLite takes UTF-8 only, and one such row must not keep others out."""
+    """Return the row with lone surrogates escaped: SQLite accepts UTF-8 only, and one bad row must not block others."""
     return tuple(
         value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value for value in row
     )

@@ -1,4 +1,4 @@
-"""How is a content kept that is about to be replaced? As a file beside the list, copied or by a second name."""
+"""Store the content of a file before it is replaced: a copy or a hard link in the journal folder."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from .moving import copy_content
 from .rows import ChangeRow
 from .state import StateFolder
 
-LINK_LIMIT = 64 * 2**20  # larger before-images are kept by a second name of the same inode where possible
+LINK_LIMIT = 64 * 2**20  # for larger files, a hard link to the same inode is made if possible
 
 
 class BeforeImages:
-    """The contents that the journal of one state folder keeps."""
+    """The earlier contents that the journal of one state folder stores."""
 
     def __init__(self, folder: StateFolder, ws: Workspace) -> None:
         self._folder = folder
         self._ws = ws
 
     def keep(self, staged: Staged, place: WorkspacePath) -> tuple[str, str | None]:
-        """Keep the content that is about to be replaced: (name below the state folder, hash of a small one)."""
+        """Store the content that is about to be replaced. Returns its name below the state folder, and the hash if it
+        is small."""
         before = staged.before
         assert before is not None
         name = fresh_name()
@@ -64,20 +65,20 @@ class BeforeImages:
         return f"journal/{name}", sha
 
     def path(self, row: ChangeRow) -> Path:
-        """Where the content of a row is kept. ToolError if it was cleaned away."""
+        """Return the path of a row's stored content. Raises ToolError if it was cleaned up."""
         path = self._folder.path / str(row["kept"])
         if row["kept"] is None or not os.path.lexists(path):
             raise ToolError(f"the earlier content of {row['path']} is no longer stored; it was cleaned up")
         return path
 
     def forget(self, kept: str | None) -> None:
-        """The change was not made: what was kept for it goes."""
+        """Remove a stored content, because its change was not made."""
         if kept is not None:
             (self._folder.path / kept).unlink(missing_ok=True)
 
 
 def fresh_name() -> str:
-    """A name that nothing kept has yet; later ones sort later."""
+    """Return a new unique name; later names sort later."""
     return f"{time.time_ns():x}-{secrets.token_hex(4)}"
 
 

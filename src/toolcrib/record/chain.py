@@ -1,10 +1,10 @@
-"""The hash chain of the record: each row carries a hash over its content and the hash of the row before.
+"""The hash chain of the record: each row contains a hash over its content and the hash of the row before.
 
     hash(n) = SHA-256(hash(n - 1) + content(n)), where hash(0) is 32 zero bytes
 
-`content` is a JSON array of the row's columns in the order of COLUMNS, ASCII, without spaces. `seq` is in it, so that
-rows can neither be removed nor change places unnoticed. There is no key: whoever owns the account could read one.
-Dropped beginnings (retention.py) are stated by a row of the chain itself.
+`content` is a JSON array of the row's columns in the order of COLUMNS, ASCII, without spaces. It contains `seq`, so
+that rows cannot be removed or reordered unnoticed. There is no key: anyone with access to the account could read it. A
+row of the chain itself states which beginning of the record was deleted (retention.py).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NAMES = ", ".join(COLUMNS)
 
 
 _NULLS = (None,) * len(COLUMNS)
-_SHAPES = 64  # of rows, by their NULLs; a record sees a dozen
+_SHAPES = 64  # different combinations of NULLs in rows; a record has about a dozen
 
 _Shape = tuple[bool, ...]
-"""For each column whether it is given. NULLs are left out: sqlite3 takes a microsecond to bind a None."""
+"""For each column, whether it has a value. NULLs are left out: sqlite3 takes a microsecond to bind a None."""
 
 
 @functools.lru_cache(_SHAPES)
@@ -48,21 +48,21 @@ def _insert(shape: _Shape) -> str:
 
 @functools.lru_cache(_SHAPES)
 def _insert_next(shape: _Shape) -> str:
-    """Fails if anyone has appended since, as a hash is never NULL. `seq` alone would not show it: those rows may have
-    been dropped again."""
+    """Return an INSERT that fails if another row was appended meanwhile, because a hash is never NULL. `seq` alone
+    would not show this: retention may have deleted those rows again."""
     columns = list(compress(COLUMNS, shape))
     marks = "".join(f"?{n}, " for n in range(1, len(columns) + 1))
     last = f"iif((SELECT max(seq) FROM record) >= ?1, NULL, ?{len(columns) + 1})"  # noqa: S608
     return f"INSERT INTO record ({', '.join(columns)}, hash) VALUES ({marks}{last})"  # noqa: S608
 
 
-# What `json.dumps` makes anew at every call for half of its time; absent on other Pythons than CPython.
+# `json.dumps` makes this object at every call, which takes half of its time; it exists in CPython only.
 _make: Any = getattr(encoder, "c_make_encoder", None)
 _encode: Any = _make and _make(None, None, encoder.encode_basestring_ascii, None, ":", ",", False, False, True)
 
 
 class Head(NamedTuple):
-    """The end of the chain: the last row's number and hash. `0` is the empty record."""
+    """The end of the chain: the last row's number and hash. Number 0 means an empty record."""
 
     seq: int
     hash: bytes
@@ -71,30 +71,30 @@ class Head(NamedTuple):
         return f"{self.seq}:{self.hash.hex()}"
 
 
-_new_head = cast("Any", tuple).__new__  # without the call in between that a NamedTuple's own takes
+_new_head = cast("Any", tuple).__new__  # without the extra call in a NamedTuple's own `__new__`
 
 
 def content(values: Sequence[Any]) -> str:
-    """The canonical text of a row, `seq` first: `json.dumps(values, separators=(",", ":"))`."""
+    """Return the canonical text of a row, `seq` first: `json.dumps(values, separators=(",", ":"))`."""
     if _encode is None:
         return json.dumps(values, separators=(",", ":"))
     return "".join(_encode(values, 0))
 
 
 def link(previous: bytes, values: Sequence[Any]) -> bytes:
-    """The hash of a row that stands behind the one with the hash `previous`."""
-    text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # content(): a call less
+    """Return the hash of a row that follows the row with the hash `previous`."""
+    text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # content() inline: saves a call
     return sha256(previous + text.encode("ascii")).digest()
 
 
 def head(connection: sqlite3.Connection) -> Head:
-    """The end of the chain as it is committed, or in the transaction that is open."""
+    """Return the end of the chain as committed, or as in the open transaction."""
     row = connection.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()
     return Head(row[0], row[1]) if row else Head(0, GENESIS)
 
 
 def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
-    """Append rows inside a transaction that holds the write lock; the new end."""
+    """Append rows inside a transaction that holds the write lock. Returns the new end."""
     seq, digest = head(connection)
     linked: dict[_Shape, list[tuple[Any, ...]]] = {}
     for row in rows:
@@ -104,19 +104,19 @@ def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
         digest = sha256(digest + text.encode("ascii")).digest()
         shape = tuple(map(is_not, values, _NULLS))
         linked.setdefault(shape, []).append((*compress(values, shape), bytearray(digest)))
-    for shape, together in linked.items():  # they have their numbers: the order of the INSERTs is all one
+    for shape, together in linked.items():  # rows have numbers already, so the order of the INSERTs does not matter
         connection.executemany(_insert(shape), together)
     return Head(seq, digest)
 
 
 def append_next(cursor: sqlite3.Connection | sqlite3.Cursor, last: Head, row: Row) -> Head:
-    """Append one row behind `last` as a transaction of its own. IntegrityError if `last` is not the end any more."""
+    """Append one row after `last` in its own transaction. Raises IntegrityError if `last` is not the end any more."""
     seq = last[0] + 1
     values = (seq, *row)
     text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # link(), inline
     digest = sha256(last[1] + text.encode("ascii")).digest()
     shape = tuple(map(is_not, values, _NULLS))
-    # A bytearray: sqlite3 looks for an adapter of each `bytes`, which takes a microsecond.
+    # A bytearray: for `bytes`, sqlite3 looks for an adapter, which takes a microsecond.
     cursor.execute(_insert_next(shape), (*compress(values, shape), bytearray(digest)))
     return _new_head(Head, (seq, digest))
 
@@ -126,13 +126,13 @@ def append_next(cursor: sqlite3.Connection | sqlite3.Cursor, last: Head, row: Ro
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a check of the chain found. `problem` is None where everything fits; `row` is the first that does not."""
+    """The result of a check of the chain. `problem` is None if every row is correct; `row` is the first wrong one."""
 
     rows: int
     first: int
     head: Head
     dropped: int = 0
-    """Rows up to this one were dropped by retention."""
+    """Retention deleted rows up to this one."""
     row: int | None = None
     problem: str | None = None
 
@@ -141,9 +141,8 @@ def verify(
     connection: sqlite3.Connection, kept: tuple[int | None, bytes] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Verification:  # fmt: skip
-    """Check every row, in one read transaction. `kept` is an end of the chain that was kept elsewhere, as (seq or
-    None, hash): its row must be there. `progress` is told the number of rows that were checked.
-    """
+    """Check every row, in one read transaction. `kept` is an end of the chain that was stored elsewhere, as (seq or
+    None, hash): its row must be there. `progress` is called with the number of checked rows."""
     connection.execute("BEGIN")
     try:
         return _verify(connection, kept, progress)
@@ -164,7 +163,7 @@ def _verify(
     while problem is None:
         try:
             row = rows.fetchone()
-        except sqlite3.OperationalError as error:  # text that is none
+        except sqlite3.OperationalError as error:  # a text column with invalid text
             problem = f"it cannot be read: {error}"
             break
         if row is None:
@@ -184,7 +183,7 @@ def _verify(
 
 
 def _misfit(row: sqlite3.Row, last: Head) -> str | None:
-    """What is wrong with a row that should stand behind `last`."""
+    """Return what is wrong with a row that should follow `last`; None if it is correct."""
     values = tuple(row)
     if values[0] != last.seq + 1:
         first, upto = last.seq + 1, values[0] - 1
@@ -192,16 +191,16 @@ def _misfit(row: sqlite3.Row, last: Head) -> str | None:
         return f"{missing} missing, and no retention accounts for that"
     try:
         fits = link(last.hash, values[:-1]) == values[-1]
-    except (TypeError, ValueError):  # bytes where a text was
+    except (TypeError, ValueError):  # bytes instead of text
         fits = False
     return None if fits else "its content does not fit its hash: it, or what the chain says before it, was changed"
 
 
 def _misfit_left(connection: sqlite3.Connection, end: Head) -> tuple[int, str] | None:
-    """The first bad row of those that count as dropped and are still there, and what is wrong with it.
+    """Return the first bad row of those that count as deleted but still exist, and what is wrong with it.
 
-    Retention that was interrupted leaves the latest of them, so they lead up to `end`, the last that was dropped. The
-    first has lost the row before it and cannot be checked by itself. No row is numbered below 1.
+    If retention is interrupted, the latest of these rows remain, so they lead to `end`, the last deleted row. The row
+    before the first one is gone, so the first cannot be checked alone. Row numbers start at 1.
     """
     before: Head | None = None
     try:
@@ -214,7 +213,7 @@ def _misfit_left(connection: sqlite3.Connection, end: Head) -> tuple[int, str] |
             if problem is not None and before is not None:
                 return before.seq + 1, problem
             before = Head(row[0], row[-1])
-    except sqlite3.OperationalError as error:  # text that is none
+    except sqlite3.OperationalError as error:  # a text column with invalid text
         return (before.seq if before is not None else 0) + 1, f"it cannot be read: {error}"
     if before is not None and before != end:
         return before.seq, "it counts as dropped, and does not lead up to what retention dropped"
@@ -222,7 +221,8 @@ def _misfit_left(connection: sqlite3.Connection, end: Head) -> tuple[int, str] |
 
 
 def dropped(connection: sqlite3.Connection) -> tuple[int, str]:
-    """The last row that retention has dropped and its hash in hex, as the record itself states it; (0, "") if none."""
+    """Return the last row that retention has deleted and its hash in hex, as the record itself states it; (0, "") if
+    none."""
     row = connection.execute(
         "SELECT arguments, seq FROM record WHERE kind NOT IN ('intent', 'outcome') AND kind = 'retention'"
         " ORDER BY seq DESC LIMIT 1"
@@ -232,18 +232,18 @@ def dropped(connection: sqlite3.Connection) -> tuple[int, str]:
     try:
         said = json.loads(row[0])
         through, digest = int(said["through"]), bytes.fromhex(said["hash"]).hex()
-        # it speaks of rows before it, so that it is itself one of those that are checked
+        # the statement is about rows before it, so the statement itself is one of the checked rows
         return (through, digest) if 0 < through < row[1] else (0, "")
-    except (ValueError, KeyError, TypeError, OverflowError):  # changed: then the rows before it are simply missing
+    except (ValueError, KeyError, TypeError, OverflowError):  # changed: the rows before it count as missing
         return 0, ""
 
 
 def _absent(seq: int | None, through: int, last: str, digest: bytes, end: int) -> str | None:
-    """Why the kept row was not met, or None where that is as it should be."""
+    """Return why the row that was stored elsewhere was not found, or None if that is correct."""
     if seq is not None and seq <= through:
         if seq == through and digest.hex() != last:
             return "the hash given is not the hash of this row"
-        return None  # dropped by retention: nothing is left to compare
+        return None  # deleted by retention: there is nothing left to compare
     if seq is not None and seq > end:
         return f"the row given is missing: the record ends at row {end}, so its end was cut off or it was rewritten"
     return "no row has the hash given: the record was rewritten, or its end was cut off"

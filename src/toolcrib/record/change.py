@@ -1,4 +1,4 @@
-"""What is one remembered change? A row: a path, how it was before, how it is after, and whether it has happened."""
+"""One remembered change, as a row: a path, its state before and after, and whether the change has happened."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..boundary.workspace_paths import Identity, WorkspacePath, identity
 from .rows import ChangeRow, ChangeStatus, FileKind, NewChange
 
 COMMAND_PREFIX = "layers/"
-"""How `kept` begins in the row of a command."""
+"""The prefix of `kept` in the row of a command."""
 
-HASH_LIMIT = 256 * 1024  # larger files are told apart by identity alone: hashing them costs more than writing them
+HASH_LIMIT = 256 * 1024  # larger files are compared by identity alone: hashing them would cost more than writing them
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Change:
 
     @property
     def action(self) -> str:
-        """What happened to the path, in a word."""
+        """What happened to the path, in one word."""
         if self.kept is not None and self.kept.startswith(COMMAND_PREFIX):
             return "ran"
         if self.before == "absent":
@@ -50,7 +50,7 @@ class Change:
 def new_row(
     place: WorkspacePath, call_id: str, tool: str, session_id: str | None, reason: str | None, undoes: int | None
 ) -> NewChange:
-    """The row for a path that does not exist before, nor afterwards: the caller sets what differs."""
+    """Return the row for a path that exists neither before nor after the change; the caller sets the other columns."""
     return {
         "call_id": call_id, "session_id": session_id, "tool": tool, "at": time.time(), "reason": reason,
         "root": str(place.root.path), "path": "/".join(place.parts), "kept": None, "kept_size": 0,
@@ -61,7 +61,7 @@ def new_row(
 
 
 def with_before(row: NewChange, st: os.stat_result, sha: str | None) -> NewChange:
-    """The row for a path that exists before; `sha` is that of its content, if known."""
+    """Add the state before the change to a row; `sha` is the hash of the content, if known."""
     return {
         **row,
         "before_kind": kind_of(st), "before_mode": stat.S_IMODE(st.st_mode),
@@ -72,7 +72,8 @@ def with_before(row: NewChange, st: os.stat_result, sha: str | None) -> NewChang
 def matches(
     now: os.stat_result | None, row: ChangeRow, side: Literal["before", "after"], sha: Callable[[], str | None]
 ) -> bool:
-    """Whether a path is as the row says of this side; `sha` reads its content, and is called only if it must be."""
+    """Return whether a path is in the state that the row describes for this side. `sha` reads the content, only if
+    needed."""
     if side == "before":
         kind, known_identity, known_sha = row["before_kind"], row["before_identity"], row["before_sha"]
     else:
@@ -87,22 +88,22 @@ def matches(
 
 
 def kind_of(st: os.stat_result) -> FileKind:
-    """What a path is that exists."""
+    """Return the kind of an existing path."""
     if stat.S_ISLNK(st.st_mode):
         return "link"
     return "dir" if stat.S_ISDIR(st.st_mode) else "file"
 
 
 def identity_of(st: os.stat_result) -> Identity:
-    """What tells it from another: of a directory its inode alone, which does not change with what is in it."""
+    """Return the identity of a path. For a directory only its inode, which does not change when its entries change."""
     return (st.st_dev, st.st_ino, 0, 0) if stat.S_ISDIR(st.st_mode) else identity(st)
 
 
 def text(numbers: Iterable[int]) -> str:
-    """An identity as its column has it."""
+    """Return an identity as its column stores it."""
     return ":".join(map(str, numbers))
 
 
 def sha_of(data: bytes) -> str | None:
-    """The hash of a content that is small enough for one."""
+    """Return the hash of a content; None if the content is too large to hash."""
     return hashlib.sha256(data).hexdigest() if len(data) <= HASH_LIMIT else None

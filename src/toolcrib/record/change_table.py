@@ -1,6 +1,6 @@
-"""Where does the list of changes stand? In one SQLite database that several processes write at once.
+"""The list of changes, in one SQLite database that several processes write at the same time.
 
-In WAL mode, because a row and its marks must be all there or not at all.
+It uses WAL mode, because a row and its marks must be written completely or not at all.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ class ChangeTable:
     # Writing
 
     def insert(self, row: NewChange) -> int:
-        """Add a row; its number. ToolError if it cannot be written: then the change must not be made."""
+        """Add a row and return its number. Raises ToolError if it cannot be written: then the change must not be
+        made."""
         columns = ", ".join(row)
         marks = ", ".join("?" * len(row))
         sql = f"INSERT INTO change ({columns}) VALUES ({marks})"  # noqa: S608
         try:
             with self.lock:
                 number = self._connect().execute(sql, list(row.values())).lastrowid
-        except sqlite3.Error as error:  # no undo without the journal, so no change either
+        except sqlite3.Error as error:  # no undo without the journal, so the change must not be made
             raise ToolError(
                 f"the journal in {self._folder.journal} cannot be written: {error}; nothing was changed"
             ) from error
@@ -60,25 +61,25 @@ class ChangeTable:
         return number
 
     def done(self, number: int, undoes: int | None) -> None:
-        """The change has happened; `undoes` is the row that it takes back."""
+        """Mark a change as done; `undoes` is the row that it takes back."""
         self.execute("UPDATE change SET status = 'done' WHERE id = ?", number)
-        if undoes is not None:  # undoing an undo makes the change it undid count again
+        if undoes is not None:  # if an undo is undone, the original change counts again
             self.execute(
                 "UPDATE change SET status = 'done' WHERE id = (SELECT undoes FROM change WHERE id = ?)", undoes
             )
 
     def undone(self, number: int) -> None:
-        """The change was taken back, or never happened."""
+        """Mark a change as taken back, or as never made."""
         self.execute("UPDATE change SET status = 'undone' WHERE id = ?", number)
 
     def drop(self, number: int) -> None:
-        """The change was not made after all."""
+        """Delete the row of a change that was not made."""
         self.execute("DELETE FROM change WHERE id = ?", number)
 
     # Reading
 
     def of_call(self, call: str) -> list[ChangeRow]:
-        """The rows of a call that are not undone, newest first."""
+        """Return the rows of a call that are not undone, newest first."""
         with self.lock:
             cursor = self._connect().execute(
                 "SELECT * FROM change WHERE call_id = ? AND status != 'undone' ORDER BY id DESC", (call,)
@@ -88,7 +89,7 @@ class ChangeTable:
         return [cast("ChangeRow", dict(zip(names, values, strict=True))) for values in found]
 
     def listed(self, call_id: str | None, limit: int, session_id: str | None) -> list[Change]:
-        """The newest rows as lists show them, of one call or session or of all."""
+        """Return the newest rows as lists show them, of one call, of one session or of all."""
         where, values = ["1"], list[Any]()
         for column, value in (("call_id", call_id), ("session_id", session_id)):
             if value is not None:
@@ -102,11 +103,11 @@ class ChangeTable:
         return [Change(*row) for row in rows]
 
     def knows(self, call_id: str) -> bool:
-        """Whether there is any row of this call, undone or not. Raises sqlite3.Error."""
+        """Return whether there is any row of this call, undone or not. Raises sqlite3.Error."""
         return bool(self.execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call_id))
 
     def last_call(self) -> str | None:
-        """The newest call that is not undone and is no undo itself."""
+        """Return the newest call that is not undone and is not an undo itself."""
         rows = self.execute(
             "SELECT call_id FROM change WHERE status != 'undone' AND tool != 'undo' ORDER BY id DESC LIMIT 1"
         )
@@ -115,14 +116,14 @@ class ChangeTable:
     # The connection
 
     def execute(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Run one statement in autocommit; all it finds."""
+        """Run one statement in autocommit mode and return all its rows."""
         with self.lock:
             return self._connect().execute(sql, values).fetchall()
 
     def _connect(self) -> sqlite3.Connection:
-        if self._db is None or self._pid != os.getpid():  # a connection must not cross a fork
+        if self._db is None or self._pid != os.getpid():  # a connection must not be used after a fork
             self._db = open_journal_db(self._folder)
-            weakref.finalize(self, self._db.close)  # one that nobody closed
+            weakref.finalize(self, self._db.close)  # if `close` is never called
             self._pid = os.getpid()
         return self._db
 
@@ -135,7 +136,7 @@ class ChangeTable:
 
 
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
-    """A connection to the journal's list, in autocommit; waits up to 10 s for other processes."""
+    """Open the journal's database in autocommit mode; waits up to 10 s for other processes."""
     db = sqlite3.connect(folder.journal / "journal.db", timeout=10, isolation_level=None, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")

@@ -1,4 +1,4 @@
-"""What does `toolcrib clean` remove from a state folder? What is too old, and what is over a quota."""
+"""Remove entries from a state folder that are too old or over a quota, for `toolcrib clean`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from .state import JOURNAL_AGE, JOURNAL_QUOTA, SPILL_AGE, SPILL_QUOTA, Removal, 
 
 @dataclass(frozen=True, slots=True)
 class CleanReport:
-    """What a cleaning found and did. `sizes` are bytes a part before it; `freed` what went, or would go."""
+    """The result of a cleaning. `sizes` are the bytes of each part before it; `removed` lists what was removed, or
+    would be."""
 
     sizes: dict[str, int]
     removed: list[Removal] = field(default_factory=list[Removal])
@@ -18,7 +19,7 @@ class CleanReport:
 
     @property
     def freed(self) -> int:
-        """Bytes removed, or that would be."""
+        """Bytes that were removed, or that would be."""
         return sum(r.size for r in self.removed)
 
 

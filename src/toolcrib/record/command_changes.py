@@ -1,4 +1,4 @@
-"""Changes of whole commands in the journal: who undoes and redoes them."""
+"""The interface that undoes and redoes the changes of whole commands in the journal."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from .rows import ChangeRow
 
 
 class CommandChanges(Protocol):
-    """Undoes and redoes what commands changed. The room `effects` has it."""
+    """Undoes and redoes the changes of commands. The package `effects` implements it."""
 
     def conflict(self, row: ChangeRow) -> str | None:
-        """Why a row cannot be reversed now; None if it can. Raises ToolError where its changes were cleaned away."""
+        """Return why a row cannot be reversed now; None if it can. Raises ToolError if its changes were cleaned up."""
         ...
 
     def reverse(self, table: ChangeTable, workspace: WorkspacePath, row: ChangeRow, undo_id: str) -> str | None:
-        """Reverse a row. Returns a line about it; None if its changes were never applied. Raises ToolError."""
+        """Reverse a row. Returns a line about it; None if its changes were never applied. Raises ToolError if that
+        fails."""
         ...
 
     def restored(self, root: str, path: str, was: str, now: str) -> None:
-        """Note that an undo of an edit wrote the file `was` anew: it is now the file `now`."""
+        """Note that an undo of an edit replaced the file `was`: it is now the file `now`."""
         ...

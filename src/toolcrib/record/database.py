@@ -1,4 +1,4 @@
-"""The record's SQLite file: one connection a thread would ask for, opened the same way everywhere."""
+"""Open the record's SQLite file, always in the same way."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _ADDED = {
         "process": "TEXT", "run": "TEXT", "run_time": "REAL",
     },
 }  # fmt: skip
-"""Columns that tables of an older version lack."""
+"""Columns that are missing in tables of an older version."""
 
 
 class RecordError(ToolcribError, sqlite3.DatabaseError):
@@ -84,7 +84,7 @@ class RecordError(ToolcribError, sqlite3.DatabaseError):
 
 
 def unusable(path: Path | str, error: sqlite3.Error) -> RecordError:
-    """What a person is told about a record that SQLite cannot use."""
+    """Return the error for a record that SQLite cannot use, with a text for a person."""
     if isinstance(error, RecordError):
         return error
     said = str(error)
@@ -101,19 +101,19 @@ def unusable(path: Path | str, error: sqlite3.Error) -> RecordError:
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection is in the way, so that it is worth trying again."""
+    """Return whether another connection holds the lock, so that a retry may succeed."""
     return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
 
 
 def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) -> sqlite3.Connection:
-    """A connection in WAL mode that any thread may use under its owner's lock. `durable` syncs every commit.
+    """Open a connection in WAL mode that any thread may use under its owner's lock. `durable` syncs every commit.
 
-    Raises RecordError where the file cannot be used.
+    Raises RecordError if the file cannot be used.
     """
     fresh = not os.path.exists(path)
     if fresh:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    # Setting up waits for other processes that do the same, whatever is waited for later.
+    # The setup waits for other processes that do the same, whatever timeout later statements have.
     try:
         connection = sqlite3.connect(path, timeout=max(timeout, 10.0), isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
@@ -147,7 +147,8 @@ def _set_up(connection: sqlite3.Connection, path: Path | str, durable: bool) -> 
 
 
 def _add_columns(connection: sqlite3.Connection) -> None:
-    """Bring tables of an older version up to this one. Of several processes that do it at once, the first one does."""
+    """Add the missing columns to tables of an older version. If several processes do it at once, only the first one
+    does."""
     with transaction(connection):
         for table, columns in _ADDED.items():
             known = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}

@@ -1,9 +1,9 @@
-"""Remembers every change that the file tools make, before it is made, so that it can be undone.
+"""Remember every change of the file tools before it is made, so that it can be undone.
 
-Each change is one row (`change`, in the database of `change_table`). The row is there before the change, marked
-`pending`, and is marked `done` after it. A crash in between leaves a pending row, and the path itself says whether the
-change happened. Contents that were replaced are files beside the list (`before_images`); `undoing` takes changes back,
-`pruning` forgets them.
+Each change is one row (`change`, in the database of `change_table`). The row is written before the change, marked
+`pending`, and is marked `done` after it. A crash in between leaves a pending row, and the path itself shows whether the
+change happened. Replaced contents are files next to the list (`before_images`); `undoing` takes changes back, `pruning`
+deletes them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .moving import move
 from .pruning import prune_journal
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
 
-_MAX_DIRECTORIES = 100  # made for one file; more are a mistake, or meant to keep us busy
-_PRUNE_EVERY = 256  # changes between two looks at the quota
+_MAX_DIRECTORIES = 100  # made for one file; more are a mistake or an attack
+_PRUNE_EVERY = 256  # changes between two checks of the quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Written:
 class Journal:
     """Makes changes in a workspace and remembers how to take them back.
 
-    `commands` gives what undoes the changes of commands; it is called when the first of them is met.
+    `commands` returns the object that undoes the changes of commands; it is called when the first of them is found.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class Journal:
         reason: str | None = None,
         undoes: int | None = None,
     ) -> Written:
-        """Create or replace a file in one step; directories above it are made. `expect`: the file seen before."""
+        """Create or replace a file in one step. Makes missing directories above it. `expect`: the identity seen
+        before."""
         self.mkdirs(os.path.dirname(self.ws.relative(path)) or ".", call_id=call_id, tool=tool, session_id=session_id)
         staged = self.ws.stage(path, data, mode, sync=self._sync, expect=expect, override=undoes is not None)
         kept: str | None = None
@@ -105,7 +106,7 @@ class Journal:
         return Written(staged.identity, staged.before is not None)
 
     def mkdirs(self, path: str, *, call_id: str, tool: str = "write_file", session_id: str | None = None) -> list[str]:
-        """Make a directory and those above it, each remembered; the ones that were made."""
+        """Make a directory and those above it, each remembered. Returns the ones that were made."""
         made: list[str] = []
         place = self.ws.locate(path)
         if not place.parts:
@@ -123,7 +124,7 @@ class Journal:
                 self.ws.mkdir(each)
             except FileExistsError:
                 self.table.drop(number)
-                self.ws.mkdir(each, exist_ok=True)  # somebody else made it; refuses what is no directory
+                self.ws.mkdir(each, exist_ok=True)  # another process made it; raises if it is not a directory
                 continue
             except BaseException:
                 self.table.drop(number)
@@ -144,7 +145,7 @@ class Journal:
         session_id: str | None = None,
         undoes: int | None = None,
     ) -> Path:
-        """Move a file, link or whole directory to the trash; where it is now. Undo brings it back."""
+        """Move a file, link or whole directory to the trash. Returns its new path. Undo moves it back."""
         parent, name, place = self.ws.open_parent(path)
         try:
             st = os.lstat(name, dir_fd=parent)
@@ -169,7 +170,7 @@ class Journal:
         return target
 
     def trash_path(self, name: str) -> Path:
-        """A fresh place in the trash for something of this name; its folder exists."""
+        """Return a new place in the trash for something with this name, and make its folder."""
         folder = self.folder.trash / fresh_name()
         folder.mkdir(mode=0o700)
         return folder / name[:200]
@@ -178,24 +179,24 @@ class Journal:
 
     @functools.cached_property
     def commands(self) -> CommandChanges | None:
-        """What undoes and redoes the changes of commands, if anything does."""
+        """The object that undoes and redoes the changes of commands, if there is one."""
         return None if self._commands is None else self._commands()
 
     # Looking back
 
     def changes(self, call_id: str | None = None, limit: int = 100, session_id: str | None = None) -> list[Change]:
-        """Remembered changes, newest first."""
+        """Return remembered changes, newest first."""
         return self.table.listed(call_id, limit, session_id)
 
     def knows(self, call_id: str) -> bool:
-        """Whether any change is remembered under this id, undone or not."""
+        """Return whether any change is remembered under this id, undone or not."""
         try:
             return self.table.knows(call_id)
-        except sqlite3.Error:  # the change itself is refused with the words for it
+        except sqlite3.Error:  # the change itself is refused with a text about it
             return False
 
     def last_call(self) -> str | None:
-        """The call that `undo()` would take back: the newest that is not undone and is no undo itself."""
+        """Return the call that `undo()` would take back: the newest that is not undone and is not an undo itself."""
         return self.table.last_call()
 
     def close(self) -> None:
@@ -203,7 +204,7 @@ class Journal:
         self.table.close()
 
     def prune_sometimes(self) -> None:
-        """Note a change: after many of them, forget what is too old or over the quota."""
+        """Count a change; after many changes, delete entries that are too old or over the quota."""
         self._since_prune += 1
         if self._since_prune >= _PRUNE_EVERY:
             self._since_prune = 0

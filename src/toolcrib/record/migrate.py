@@ -1,4 +1,4 @@
-"""Brings a record of an older schema up to this one. Its rows are kept, and chained as they are found."""
+"""Upgrade a record of an older schema to this one. Its rows are preserved, and chained in their order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BATCH = 5_000
 
 
 def migrate(connection: sqlite3.Connection, schema: str, version: int) -> None:
-    """Make the tables, in one transaction. Of several processes that do it at once, the first one does."""
+    """Make the tables, in one transaction. If several processes do it at once, only the first one does."""
     with transaction(connection):
         if connection.execute("PRAGMA user_version").fetchone()[0] < version:
             _bring_up(connection, schema)
@@ -23,7 +23,7 @@ def migrate(connection: sqlite3.Connection, schema: str, version: int) -> None:
 
 
 def note(kind: str, said: dict[str, Any]) -> chain.Row:
-    """A row that tells of the record itself, not of a call."""
+    """Return a row about the record itself, not about a call."""
     given = {
         "kind": kind, "time": time.time(), "call_id": "", "tool": "", "category": "", "verdict": "none",
         "arguments": json.dumps(said, separators=(",", ":")),
@@ -38,7 +38,7 @@ def _bring_up(connection: sqlite3.Connection, schema: str) -> None:
         connection.execute("ALTER TABLE record RENAME TO record_unchained")
         for name in ("record_tool_time", "record_call"):
             connection.execute(f"DROP INDEX IF EXISTS {name}")
-    for statement in schema.split(";\n"):  # executescript would end the transaction; comments may have a ";" inside
+    for statement in schema.split(";\n"):  # executescript would end the transaction; comments may contain a ";"
         connection.execute(statement)
     if unchained:
         count = 0
@@ -50,7 +50,7 @@ def _bring_up(connection: sqlite3.Connection, schema: str) -> None:
 
 
 def _old_rows(connection: sqlite3.Connection) -> Iterator[list[chain.Row]]:
-    """Rows without a chain, oldest first; columns that they lack are NULL."""
+    """Yield rows without a chain, oldest first; missing columns are NULL."""
     after = 0
     while True:
         found = connection.execute("SELECT * FROM record_unchained WHERE seq > ? ORDER BY seq LIMIT ?", [after, _BATCH])

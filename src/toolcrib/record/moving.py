@@ -1,4 +1,4 @@
-"""Moves files and whole trees between open directories, across file systems too, and never through a link."""
+"""Move files and whole trees between open directories, also across file systems, and never through a link."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _CHUNK = 1 << 20
 
 
 def move(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
-    """Move an entry to a new name; FileExistsError rather than replacing. All of it arrives, or the source stays.
+    """Move an entry to a new name. Raises FileExistsError if that exists. Moves the whole entry, or leaves the source.
 
-    Across file systems it is copied first under a passing name and put in place. The source then gets a passing name
-    too, before it is removed: whoever is killed in between leaves a whole source or none, never a half of it.
+    Across file systems it is copied first under a temporary name and then renamed. The source then gets a temporary
+    name too, before it is removed: a process that is killed in between leaves a whole source or none, never half of it.
     """
     try:
         rename_new(src, dst, src_dir, dst_dir)
@@ -45,18 +45,18 @@ def move(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
     except BaseException:
         remove_tree(dst_dir, dst)
         raise
-    if _state_of(src_dir, passing) != before:  # what somebody wrote meanwhile is not in the copy
+    if _state_of(src_dir, passing) != before:  # a change that another process made meanwhile is not in the copy
         rename_new(passing, src, src_dir, src_dir)
         remove_tree(dst_dir, dst)
         raise OSError(errno.EBUSY, "it was changed while it was moved", src)
     try:
         remove_tree(src_dir, passing)
-    except OSError:  # it has arrived; to call that a failure would drop the copy, with the source half removed
+    except OSError:  # the move is complete; an error here would delete the copy while the source is half removed
         log.warning("%s was moved, but what is left of it as %s could not be removed", src, passing, exc_info=True)
 
 
 def _state_of(dir_fd: int, name: str) -> list[tuple[int, ...]]:
-    """What tells an entry and all below it from a changed one, without their names."""
+    """Return a value that changes when an entry or anything below it changes; it does not include names."""
     st = os.lstat(name, dir_fd=dir_fd)
     found = [(st.st_ino, st.st_mode, st.st_size, st.st_mtime_ns)]
     if stat.S_ISDIR(st.st_mode):
@@ -70,7 +70,7 @@ def _state_of(dir_fd: int, name: str) -> list[tuple[int, ...]]:
 
 
 def copy_tree(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
-    """Copy an entry with its modes, times and links as links. Sockets and devices cannot be kept: an error."""
+    """Copy an entry with its modes and times; links stay links. Raises OSError for sockets and devices."""
     st = os.lstat(src, dir_fd=src_dir)
     if stat.S_ISLNK(st.st_mode):
         os.symlink(os.readlink(src, dir_fd=src_dir), dst, dir_fd=dst_dir)
@@ -100,7 +100,7 @@ def copy_tree(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
         try:
             copy_content(source, target)
             _take_over(target, now)
-            os.fsync(target)  # the source is about to be removed
+            os.fsync(target)  # the source will be removed next
         finally:
             os.close(target)
     finally:
@@ -108,7 +108,7 @@ def copy_tree(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
 
 
 def copy_content(source: int, target: int) -> None:
-    """Copy all bytes: shared blocks where the file system can, else inside the kernel, else by hand."""
+    """Copy all bytes: with shared blocks if the file system can, else inside the kernel, else in a loop."""
     if _clone(source, target):
         return
     copy_range = getattr(os, "copy_file_range", None)
@@ -137,19 +137,19 @@ def _clone(source: int, target: int) -> bool:
 
 
 def remove_tree(dir_fd: int, name: str) -> None:
-    """Remove an entry and all below it; what is gone already is fine. Links are removed, not followed."""
+    """Remove an entry and all below it; entries that are already gone are ignored. Links are removed, not followed."""
     try:
         os.unlink(name, dir_fd=dir_fd)
         return
     except FileNotFoundError:
         return
     except OSError as error:
-        if error.errno not in (errno.EISDIR, errno.EPERM):  # macOS answers EPERM for a directory
+        if error.errno not in (errno.EISDIR, errno.EPERM):  # macOS returns EPERM for a directory
             raise
     below = os.open(name, _DIRECTORY, dir_fd=dir_fd)
     try:
         with contextlib.suppress(PermissionError):
-            os.fchmod(below, 0o700)  # a write-protected directory keeps its entries
+            os.fchmod(below, 0o700)  # entries of a write-protected directory cannot be removed
         for each in os.listdir(below):
             remove_tree(below, each)
     finally:
@@ -161,6 +161,6 @@ def _take_over(fd: int, st: os.stat_result) -> None:
     try:
         os.fchown(fd, st.st_uid, st.st_gid)
     except PermissionError:
-        pass  # only root may give files away
+        pass  # only root may change the owner of files
     os.fchmod(fd, stat.S_IMODE(st.st_mode))
     os.utime(fd, ns=(st.st_atime_ns, st.st_mtime_ns))

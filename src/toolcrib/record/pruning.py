@@ -1,4 +1,4 @@
-"""Which changes can no longer be undone? Those too old or, oldest first, over the quota; what was kept goes too."""
+"""Delete changes, and their stored contents, that are too old or, oldest first, over the quota."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .state import Removal, StateFolder, folder_entries, remove_entry
 
 
 def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: bool = False) -> list[Removal]:
-    """Forget changes that are too old or, oldest first, over the quota, with what was kept of them."""
+    """Delete changes that are too old or, oldest first, over the quota, with their stored contents."""
     if not (folder.journal / "journal.db").exists():
         return []
     now = time.time()
@@ -25,7 +25,7 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
     try:
         rows = db.execute("SELECT id, at, kept FROM change ORDER BY id").fetchall()
         holders = [(number, at, _holder(kept)) for number, at, kept in rows]
-        for holder in {holder for _, _, holder in holders} & layers.keys():  # others wait for an answer
+        for holder in {holder for _, _, holder in holders} & layers.keys():  # other layers wait for an answer
             sizes[holder], ages[holder] = layers[holder]
         total = sum(sizes.values())
         for number, at, holder in holders:
@@ -43,7 +43,7 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
                 elif holder:
                     remove_entry(folder.path / holder)
         known = {holder for _, _, holder in holders}
-        for holder in sizes.keys() - known:  # left by a crash between content and row
+        for holder in sizes.keys() - known:  # a crash between storing the content and writing the row left it
             if now - ages[holder] > 3600:
                 removed.append(Removal(holder.split("/")[0], holder, sizes[holder], now - ages[holder]))
                 if not dry_run:
@@ -54,5 +54,5 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
 
 
 def _holder(kept: str | None) -> str:
-    """The entry of the state folder that holds what was kept: a trash entry is a folder of its own."""
+    """Return the entry of the state folder that contains a stored content: each trash entry is its own folder."""
     return "/".join(kept.split("/")[:2]) if kept else ""

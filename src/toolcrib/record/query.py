@@ -1,4 +1,4 @@
-"""Questions to the record, as SQL. A call with effects has two rows; what is asked for is nearly always its outcome."""
+"""Build the SQL of queries to the record. A call with effects has two rows; queries nearly always want its outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Select = tuple[str, list[Any]]
 
 NEWEST = "newest"
 
-# An outcome whose arguments are those of its intent does not repeat them.
+# An outcome with the same arguments as its intent does not repeat them.
 _FROM_INTENT = ("arguments", "approval")
 _COLUMNS = ", ".join(
     f"coalesce(r.{column}, i.{column}) AS {column}" if column in _FROM_INTENT else f"r.{column}" for column in COLUMNS
@@ -20,7 +20,7 @@ _STORED = ", ".join(f"r.{column}" for column in COLUMNS)
 _FROM = "FROM record r LEFT JOIN record i ON i.seq = r.intent"
 _UNFINISHED = (
     "NOT EXISTS (SELECT 1 FROM record o WHERE o.call_id = r.call_id AND o.kind = 'outcome'"
-    " AND (o.intent = r.seq OR o.intent IS NULL AND o.seq > r.seq))"  # hosts may use an id again
+    " AND (o.intent = r.seq OR o.intent IS NULL AND o.seq > r.seq))"  # hosts may reuse an id
 )
 _GROUPS = ("tool", "outcome", "verdict", "session_id", "channel", "category", "rule")
 
@@ -49,23 +49,22 @@ def select(
     stored: bool = False,
     by: str | None = None,
 ) -> Select:
-    """The statement and its values.
+    """Return the statement and its values.
 
-    Texts are compared as they are, or as a pattern where they hold a `*`; `text` is looked for in the arguments,
-    without regard to case. `since` and `until` are Unix seconds, `after` and `upto` numbers of rows. `kind=None`
-    gives intents and notes, too; `unfinished` only intents without an outcome, `once` no other intents.
-    `order` is "newest" or "seq".
-    `stored` gives rows as they stand in the file; `by` counts by a column instead.
+    Texts are compared as they are, or as a pattern if they contain a `*`; `text` is searched in the arguments, ignoring
+    case. `since` and `until` are Unix seconds, `after` and `upto` row numbers. `kind=None` returns intents and notes
+    too; `unfinished` only intents without an outcome; `once` excludes other intents. `order` is "newest" or "seq".
+    `stored` returns rows as they are in the file; `by` counts by a column instead.
     """
     clauses: list[str] = []
     values: list[Any] = []
-    if kind == "outcome":  # a literal: the indexes cover outcomes, and a parameter could be anything
+    if kind == "outcome":  # a literal: the indexes cover outcomes, and a parameter could have any value
         clauses.append("r.kind = 'outcome'")
     elif kind is not None:
         clauses.append("r.kind = ?")
         values.append(kind)
     if outcome is not None and outcome != "ok" and "*" not in outcome:
-        clauses.append("r.outcome <> 'ok'")  # there is an index of these
+        clauses.append("r.outcome <> 'ok'")  # there is an index for these
     named = {
         "tool": tool, "outcome": outcome, "verdict": verdict, "session_id": session_id, "channel": channel,
         "category": category, "rule": rule, "call_id": call_id,
@@ -117,12 +116,13 @@ def _counted(by: str, where: str) -> str:
 
 
 def _pattern(value: str) -> str:
-    """A GLOB in which only `*` has a meaning."""
+    """Return a GLOB pattern in which only `*` has a meaning."""
     return value.replace("[", "[[]").replace("?", "[?]")
 
 
 def _contains(text: str) -> str:
-    """A LIKE pattern for arguments that contain a text; they are JSON, so it may be escaped there."""
+    """Return a LIKE pattern for arguments that contain a text; arguments are JSON, so the text may be escaped in
+    them."""
     written = json.dumps(text, ensure_ascii=False)[1:-1]
     for special in ("\\", "%", "_"):
         written = written.replace(special, f"\\{special}")

@@ -1,8 +1,8 @@
-"""How long the record is kept, and how its beginning is dropped so that the rest can still be verified.
+"""Limit the age and size of the record: delete its beginning so that the rest can still be verified.
 
-First a row is appended to the chain that states up to which row everything goes, and that row's hash: verification
-goes on from there. Then the rows are removed in small transactions, so that nobody waits. Who is interrupted in
-between leaves rows that count as dropped already; the next one removes them.
+First a row is appended to the chain with the number and hash of the last row to delete: verification continues from
+there. Then the rows are removed in small transactions, so that other processes do not wait. If this is interrupted, the
+remaining rows already count as deleted; the next run removes them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .transaction import transaction
 DAY = 86_400.0
 _CHUNK = 2_000
 _ROOM = 0.9
-"""A record that became too large is cut to this part of its limit, so that it is not cut again at once."""
+"""A record that is too large is cut to this part of its limit, so that it is not cut again immediately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept: so many days, and at most so many bytes. 0 is without limit."""
+    """The limits of the record: a number of days, and a number of bytes. 0 means no limit."""
 
     days: float = 365
     max_bytes: int = 2**30
@@ -34,7 +34,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What was dropped, or would be."""
+    """The rows that were deleted, or would be."""
 
     rows: int = 0
     size: int = 0
@@ -43,16 +43,15 @@ class Dropped:
 
 
 def through(connection: sqlite3.Connection, keep: Retention, slack: float = DAY) -> int | None:
-    """The last row that has to go, or None. `slack` are seconds that rows may be too old, so as not to drop a few
-    rows at every start.
-    """
+    """Return the last row to delete, or None. `slack` are seconds that rows may be too old, so that not every start
+    deletes a few rows."""
     ends = connection.execute("SELECT min(seq), max(seq) FROM record").fetchone()
     first, last = ends[0], ends[1]
     if first is None:
         return None
     goes = max(_too_old(connection, keep, slack), _too_much(connection, keep, first, last))
     stated = chain.dropped(connection)[0]
-    goes = min(max(goes, stated), last - 1)  # the end of the chain stays: the next row is chained to it
+    goes = min(max(goes, stated), last - 1)  # the last row stays: the next row is chained to it
     return goes if goes >= first else None
 
 
@@ -75,7 +74,7 @@ def _too_much(connection: sqlite3.Connection, keep: Retention, first: int, last:
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Bytes of the file that hold something."""
+    """Return the bytes of the file that are in use."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )
@@ -86,7 +85,8 @@ def apply(
     path: Path | str, keep: Retention, *, slack: float = DAY, dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Dropped:  # fmt: skip
-    """Drop what has to go, until it is done or `stop` says so. Several processes may do it at once."""
+    """Delete rows over the limits, until all are deleted or `stop` returns True. Several processes may do it at
+    once."""
     connection = connect(path, timeout=10)
     try:
         last = through(connection, keep, slack)
@@ -110,7 +110,7 @@ def _measure(connection: sqlite3.Connection, last: int) -> Dropped:
 
 
 def _state(connection: sqlite3.Connection, last: int) -> None:
-    """Append the row that the rest is verified from."""
+    """Append the row from which the rest is verified."""
     with transaction(connection):
         before = chain.dropped(connection)[0]
         row = connection.execute("SELECT hash FROM record WHERE seq = ?", [last]).fetchone()
@@ -120,20 +120,20 @@ def _state(connection: sqlite3.Connection, last: int) -> None:
 
 
 def _remove(connection: sqlite3.Connection, last: int, stop: Callable[[], bool]) -> None:
-    """Only what the record states as dropped, oldest first."""
+    """Delete only rows that the record states as deleted, oldest first."""
     last = min(last, chain.dropped(connection)[0])
     while True:
         with transaction(connection):
             first = connection.execute("SELECT min(seq) FROM record").fetchone()[0]
             connection.execute("DELETE FROM record WHERE seq <= ?", [min(last, first + _CHUNK - 1)])
-        connection.executescript("PRAGMA incremental_vacuum")  # gives the space back; execute() stops after a page
+        connection.executescript("PRAGMA incremental_vacuum")  # frees the space; execute() would stop after one page
         if first + _CHUNK > last or stop():
             return
-        time.sleep(0.005)  # others write, too
+        time.sleep(0.005)  # gives other processes time to write
 
 
 def _old_approvals(connection: sqlite3.Connection, keep: Retention) -> None:
-    """Answered and expired requests that are older than the record."""
+    """Delete answered and expired requests that are older than the record."""
     if keep.days:
         sql = "DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND max(created, expires) < ?"
         connection.execute(sql, [time.time() - keep.days * DAY])

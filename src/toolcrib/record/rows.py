@@ -1,11 +1,11 @@
-"""The rows of the record's tables, as they are read: the keys are the columns."""
+"""The rows of the record's tables: the keys are the columns."""
 
 from __future__ import annotations
 
 from typing import Literal, TypedDict
 
 Scope = Literal["once", "session", "rule"]
-"""How far a person's yes reaches: this call, calls like it in this session, or a rule in their settings."""
+"""The scope of a person's approval: this call, calls like it in this session, or a rule in their settings."""
 SCOPES: tuple[Scope, ...] = ("once", "session", "rule")
 FileKind = Literal["absent", "file", "dir", "link"]
 ChangeStatus = Literal["pending", "done", "undone"]
@@ -13,7 +13,7 @@ ApprovalState = Literal["pending", "approved", "denied", "expired", "used"]
 
 
 class NewApproval(TypedDict):
-    """What is stored when a call has to be asked about. Times are Unix seconds; arguments and caller are JSON."""
+    """A new approval request to store. Times are Unix seconds; arguments and caller are JSON."""
 
     id: str
     call_id: str
@@ -25,22 +25,23 @@ class NewApproval(TypedDict):
     rule: str | None
     """The rule that would allow the call."""
     digest: str
-    """SHA-256 of the tool's name and the canonical arguments: what a yes is bound to."""
+    """SHA-256 of the tool's name and the canonical arguments: an approval is bound to it."""
     session_id: str | None
     created: float
     expires: float
     asked_by: str | None
-    """What asks regardless of rules; None where `rule` would allow the call."""
+    """The source that asks regardless of rules; None if `rule` would allow the call."""
     scopes: str
-    """How far a yes may reach, separated by spaces."""
+    """The possible scopes of an approval, separated by spaces."""
     workspace: str | None
     caller: str | None
     process: str | None
-    """The process that asked; None once its session has ended."""
+    """The process that asked; None after its session has ended."""
 
 
 class ApprovalRow(NewApproval):
-    """A stored request and its answer. `edited` holds other arguments, as JSON; `run` is the call that used the yes."""
+    """A stored request and its answer. `edited` contains other arguments, as JSON; `run` is the call that used the
+    approval."""
 
     state: ApprovalState
     approver: str | None
@@ -52,7 +53,7 @@ class ApprovalRow(NewApproval):
 
 
 class CallRow(TypedDict):
-    """One row of the audit log: an intent, an outcome, or a note. `chain.COLUMNS` are the same names."""
+    """One row of the audit log: an intent, an outcome, or a note. `chain.COLUMNS` has the same names."""
 
     seq: int
     kind: str
@@ -77,7 +78,7 @@ class CallRow(TypedDict):
 
 
 class NewChange(TypedDict):
-    """One change of one path, before it is made; `before_…` and `after_…` describe the path then and afterwards."""
+    """One change of one path, before it is made; `before_…` and `after_…` describe the path before and after it."""
 
     call_id: str
     session_id: str | None
@@ -92,7 +93,7 @@ class NewChange(TypedDict):
     before_identity: str | None
     before_sha: str | None
     kept: str | None
-    """Where the earlier content is, below the state folder."""
+    """The path of the earlier content, below the state folder."""
     kept_size: int
     after_kind: FileKind
     after_mode: int | None

@@ -1,6 +1,6 @@
-"""Keeps what was too large for the model in files that it can read piece by piece.
+"""Store output that was too large for the model in files that the model can read in parts.
 
-At most 64 MiB a call; 2 GiB in all, where the oldest calls go first.
+At most 64 MiB per call, and 2 GiB in total; the files of the oldest calls are deleted first.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from pathlib import Path
 from .state import SPILL_QUOTA, folder_entries, private_folder, prune_folder
 
 CALL_LIMIT = 64 * 2**20  # spec 2.8
-_RECOUNT_BYTES = 64 * 2**20  # look at the folder again after so much was written (others write there too)
+_RECOUNT_BYTES = 64 * 2**20  # check the folder again after this many written bytes (other processes write there too)
 _REMEMBERED_CALLS = 1024
 
 
 def safe_name(text: str) -> str:
-    """A file name for any text: unlike texts get unlike names, and none is hidden, empty or leads elsewhere."""
+    """Return a file name for any text: different texts get different names. It is never hidden, empty or a path
+    elsewhere."""
     plain = re.sub(r"[^A-Za-z0-9._-]", "_", text).lstrip(".")[:80]
     if plain and plain == text:
         return plain
@@ -29,7 +30,7 @@ def safe_name(text: str) -> str:
 
 
 class SpillWriter:
-    """A spill file that is being written. Beyond the call's limit bytes are dropped and `truncated` is set."""
+    """A spill file that is being written. Bytes over the call's limit are dropped, and `truncated` is set."""
 
     def __init__(self, spill: Spill, call_id: str, path: Path, fd: int) -> None:
         self.path = path
@@ -39,7 +40,7 @@ class SpillWriter:
         self._file = open(fd, "wb", buffering=0)  # noqa: SIM115
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes, as many as the call may still keep."""
+        """Append bytes, up to the limit of the call."""
         view = memoryview(data)
         granted = self._spill.grant(self._call_id, len(view))
         if granted < len(view):
@@ -49,7 +50,7 @@ class SpillWriter:
             view = view[self._file.write(view) or 0 :]
 
     def close(self) -> None:
-        """No more is coming. May be called again."""
+        """Close the file. May be called again."""
         if not self._file.closed:
             self._file.close()
             self._spill.closed(self._call_id)
@@ -71,24 +72,25 @@ class Spill:
         self._quota = quota
         self._lock = threading.Lock()
         self._used: OrderedDict[str, int] = OrderedDict()  # bytes of recent calls
-        self._open: Counter[str] = Counter()  # calls with a writer at work; their files stay
+        self._open: Counter[str] = Counter()  # calls with an open writer; their files are not deleted
         self._uncounted = _RECOUNT_BYTES  # count at the first use
 
     def store(self, call_id: str, name: str, data: str | bytes) -> Path:
-        """Keep data whole, or its beginning where it is over the limit; the file it is in."""
+        """Store data, or its beginning if it is over the limit. Returns its file."""
         with self.open(call_id, name) as writer:
             writer.write(data.encode("utf-8", "replace") if isinstance(data, str) else data)
         return writer.path
 
     def keep(self, call_id: str, name: str, data: str | bytes) -> str | None:
-        """`store` for the pipeline: how `read_file` can reach it, or None if it could not be kept."""
+        """Do the same as `store` for the pipeline. Returns the path for `read_file`, or None if the data could not be
+        stored."""
         try:
             return str(self.store(call_id, name, data))
         except OSError:
             return None
 
     def open(self, call_id: str, name: str) -> SpillWriter:
-        """A writer for a new file of this call; an existing name gets a number."""
+        """Open a writer for a new file of this call; a name that already exists gets a number."""
         call = safe_name(call_id)
         self._make_room(call)
         folder = self.folder / call
@@ -108,7 +110,7 @@ class Spill:
         raise FileExistsError(f"too many spill files in {folder}")
 
     def grant(self, call: str, wanted: int) -> int:
-        """How many of these bytes the call may still keep; they count from now on."""
+        """Return how many of these bytes the call may still store, and count them."""
         with self._lock:
             used = self._used.pop(call, 0)
             granted = max(0, min(wanted, self._call_limit - used))
@@ -126,17 +128,17 @@ class Spill:
                 return
             self._uncounted = 0
             busy = frozenset([call, *self._open])
-        # Room for what may come until the next look, so that the quota holds in between.
+        # Space for the bytes that may come before the next check, so that the quota holds in between.
         room = min(2 * _RECOUNT_BYTES, self._quota // 4)
         prune_folder(self.folder, "spill", self._quota - room, float("inf"), keep=busy)
 
     def closed(self, call: str) -> None:
-        """A writer of this call is done."""
+        """Note that a writer of this call is closed."""
         with self._lock:
             self._open[call] -= 1
             if self._open[call] <= 0:
                 del self._open[call]
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return the bytes on disk."""
         return sum(size for _, size, _ in folder_entries(self.folder))

@@ -1,7 +1,7 @@
-"""Where Toolcrib keeps what it knows about a workspace: one private folder each, never inside the workspace.
+"""The place where Toolcrib stores data about a workspace: a private folder for each, never inside the workspace.
 
-`$XDG_STATE_HOME/toolcrib/<workspace id>` holds the record, the journal behind undo, the trash, and what outputs
-spilled. Several processes share it: every part is safe to be used at once.
+`$XDG_STATE_HOME/toolcrib/<workspace id>` contains the record, the journal for undo, the trash, and spilled outputs.
+Several processes may use every part at the same time.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ if TYPE_CHECKING:
 GIB = 2**30
 
 SPILL_QUOTA = 2 * GIB  # spec 2.8
-JOURNAL_QUOTA = 2 * GIB  # before-images and trash together; the same size as the spill for want of a better reason
+JOURNAL_QUOTA = 2 * GIB  # before-images and trash together; the same as the spill quota, without a measured reason
 SPILL_AGE = 7 * 86400.0
-JOURNAL_AGE = 30 * 86400.0  # what a desktop's trash usually keeps
+JOURNAL_AGE = 30 * 86400.0  # a usual limit for a desktop's trash
 
 
 def state_home() -> Path:
-    """`$XDG_STATE_HOME/toolcrib`, or `~/.local/state/toolcrib`. A relative XDG path counts as unset, by its spec."""
+    """Return `$XDG_STATE_HOME/toolcrib`, or `~/.local/state/toolcrib`. A relative XDG path counts as unset, by its
+    spec."""
     given = os.environ.get("XDG_STATE_HOME", "")
     base = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
     return base / "toolcrib"
 
 
 def workspace_id(root: str | os.PathLike[str]) -> str:
-    """A name for a workspace: the folder's own name made plain, and a hash of its real path."""
+    """Return a name for a workspace: the folder's own name in plain characters, and a hash of its real path."""
     real = os.path.realpath(root)
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(real)).strip(".-")[:40] or "root"
     return f"{slug}-{hashlib.blake2b(os.fsencode(real), digest_size=6).hexdigest()}"
@@ -46,7 +47,7 @@ def workspace_id(root: str | os.PathLike[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One thing that `clean` removed, or would remove: its part, name, size in bytes and age in seconds."""
+    """One entry that `clean` removed, or would remove: its part, name, size in bytes and age in seconds."""
 
     part: str
     name: str
@@ -62,7 +63,7 @@ class StateFolder:
 
     @classmethod
     def for_workspace(cls, root: str | os.PathLike[str], home: Path | None = None) -> StateFolder:
-        """The folder that belongs to a workspace, made if needed. ConfigError if it would lie inside it."""
+        """Return the folder of a workspace, made if needed. Raises ConfigError if it would be inside the workspace."""
         base = home or state_home()
         real_root = os.path.realpath(root)
         path = Path(os.path.realpath(base)) / workspace_id(root)
@@ -84,31 +85,32 @@ class StateFolder:
 
     @property
     def record_db(self) -> Path:
-        """The audit record and pending approvals."""
+        """The file of the audit record and pending approvals."""
         return self.path / "record.db"
 
     @property
     def journal(self) -> Path:
-        """Before-images and the list of changes."""
+        """The folder of before-images and the list of changes."""
         return self.path / "journal"
 
     @property
     def trash(self) -> Path:
-        """What was deleted, until it is undone or cleaned."""
+        """The folder of deleted files, until they are restored or cleaned up."""
         return self.path / "trash"
 
     @property
     def spill(self) -> Path:
-        """Outputs that were too large for the model."""
+        """The folder of outputs that were too large for the model."""
         return self.path / "spill"
 
     @property
     def browser(self) -> Path:
-        """Profiles of browsers that run, and of those whose process was killed. Not there before the first."""
+        """The folder of browser profiles, of running browsers and of killed ones. Made when the first browser
+        starts."""
         return self.path / "browser"
 
     def sizes(self) -> dict[str, int]:
-        """Bytes on disk of each part."""
+        """Return the bytes on disk of each part."""
         parts = {"journal": self.journal, "trash": self.trash, "spill": self.spill, "browser": self.browser}
         found = {name: sum(size for _, size, _ in folder_entries(path)) for name, path in parts.items()}
         found["record"] = sum(_size(Path(f"{self.record_db}{end}")) for end in ("", "-wal", "-shm"))
@@ -116,7 +118,7 @@ class StateFolder:
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder that only this user can enter. One that is a link or another user's is refused."""
+    """Make a folder that only this user can enter. Raises ConfigError if it is a link or belongs to another user."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
@@ -128,7 +130,8 @@ def private_folder(path: Path) -> None:
 
 
 def folder_entries(path: Path) -> Iterator[tuple[str, int, float]]:
-    """Each thing directly in a folder: name, bytes below it, time it was last changed. Vanishing ones are skipped."""
+    """Yield each direct entry of a folder: name, total bytes, time of the last change. Entries that vanish are
+    skipped."""
     try:
         entries = list(os.scandir(path))
     except FileNotFoundError:
@@ -161,7 +164,7 @@ def prune_folder(
 
 
 def remove_entry(path: Path) -> None:
-    """Remove a file or a whole folder; one that is gone already is fine."""
+    """Remove a file or a whole folder. Does nothing if it is already gone."""
     try:
         path.unlink()
     except (IsADirectoryError, PermissionError):

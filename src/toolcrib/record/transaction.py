@@ -1,4 +1,4 @@
-"""A transaction of SQLite that other processes see whole or not at all."""
+"""Run an SQLite transaction that other processes see completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, *, begun: bool = False) -> Generator[None]:
-    """`BEGIN IMMEDIATE` (unless that was done) and COMMIT, or ROLLBACK after an exception."""
+    """Run `BEGIN IMMEDIATE` (unless already begun), then COMMIT, or ROLLBACK after an exception."""
     if not begun:
         connection.execute("BEGIN IMMEDIATE")
     try:

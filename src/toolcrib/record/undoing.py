@@ -1,4 +1,4 @@
-"""How is a call taken back? Its rows are turned round, newest first, if nothing has changed since."""
+"""Undo a call: reverse its rows, newest first, if nothing has changed since."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from .state import remove_entry
 
 
 class UndoConflict(ToolcribError):
-    """Something changed since, so undoing would lose it. `conflicts` says what; `force` undoes all the same."""
+    """Something changed after the call, so an undo would lose it. `conflicts` lists the changes; `force` undoes
+    anyway."""
 
     def __init__(self, conflicts: list[str]) -> None:
         super().__init__("; ".join(conflicts) + " (nothing was undone; force undoes it all the same)")
@@ -29,7 +30,7 @@ class UndoConflict(ToolcribError):
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What an undo did: the call it undid, its own call id (to undo the undo), and a line for each path."""
+    """The result of an undo: the call it undid, its own call id (to undo the undo), and a line for each path."""
 
     call_id: str
     undo_id: str
@@ -39,15 +40,15 @@ class Undone:
 def undo(journal: Journal, call_id: str | None = None, *, force: bool = False) -> Undone:
     """Undo all changes of a call (default: the last one), newest first, if nothing has changed since.
 
-    Raises UndoConflict if something has, before anything is touched, and ToolError if there is nothing to undo. With
-    `force` what is there now goes to the trash or the journal and is never lost. An undo is remembered like any change:
-    undoing its own id brings the change back.
+    Raises UndoConflict if something has changed, before any file is touched, and ToolError if there is nothing to undo.
+    With `force`, the current content goes to the trash or the journal and is never lost. An undo is remembered like any
+    change: to bring the change back, undo the undo's own id.
     """
     return _Undoing(journal).undo(call_id, force)
 
 
 class _Undoing:
-    """One undo over a journal: what it puts back is written through that journal, as changes of its own."""
+    """One undo over a journal: restored files are written through that journal, as new changes."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
@@ -83,9 +84,9 @@ class _Undoing:
 
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
-        """One undo at a time, over all processes: two of the same call would both move the same things."""
+        """Allow one undo at a time, over all processes: two of the same call would both move the same files."""
         with self.table.lock, open(self.journal.folder.journal / "journal.db-undo", "wb") as file:
-            with contextlib.suppress(ImportError, OSError):  # no such locks here: then as well as it goes
+            with contextlib.suppress(ImportError, OSError):  # no such locks on this system: continue without one
                 import fcntl
 
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -101,7 +102,7 @@ class _Undoing:
         if row["status"] == "pending" and matches(now, row, "before", lambda: self._sha_of(shown)):
             return None  # the process ended before it made the change
         if row["before_kind"] == "absent" and row["after_kind"] == "dir" and now is None:
-            return None  # a directory it made is gone already
+            return None  # a directory that the call made is already gone
         if now is None:
             return f"{shown} was removed since"
         return f"{shown} was changed since"
@@ -131,7 +132,7 @@ class _Undoing:
     ) -> str | None:
         if now is None:
             return None
-        if row["after_kind"] == "dir" and row["undoes"] is None:  # one that was made, not a tree that came back
+        if row["after_kind"] == "dir" and row["undoes"] is None:  # a new directory, not a tree that was restored
             return self._remove_directory(row, shown, now, by)
         self.journal.move_to_trash(shown, by["call_id"], f"undo of {row['call_id']}", tool="undo", undoes=row["id"])
         return f"removed {shown}"
@@ -194,7 +195,8 @@ class _Undoing:
         return f"restored {shown}{'/' if stat.S_ISDIR(st.st_mode) else ''}"
 
     def _same_again(self, row: ChangeRow, restored: str) -> None:
-        """Earlier changes ended in the file that was just restored; it is the same file with a new inode."""
+        """Update earlier changes that ended in the file that was just restored: it is the same file with a new
+        inode."""
         self.table.execute(
             "UPDATE change SET after_identity = ? WHERE root = ? AND path = ? AND after_identity = ? AND id != ?",
             restored, row["root"], row["path"], row["before_identity"], row["id"],
@@ -208,7 +210,7 @@ class _Undoing:
             raise ToolError("this was changed by a command, and what undoes the changes of commands is not installed")
         return self.journal.commands
 
-    # How a path is now
+    # The current state of a path
 
     def _shown(self, row: ChangeRow) -> str:
         return self.ws.relative(os.path.join(str(row["root"]), str(row["path"])))

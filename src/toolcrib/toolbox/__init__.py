@@ -1,4 +1,5 @@
-"""The composition root: from settings to a registry with everything behind it, opened and closed as one."""
+"""The composition root: build a registry and everything that it needs from settings, and open and close them
+together."""
 
 from .toolbox import Toolbox
 

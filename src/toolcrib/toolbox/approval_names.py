@@ -1,4 +1,4 @@
-"""Do the tools exist that settings want to be asked about? A name without a tool would protect nothing."""
+"""Check that the tools in the approval settings exist: a name without a tool would protect nothing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def check_approval_names(settings: Settings, registry: ToolRegistry, missing: Iterable[tuple[str, str]]) -> None:
-    """Refuse names in `approval.require_for` that no tool has; names with `*` may mean tools that come later.
+    """Check that every name in `approval.require_for` is a tool; names with `*` may match tools that come later.
 
-    `dangerous_tools` only warns: files of the earlier designs name tools there that were theirs. Where servers or
-    plugins bring tools whose names are not known yet, so does `require_for`. Raises ConfigError.
+    Unknown names in `dangerous_tools` only cause a warning: files of the earlier designs list their own tools there.
+    The same for `require_for`, if servers or plugins may add tools with names that are not known yet. Raises
+    ConfigError for an unknown name otherwise.
     """
     if not settings.approval.require_for and not settings.approval.dangerous_tools:
         return

@@ -1,7 +1,7 @@
-"""How a toolbox is put together from settings: each part is made from the parts before it.
+"""Build a toolbox from settings: each part is made from the parts before it.
 
-The order is a contract: what is secret is known before anything is read or said. Building opens no database and starts
-no process; `Toolbox.start` does.
+The order matters: the redactor knows the secrets before anything is read or reported. Building opens no database and
+starts no process; `Toolbox.start` does.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def build(
     yes: bool = False,
     builtin: bool = True,
 ) -> ToolboxParts:
-    """All parts of a toolbox. `Toolbox.open` explains the arguments, and what is raised for which mistake."""
+    """Build all parts of a toolbox. `Toolbox.open` explains the arguments and the errors."""
     closing = ExitStack()
     try:
         ground = _ground(settings, closing)
@@ -86,7 +86,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     closing.callback(workspace.close)
     journal = Journal(state, workspace, commands=command_journal(state))
     closing.callback(journal.close)
-    # all workspaces' state is hidden from commands, not this one's alone: a granted folder may contain it
+    # the state of all workspaces is hidden from commands, not only of this one: a granted folder may contain it
     hidden = (*settings.sandbox.hidden, state.path.parent, config_home())
     guard = network() if settings.sandbox.domains else None
     confinement = replace(settings.sandbox, hidden=hidden, guard=guard, trials=state.path.parent)
@@ -140,7 +140,7 @@ def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
 def _fill_stages(
     ground: Ground, registry: ToolRegistry, policy: Policy, flow: LabelFlow, loop_guard: LoopGuard
 ) -> None:
-    """Put policy and record into the stages that every call goes through."""
+    """Connect the policy and the record to the stages of every call."""
     stages = registry.stages
     stages.authorizer = policy
     stages.labeller = flow
@@ -152,7 +152,7 @@ def _fill_stages(
     stages.dry_run = ground.settings.dry_run
     stages.guard = loop_guard
     stages.events.subscribe(ground.audit.listen, finished_only=True)
-    if traced():  # the host set a provider; nobody else pays for spans
+    if traced():  # the host set a provider; without one, no call pays for spans
         ground.closing.callback(trace_calls(stages.events))
 
 
@@ -164,7 +164,7 @@ def _approval_service(
     root = ground.workspace.root
 
     def remember_rule(line: str) -> Path:
-        """Allow it in this workspace: from now on, and the next time."""
+        """Add an allow rule for this workspace, now and for later sessions."""
         path = remember(root, "allow", line)
         rules.add(line, "allow", "remembered")
         return path
@@ -179,7 +179,7 @@ def _approval_service(
 
 
 def _suggest(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """The rule that allows exactly this call; where no rule can name the tool, a text that a person can read."""
+    """Return the rule that allows exactly this call; if no rule can name the tool, a text that a person can read."""
     from ..policy.rules.suggest import suggest
 
     return suggest(tool, arguments) or rule_for(tool, arguments)
@@ -220,14 +220,14 @@ def _limits(settings: Settings) -> CallLimits | None:
 
 
 def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bool) -> ToolboxParts:
-    """Register the tools in the order of their rank: the first one that asks for a name has it."""
+    """Register the tools in order of priority: the first tool with a name gets it."""
     ground, registry, missing = house.ground, house.registry, list[tuple[str, str]]()
     own = _builtin(house, missing) if builtin else []
     for tool in (*own, *tools):
         registry.register(tool)
     exposure = Exposure(registry, _search_tools, ground.settings.tools.list_limit, [tool.name for tool in own])
     servers, plugins = add_sources(house, missing, builtin=builtin)
-    if builtin:  # without, a person's own settings name tools that are not meant to be here
+    if builtin:  # without built-in tools, the user's settings may name tools that are absent on purpose
         check_approval_names(ground.settings, registry, missing)
     return ToolboxParts(house, exposure, missing, servers, plugins)
 
@@ -257,7 +257,7 @@ def _builtin(house: House, missing: list[tuple[str, str]]) -> list[Tool]:
 
 
 def _hider(house: House) -> Callable[[str, str], Callable[[str], bool] | None]:
-    """What hides paths from a tool's listings, by the tool's name and the directory listed."""
+    """Return a function that hides paths from a tool's listings, by the tool's name and the listed directory."""
 
     def hider(name: str, directory: str) -> Callable[[str], bool] | None:
         tool = house.registry.find(name)
@@ -267,7 +267,7 @@ def _hider(house: House) -> Callable[[str, str], Callable[[str], bool] | None]:
 
 
 def _gate(house: House) -> Callable[[str, Mapping[str, Any], ToolContext], Judgement | None]:
-    """What policy says of a web tool's call with another address: one that it was redirected to."""
+    """Return a function that judges a web tool's call again with another address: the target of a redirect."""
 
     def gate(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         tool = house.registry.find(name)

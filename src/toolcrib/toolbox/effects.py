@@ -1,4 +1,4 @@
-"""What happens to the changes that a toolbox's commands make: the setting, and how a person is asked."""
+"""Build the part that handles the changes of a toolbox's commands: the setting, and how a person is asked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | None:
-    """The effects of a toolbox's commands; None where commands write directly. Raises ConfigError without the wing."""
+    """Return the effects of a toolbox's commands; None if commands write directly. Raises ConfigError without the
+    package."""
     settings = ground.settings
     if not has_wing("effects"):
         if settings.sandbox.effects != "direct":
@@ -43,8 +44,8 @@ def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | Non
 
 
 def recover_effects(state: StateFolder, *, prune: bool = False) -> list[str]:
-    """Complete what a killed process had begun to apply or undo; a line for each. `prune` also forgets what was held
-    for too long."""
+    """Complete changes that a killed process had begun to apply or undo. Returns a line for each. `prune` also deletes
+    changes that were held for too long."""
     if not has_wing("effects"):
         return []
     from ..effects import recover
@@ -53,7 +54,7 @@ def recover_effects(state: StateFolder, *, prune: bool = False) -> list[str]:
 
 
 def command_journal(state: StateFolder) -> Callable[[], CommandChanges] | None:
-    """What a journal of this state folder needs to undo the changes of commands."""
+    """Return a function that makes the object to undo changes of commands; None without the package `effects`."""
     if not has_wing("effects"):
         return None
     from ..effects import command_changes

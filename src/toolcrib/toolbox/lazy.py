@@ -1,4 +1,4 @@
-"""A part of a toolbox that is made at its first use."""
+"""Make a part of a toolbox at its first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """Makes a part at the first use and remembers it. Call it to get the part; `made` says whether it is there."""
+    """A part that is made at the first use and then stored. Call it to get the part; `made` says whether it exists."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -18,7 +18,7 @@ class Lazy(Generic[T]):
         self._lock = threading.RLock()
 
     def __call__(self) -> T:
-        """The part. Raises what making it raises; then the next use makes it again."""
+        """Return the part. If making it raises, the exception is passed on, and the next use tries again."""
         if not self._parts:
             with self._lock:
                 if not self._parts:
@@ -27,5 +27,5 @@ class Lazy(Generic[T]):
 
     @property
     def made(self) -> bool:
-        """Whether the part was made already."""
+        """Whether the part was already made."""
         return bool(self._parts)

@@ -1,4 +1,4 @@
-"""The MCP servers of a toolbox, and what of it they are given: its folders, secrets, sandbox and guard."""
+"""Make the MCP servers of a toolbox, with its folders, secrets, sandbox and address guard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_servers(house: House) -> McpServers:
-    """The configured servers; none is started. Raises ConfigError for settings that make no sense."""
+    """Return the configured servers; none is started yet. Raises ConfigError for invalid settings."""
     from ..policy.secrets.values import MIN_SECRET
     from ..sources.mcp import ClientServices, McpServers
     from ..sources.mcp.cache import ListCache

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
-    """What can be closed, on a loop or without one."""
+    """An object that can be closed, with or without an event loop."""
 
     def close(self) -> None:
         """Close it."""
@@ -22,9 +22,9 @@ T = TypeVar("T", bound=Closable)
 
 
 class Opening(Generic[T]):
-    """Await it, or enter it with `async with` or `with`. Nothing happens before that.
+    """An object that opens when you await it, or enter it with `async with` or `with`. Nothing happens before that.
 
-    `build` makes what is opened; `start` starts it on the running loop, `start_sync` where there is no loop.
+    `build` makes the object; `start` starts it on the running loop, `start_sync` without a loop.
     """
 
     def __init__(

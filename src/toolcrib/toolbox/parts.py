@@ -1,4 +1,4 @@
-"""The parts that a toolbox is made of. `build` makes them; nothing is added to them later."""
+"""Define the parts of a toolbox. `build` makes them; no part is added later."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ground:
-    """The folders of a toolbox, its sandbox, its secrets and its record: what policy and tools rest on."""
+    """The parts that policy and tools need: the folders of a toolbox, its sandbox, its secrets and its record."""
 
     settings: Settings
     state: StateFolder
@@ -46,14 +46,14 @@ class Ground:
     audit: Audit
     approvals: Approvals
     network: Lazy[AddressGuard]
-    """The guard of every request of ours. Raises ConfigError for a wrong `web` setting."""
+    """The guard of all our own requests. Raises ConfigError for a wrong `web` setting."""
     closing: ExitStack
-    """What is called when the toolbox closes, the last that was added first."""
+    """The callbacks for when the toolbox closes; the last one added runs first."""
 
 
 @dataclass(frozen=True)
 class House:
-    """The ground, and the way that every call goes: registry, policy, record. Tools are made of these parts."""
+    """The ground and the pipeline of every call: registry, policy, record. Tools are made from these parts."""
 
     ground: Ground
     registry: ToolRegistry
@@ -63,7 +63,7 @@ class House:
     policy: Policy
     loop_guard: LoopGuard
     effects: CommandEffects | None
-    """What happens to the changes of commands; None where they are written directly."""
+    """The part that handles the changes of commands; None if commands write directly."""
 
 
 @dataclass(frozen=True)

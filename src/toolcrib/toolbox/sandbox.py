@@ -1,4 +1,4 @@
-"""The sandbox of a toolbox's commands, variants of it, and what passes through it."""
+"""The sandbox of a toolbox's commands, variants of it, and checks of what can pass through it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..policy.shell.parts import CommandPlace
 
 _SANDBOXED = frozenset({"own", "command"})
-"""Sources of tools whose commands run in the sandbox, as do those of plugins."""
+"""Sources of tools whose commands run in the sandbox; plugins' commands do so too."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Sandboxes:
     own: LazySandbox
 
     def variant(self, read: tuple[Path, ...], profile: Profile | None = None) -> LazySandbox:
-        """The same sandbox in which a program may also read these paths, perhaps with another profile."""
+        """Return the same sandbox with additional readable paths, and optionally another profile."""
         if not read and profile is None:
             return self.own
         own = self.settings
@@ -49,7 +49,7 @@ class Sandboxes:
                 tool.judge_blocks = False
 
     def reaches_out(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> bool:
-        """Whether a shell call could reach the network: commands in an active sandbox without network cannot."""
+        """Return whether a shell call could reach the network: commands in an active sandbox without network cannot."""
         sandboxed = tool.source in _SANDBOXED or tool.source.startswith("plugin:")
         if not sandboxed or tool.judge is None:
             return True
@@ -59,10 +59,10 @@ class Sandboxes:
         except ToolcribError:
             return True
         judgement = tool.judge(arguments, ctx)
-        return judgement is None or judgement.verdict != "allow"  # what only reads and prints sends nothing
+        return judgement is None or judgement.verdict != "allow"  # a command that only reads and prints sends nothing
 
     def brings_in(self, tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        """Whether a shell call's output came from the network, as far as its command says."""
+        """Return whether a shell call's output may come from the network, judged by its command."""
         command = arguments.get(tool.command_argument or "")
         if not isinstance(command, str):
             return False
@@ -73,7 +73,7 @@ class Sandboxes:
         return any(effect.kind in ("network", "container") for _, effect in all_effects(script))
 
     def place(self, cwd: str) -> CommandPlace:
-        """Where a command would run, if there were no sandbox: rules judge commands by it."""
+        """Return the place where a command would run without a sandbox: rules judge commands by it."""
         from ..policy.shell.parts import CommandPlace
 
         own = self.settings
@@ -83,12 +83,12 @@ class Sandboxes:
 
 
 def make_sandboxes(settings: SandboxSettings, root: Path) -> Sandboxes:
-    """The sandbox of a workspace. Nothing is probed before the first use."""
+    """Return the sandbox of a workspace. Nothing is probed before the first use."""
     return Sandboxes(settings, root, lazy_sandbox(settings, root))
 
 
 def lazy_sandbox(settings: SandboxSettings, root: Path) -> LazySandbox:
-    """The sandbox of these settings, chosen at the first use."""
+    """Return the sandbox for these settings, chosen at the first use."""
 
     def choose() -> Sandbox:
         from ..boundary.sandbox import select_sandbox

@@ -1,4 +1,4 @@
-"""Which tools from elsewhere does a toolbox have? Those of the configuration, handed what they run in."""
+"""Add the tools that come from the configuration: commands, APIs, MCP servers, plugins, composed tools."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 def add_sources(
     house: House, missing: list[tuple[str, str]], *, builtin: bool = True
 ) -> tuple[Lazy[McpServers], Lazy[Plugins]]:
-    """Register what the configuration adds; the MCP servers and the plugins. Raises ConfigError for a wrong entry.
+    """Register the tools from the configuration. Returns the MCP servers and the plugins.
 
-    `missing` gets what is absent. `builtin`: whether our own tools are there, and `create_tool` with them.
+    `missing` gets the tools that are absent. `builtin`: whether the built-in tools are there, including `create_tool`.
+    Raises ConfigError for a wrong entry.
     """
     settings = house.ground.settings
     servers, plugins = Lazy(lambda: open_servers(house)), Lazy(lambda: _open_plugins(house))
@@ -43,14 +44,14 @@ def add_sources(
         missing += plugins().problems
         missing += _python_plugins(house)
     if settings.mcp_servers:
-        servers()  # registers what its servers listed last time
+        servers()  # registers the tools that its servers listed last time
     if builtin and has_wing("composed"):
         _composed_tools(house, missing)
     return servers, plugins
 
 
 def services_of(house: House) -> CommandServices:
-    """What commands of tools from elsewhere are given: the same as those of `exec`."""
+    """Return the services for commands of configured tools: the same as those of `exec`."""
     from ..builtin.command_rules import CommandJudge, CommandRules
     from ..builtin.default_tools import open_spill
     from ..builtin.runner import CommandRunner
@@ -97,7 +98,7 @@ def _command_tools(house: House, services: CommandServices) -> None:
 
 
 def _open_plugins(house: House) -> Plugins:
-    """The plugin folders of the configuration, loaded."""
+    """Load the plugin folders of the configuration."""
     if not has_wing("plugins"):
         raise ConfigError(f"plugins: {absent('plugins')}")
     from ..config.plugins import plugin_settings

@@ -1,6 +1,6 @@
-"""What a host opens, calls and closes. `build` makes its parts from settings.
+"""The object that a host opens, calls and closes. `build` makes its parts from settings.
 
-Imports are inside the functions: `from toolcrib import Toolbox` alone loads nothing of what it composes.
+Imports are inside the functions: `from toolcrib import Toolbox` alone loads none of the parts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T = TypeVar("T")
 class Toolbox:
     """A registry with its workspace, sandbox, policy and record. Make one with `Toolbox.open`.
 
-    One that is made of its parts alone can be looked at and closed: it starts nothing and writes nothing by itself.
+    A toolbox that was made from its parts alone can be inspected and closed: by itself it starts and writes nothing.
     """
 
     def __init__(self, parts: ToolboxParts) -> None:
@@ -54,7 +54,7 @@ class Toolbox:
         self.policy, self.rules, self.approval_service = house.policy, house.rules, house.approval_service
         self.flow, self.loop_guard = house.flow, house.loop_guard
         self.context = ToolContext(channel="library", workspace=ground.workspace.root)
-        """The context of a call that brings none."""
+        """The context of a call that has none."""
         self.missing = parts.missing
         """Tools that are not registered because something they need is absent: (name, why)."""
         self._watchdog: Watchdog | None = None
@@ -111,7 +111,7 @@ class Toolbox:
             lambda box: box.start_sync(servers=start_servers),
         )
 
-    # --- its life
+    # --- start and end
 
     async def start(self, *, servers: bool = True, warm_up: bool = False) -> None:
         """Open the record, watch the running loop, and connect MCP servers that were never asked."""
@@ -123,13 +123,13 @@ class Toolbox:
             await self.mcp.start()
 
     def start_sync(self, *, servers: bool = True) -> None:
-        """`start` for callers without a loop; nothing is watched."""
+        """Do the same as `start` for callers without a loop; nothing is watched."""
         self._open_record()
         if servers:
             self.ask_new_servers()
 
     def ask_new_servers(self) -> None:
-        """Connect the MCP servers whose tools are not known from the last time, for callers without a loop."""
+        """Connect the MCP servers whose tools are not known from an earlier run, for callers without a loop."""
         if self.has_new_servers:
             self.run_sync(self.mcp.start())
 
@@ -146,7 +146,7 @@ class Toolbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- what people call
+    # --- methods for callers
 
     async def call(
         self,
@@ -171,7 +171,7 @@ class Toolbox:
         *,
         call_id: str | None = None,
     ) -> ToolOutput:
-        """`call` for scripts and notebooks: runs on a loop thread of its own."""
+        """Do the same as `call` for scripts and notebooks: it runs on the toolbox's own loop thread."""
         return self.run_sync(self.call(name, arguments, ctx, call_id=call_id))
 
     def run_sync(self, work: Coroutine[Any, Any, T]) -> T:
@@ -190,41 +190,42 @@ class Toolbox:
         *,
         bare: bool = False,
     ) -> Check:
-        """What would happen to a call, without running it. `bare` judges the arguments alone: no mode, no sandbox.
+        """Return what would happen to a call, without running it. `bare` judges the arguments alone: no mode, no
+        sandbox.
 
-        Names of hosts are looked up for at most 2 s; `ctx.metadata["resolve"]` (`{name: [address…]}`) pins them.
+        Host names are resolved for at most 2 s; `ctx.metadata["resolve"]` (`{name: [address…]}`) pins them.
         """
         return await self.checker(bare=bare).check(name, arguments, ctx)
 
     def checker(self, *, bare: bool = False) -> Checker:
-        """What `check` uses: for those who check many calls."""
+        """Return the object behind `check`, for callers that check many calls."""
         from ..policy.check import Checker
 
         return Checker(self.registry, None if bare else self.policy, self.context)
 
     @property
     def network(self) -> AddressGuard:
-        """The guard of every request of ours."""
+        """The guard of all our own requests."""
         return self.parts.house.ground.network()
 
     @property
     def mcp(self) -> McpServers:
-        """The MCP servers: their states, and what can be done with them."""
+        """The MCP servers: their states, and the operations on them."""
         return self.parts.servers()
 
     @property
     def servers(self) -> McpServers | None:
-        """The MCP servers; None where none is configured and none was connected."""
+        """The MCP servers; None if no server is configured or connected."""
         return self.mcp if self.settings.mcp_servers or self.parts.servers.made else None
 
     @property
     def plugins(self) -> Plugins:
-        """The plugin folders: what became of each, and the channels."""
+        """The plugin folders: the state of each, and the channels."""
         return self.parts.plugins()
 
     @property
     def has_new_servers(self) -> bool:
-        """Whether there are MCP servers whose tools are not known from the last time."""
+        """Whether there are MCP servers whose tools are not known from an earlier run."""
         return bool(self.settings.mcp_servers) and self.mcp.waiting
 
     def definitions(
@@ -235,20 +236,21 @@ class Toolbox:
         *,
         session_id: str | None = None,
     ) -> list[dict[str, Any]]:
-        """The tools as a provider wants them: openai, openai-responses, anthropic, gemini, mcp.
+        """Return the tools in the format of a provider: openai, openai-responses, anthropic, gemini, mcp.
 
-        Of more than `tools.list_limit`, those that a session is shown: our own, `search_tools`, and what it has found.
+        If there are more than `tools.list_limit`, return those that the session is shown: the built-in tools,
+        `search_tools`, and the tools that it has found.
         """
         if names is None and self.exposure.active:
             names = [tool.name for tool in self.exposure.listed(session_id)]
         return self.registry.definitions(dialect, names, compact)
 
     def search(self, query: str, limit: int = 5) -> list[Tool]:
-        """The tools that fit a question best, best first, listed or not."""
+        """Return the tools that match a query best, best first, listed or not."""
         return self.registry.search(query, limit)
 
     def new_turn(self, session_id: str) -> None:
-        """Tell the loop guard and the call limits that a user message came in this session."""
+        """Inform the loop guard and the call limits that a user message came in this session."""
         self.loop_guard.reset(session_id)
         if self.policy.limits is not None:
             self.policy.limits.reset(session_id)
@@ -259,20 +261,20 @@ class Toolbox:
         return self.registry.events
 
     def sandbox(self) -> Sandbox:
-        """The sandbox for commands, chosen at the first use. Raises SandboxUnavailable with what to install."""
+        """Return the sandbox for commands, chosen at the first use. Raises SandboxUnavailable with what to install."""
         return self.parts.house.ground.sandboxes.own()
 
     def session(self, session_id: str | None) -> Session:
-        """One session of this toolbox: what its user said, and what its calls have read."""
+        """Return one session of this toolbox: its user's texts, and the results that its calls have read."""
         from ..policy.session import Session
 
         return Session(session_id, self.flow, self.approval_service)
 
     def warm_up(self, *, at_first_use: bool = False) -> None:
-        """Do in a thread what the first command and the first edit would wait for: probe, import, open the journal.
+        """Do the slow work of the first command and the first edit in a thread: probe, import, open the journal.
 
-        `at_first_use`: beside the first call of a tool that is no MCP server's. Whoever has servers may be here for
-        them alone, and this takes 0.3 s of CPU and 7 MB.
+        `at_first_use`: start it with the first call of a tool that is not from an MCP server. A host may use the
+        toolbox only for its MCP servers, and this work takes 0.3 s of CPU and 7 MB.
         """
         if at_first_use:
             self._warm_up_at_first_use()
@@ -301,21 +303,21 @@ class Toolbox:
         warm_judgement()
         try:
             self.sandbox()
-        except ToolcribError:  # said when a command asks for it
+        except ToolcribError:  # reported when a command needs it
             pass
 
     def when_closed(self, callback: Callable[[], object]) -> None:
-        """Have a callback called when this toolbox closes; the last that was given first."""
+        """Register a callback for when this toolbox closes; the last one added runs first."""
         self.parts.house.ground.closing.callback(callback)
 
     async def aclose(self) -> None:
-        """End background sessions, write the record, let go of everything. Safe to call twice."""
+        """End background sessions, write the record, release all resources. Safe to call twice."""
         import asyncio
 
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self.close))
 
     def close(self) -> None:
-        """`aclose` for callers without a loop."""
+        """Do the same as `aclose` for callers without a loop."""
         try:
             self.parts.house.ground.closing.close()
         finally:
