@@ -32,7 +32,7 @@ def clean(
     journal_age: float = JOURNAL_AGE,
     dry_run: bool = False,
 ) -> CleanReport:
-    """Remove what is older than its age (seconds) or, oldest first, over its quota (bytes)."""
+    """Remove entries that are older than their maximum age (seconds) or, oldest first, over their quota (bytes)."""
     report = CleanReport(folder.sizes(), dry_run=dry_run)
     report.removed.extend(prune_folder(folder.spill, "spill", spill_quota, spill_age, dry_run=dry_run))
     report.removed.extend(prune_journal(folder, journal_quota, journal_age, dry_run=dry_run))

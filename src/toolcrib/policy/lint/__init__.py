@@ -1,4 +1,4 @@
-"""A linter for tools: what models, providers or people should not have to put up with (`toolcrib lint`)."""
+"""A linter for tools: finds problems for models, providers and people (`toolcrib lint`)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["LEVELS", "Level", "LintFinding", "lint"]
 
 
 def lint(tools: Sequence[Tool], among: Sequence[Tool] | None = None, ignore: Collection[str] = ()) -> list[LintFinding]:
-    """What is to be said of tools, the worst first.
+    """Return the findings about tools, the worst first.
 
-    `among`: all that are offered together; `ignore`: rules that do not count.
+    `among`: all tools that are offered together; `ignore`: rules to leave out.
     """
     offered = tools if among is None else among
     names: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What a linter says of a tool."""
+"""The finding of a linter about a tool."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 Level = Literal["error", "warning", "info"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "info")
-"""error: do not offer this tool as it is; warning: models or providers will stumble; info: could be better."""
+"""error: do not offer this tool as it is; warning: models or providers will have problems; info: could be better."""
 
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """One thing about one tool. `rule` is the short name by which it can be ignored; `remedy` says what to do."""
+    """One finding about one tool. `rule` is the short name by which it can be ignored; `remedy` says what to do."""
 
     tool: str
     level: Level
@@ -28,7 +28,7 @@ class LintFinding:
 
 
 def texts_of(tool: Tool) -> Iterator[tuple[str, str]]:
-    """Every text of a tool that a model reads, with the place where it stands."""
+    """Yield every text of a tool that a model reads, with its place."""
     yield "name", tool.name
     if tool.title:
         yield "title", tool.title
@@ -51,6 +51,6 @@ def _schema_texts(node: Any, where: str) -> Iterator[tuple[str, str]]:
 
 
 def excerpt(text: str, start: int, end: int, around: int = 24) -> str:
-    """A passage of a text as one line of printable ASCII, for a person who must not be fooled by it either."""
+    """Return a passage of a text as one line of printable ASCII, so that it cannot deceive the person who reads it."""
     shown = ascii(one_line(text[max(0, start - around) : min(len(text), end + around)]))
     return shown if len(shown) <= 160 else f"{shown[:156]}...'"

@@ -1,8 +1,8 @@
-"""Descriptions that are no descriptions: text that tells a model what to do behind its user's back.
+"""Find hidden instructions in descriptions: text that makes a model act without its user's knowledge.
 
-"Tool poisoning" (Invariant Labs, April 2025) hides orders in descriptions that people do not read: files to send, other
-tools to misuse, silence about it. Patterns cannot tell all of it; what they find is worth a person's look before the
-tool is offered. `error` is for what no honest description of the 1,275 real tools in the tests says.
+"Tool poisoning" (Invariant Labs, April 2025) hides orders in descriptions that people do not read: send files, misuse
+other tools, say nothing about it. Patterns cannot find all of it; a person should read every match before the tool is
+offered. The level `error` is only for text that occurs in none of the 1,275 real tools in the tests.
 """
 
 from __future__ import annotations
@@ -67,12 +67,13 @@ _PATTERNS = (
     _pattern("warning", "has a passage moved out of sight by blanks", r"\S[ \t]{80,}\S|\n{12,}\S"),
 )  # fmt: skip
 MAX_TEXT = 50_000
-"""Characters of one text that are looked at; a longer one is a finding itself."""
+"""Characters of one text that are checked; a longer text is itself a finding."""
 _REMEDY = "read it; if it is not meant for you, do not offer this tool"
 
 
 def check_injection(tool: Tool, names: Iterable[str] = ()) -> Iterator[LintFinding]:
-    """Suspicious text anywhere in what a model reads of a tool. `names`: those of tools from elsewhere."""
+    """Yield suspicious text anywhere in the texts of a tool that a model reads. `names`: the names of tools from other
+    sources."""
     others = [name for name in names if len(name) > 6 and ("_" in name or "-" in name)]
     told: set[str] = set()
     for where, text in texts_of(tool):
@@ -115,9 +116,9 @@ def _invisible(tool: str, where: str, text: str) -> Iterator[LintFinding]:
 
 
 _JOINERS = "\u200c\u200d\ufe0e\ufe0f\u00ad"
-"""Signs of writing that many languages and emoji need."""
+"""Invisible signs that many languages and emoji need."""
 
 
 def _hides(sign: str) -> bool:
-    """Formats and private signs: bidirectional controls, zero-width spaces, tags (U+E0000)."""
+    """Return whether a sign is a format or private sign: bidirectional controls, zero-width spaces, tags (U+E0000)."""
     return unicodedata.category(sign) in ("Cf", "Co", "Cn", "Cc") and sign not in _JOINERS and sign != "\u0085"

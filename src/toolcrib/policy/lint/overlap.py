@@ -1,4 +1,4 @@
-"""Tools that a model could take for one another."""
+"""Find tools that a model could confuse with each other."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from ...core.tool import Tool
 
 ALIKE = 93.0
-"""Of 100: how alike two summaries are that say the same (rapidfuzz, the words in any order)."""
+"""Of 100: two summaries with this similarity say the same (rapidfuzz, the words in any order)."""
 NEIGHBOURS = 6
 
 
 def check_overlap(tools: Sequence[Tool], among: Sequence[Tool]) -> Iterator[LintFinding]:
-    """Pairs of tools whose names differ in case and punctuation alone, or whose descriptions say the same."""
+    """Yield pairs of tools whose names differ only in case and punctuation, or whose descriptions say the same."""
     from rapidfuzz import fuzz
 
     spelled: dict[str, list[str]] = {}

@@ -1,9 +1,10 @@
-"""Schemas: what a provider would refuse, or take in another form than the tool gives it.
+"""Check schemas: find what a provider would refuse, or would read in another form than the tool gives it.
 
 Sources: OpenAI, "Structured outputs: supported schemas" (names, arrays, nesting of 10 and 5,000 properties in strict
 mode); Anthropic, Messages API (`tools.N.custom.input_schema`: object at the top, no union there, property names);
-Google, Gemini function declarations (a subset of OpenAPI 3.0). Toolcrib rewrites for each what it can (core/dialects,
-core/gemini); what is found here is what is left, or what a client of the MCP server gets as it is.
+Google, Gemini function declarations (a subset of OpenAPI 3.0). Toolcrib rewrites schemas for each provider if it can
+(core/dialects, core/gemini). The findings are the rest, or concern clients of the MCP server, which get the schema
+unchanged.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ Json = dict[str, Any]
 
 _PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 MAX_DEPTH, MAX_PROPERTIES, MAX_SIZE = 10, 5_000, 40_000
-"""Levels, properties, and characters of JSON; a schema of 40,000 characters is about 10,000 tokens in every turn."""
+"""Limits: levels, properties, and characters of JSON; a schema of 40,000 characters is about 10,000 tokens in every
+turn."""
 _UNIONS = ("anyOf", "oneOf", "allOf", "not", "enum", "$ref")
 
 
 def check_schema(tool: Tool) -> Iterator[LintFinding]:
-    """The parameters of a tool, as JSON Schema."""
+    """Check the parameters of a tool, as JSON Schema."""
     import json
 
     schema = tool.schema
@@ -55,7 +57,7 @@ def check_schema(tool: Tool) -> Iterator[LintFinding]:
 
 
 def _nodes(schema: Json) -> Iterator[tuple[str, Json, int]]:
-    """Every sub-schema once, with its path and its depth in properties and items; references are not followed."""
+    """Yield every sub-schema once, with its path and its depth in properties and items; references are not followed."""
     waiting: list[tuple[str, Any, int]] = [("", schema, 0)]
     while waiting:
         path, node, depth = waiting.pop()

@@ -1,4 +1,4 @@
-"""Names and descriptions: can a model choose this tool, and fill in its parameters?"""
+"""Check names and descriptions: a model must be able to choose this tool and fill in its parameters."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from ...core.tool import Tool
 
 _LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What OpenAI and Anthropic take for a tool's name."""
+"""The names that OpenAI and Anthropic accept for a tool."""
 SHORT, LONG = 20, 1024
-"""Characters: below, a description says little; OpenAI's API refuses function descriptions above."""
+"""Characters: a shorter description says little; OpenAI's API refuses longer function descriptions."""
 
 
 def check_wording(tool: Tool) -> Iterator[LintFinding]:
-    """Name, description, category and the descriptions of parameters."""
+    """Check name, description, category and the descriptions of parameters."""
     yield from _name(tool)
     yield from _description(tool)
     if not tool.categorized:

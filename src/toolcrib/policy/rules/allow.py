@@ -1,4 +1,4 @@
-"""Whether allow rules cover a whole call: every command of its script, every file, every address."""
+"""Decide whether allow rules cover a whole call: every command of its script, every file, every address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MayTouch = Callable[[JudgedCall, str, "str | None", bool], bool]
 def allowed(
     call: JudgedCall, rules: Iterable[Bound], may_touch: MayTouch, place: Callable[[str], CommandPlace] | None
 ) -> Rule | None:
-    """A rule that took part, if the rules together allow this call; None if they do not."""
+    """Return one of the rules that together allow this call; None if they do not allow it."""
     fitting = [each for each in rules if each.rest_fits(call)]
     for each in fitting:
         if each.whole:
@@ -81,9 +81,8 @@ def _harmless(command: Command, place: CommandPlace) -> bool:
 def may_touch(
     call: JudgedCall, path: str, cwd: str | None, write: bool, rules: Iterable[Rule], environment: MatchEnvironment
 ) -> bool:
-    """Whether a redirection may use a file: to write, an Edit rule allows it; to read, it is an ordinary one inside
-    the workspace, or a Read rule allows it. No rule may forbid it or want to be asked.
-    """
+    """Return whether a redirection may use a file. To write it, an Edit rule must allow it. To read it, it must be an
+    ordinary file inside the workspace, or a Read rule must allow it. No rule may deny it or ask about it."""
     if cwd is None or path.startswith("~"):
         return False
     file = file_at(path, cwd, "write" if write else "read")

@@ -1,12 +1,11 @@
-"""Command patterns: what `Bash(git diff *)` says of the parts of a shell script.
+"""Match command patterns such as `Bash(git diff *)` against the parts of a shell script.
 
-A pattern is read as a command line: quotes group words, `*` stands for any text, more words included. ` *` at the
-end, where it is the only star, also fits the bare command; `:*` at the end is the same; `\\*` is a star. It is held
-against the argument vector of each command in the script, so no quoting makes one command look like another.
-
-To refuse or ask, any part is enough, wherever it stands, under its program's plain name, and without the options
-that a program takes before its subcommand (`git -C dir push`); a part that is known only at run time may be what the
-pattern says. To allow, every part must be known and meant. `Allowing` has the conditions.
+A pattern is read as a command line: quotes group words, `*` matches any text, including several words. ` *` at the end,
+if it is the only star, also matches the bare command; `:*` at the end is the same; `\\*` is a literal star. It is
+compared with the argument vector of each command in the script, so quoting cannot make one command look like another.
+To refuse or ask, one matching part is enough: anywhere in the script, under its program's plain name, and without the
+options before its subcommand (`git -C dir push`). A part that is known only at run time counts as a possible match. To
+allow, every part must be known and matched. `Allowing` has the conditions.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 
 SEPARATOR = "\0"
 MAX_SCRIPT = 10_000
-"""Characters of a command beyond which no pattern allows it (Claude Code's limit)."""
+"""Characters of a command above which no pattern allows it (Claude Code's limit)."""
 
 Certainty = Literal["yes", "maybe", "no"]
 
-# Claude Code strips these and looks at what they run.
+# Claude Code removes these and checks the command that they run.
 WRAPPERS = frozenset({"timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "noglob", "xargs"})
-# These run something else in a way that a pattern for their beginning does not show.
+# These run another command in a way that a pattern for their beginning does not show.
 NEVER_BY_BEGINNING = frozenset({"watch", "setsid", "ionice", "flock"})
 _FIND_ACTIONS = frozenset(
     {"-exec", "-execdir", "-ok", "-okdir", "-delete", "-fls", "-fprint", "-fprint0", "-fprintf"}
@@ -41,10 +40,10 @@ SAFE_VARIABLES = frozenset({
     "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_DEBUG",
     "SOURCE_DATE_EPOCH",
 })  # fmt: skip
-# A lower-case name is a script's own (POSIX 8.1), so no program is told; but for these.
+# A lower-case name belongs to the script (POSIX 8.1) and changes no program; these are the exceptions.
 _OWN_VARIABLE = re.compile(r"(?!.*_proxy$)[a-z_][a-z0-9_]*\Z")
 
-# Options that stand before a subcommand and take the next word with them. Others there stand alone.
+# Options before a subcommand that take the next word as their value. Other options there take no value.
 VALUED: dict[str, frozenset[str]] = {
     "git": frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env",
                       "--attr-source"}),
@@ -68,9 +67,9 @@ VALUED: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
-    """A pattern, cut at its stars. `spec` is its text; `bare` the command it also means without arguments.
+    """A pattern, split at its stars. `spec` is its text; `bare` the command that it also matches without arguments.
 
-    `plain` are the pieces as they are typed. `joins`: it spells what stands between commands or behind them.
+    `plain` are the pieces as typed. `joins`: the pattern contains operators between commands or redirections.
     """
 
     spec: str
@@ -81,24 +80,24 @@ class CommandPattern:
 
     @property
     def exact(self) -> bool:
-        """Whether it has no star."""
+        """Whether the pattern has no star."""
         return len(self.pieces) == 1
 
     def fits(self, joined: str) -> bool:
-        """Whether it means this argument vector, joined by SEPARATOR."""
+        """Return whether the pattern matches this argument vector, joined by SEPARATOR."""
         return joined == self.bare or wildcard(self.pieces, joined)
 
     def fits_source(self, source: str) -> bool:
-        """Whether it means this text as it was typed."""
+        """Return whether the pattern matches this text as typed."""
         return wildcard(self.plain, " ".join(source.split()))
 
     def may_fit(self, parts: tuple[str, ...]) -> bool:
-        """Whether some text for the unknown places between `parts` would make it fit."""
+        """Return whether the pattern would match with some text in the unknown places between `parts`."""
         return overlaps(self.pieces, parts) or (self.bare is not None and wildcard(parts, self.bare))
 
 
 def parse_pattern(spec: str) -> CommandPattern:
-    """The pattern of a command. Any text is one."""
+    """Return the pattern of a command. Every text is a valid pattern."""
     text = spec.strip()
     if text.endswith(":*"):
         text = f"{text[:-2]} *"
@@ -115,12 +114,12 @@ def parse_pattern(spec: str) -> CommandPattern:
 
 
 def _typed(text: str) -> str:
-    """The pattern as people type a command, its stars as SEPARATOR and its white space single."""
+    """Return the pattern as people type a command, with stars as SEPARATOR and single white space."""
     return re.sub(r"\\(\*)|\*", lambda m: m[1] or SEPARATOR, re.sub(r"\s+", " ", text.replace(SEPARATOR, "")))
 
 
 def _atoms(text: str, *, quotes: bool) -> list[str | None] | None:
-    """Characters, SEPARATOR between words and None for stars; None where quotes do not close."""
+    """Return characters, SEPARATOR between words and None for stars; None if a quote is not closed."""
     found: list[str | None] = []
     quote = ""
     index = 0
@@ -145,7 +144,7 @@ def _atoms(text: str, *, quotes: bool) -> list[str | None] | None:
 
 
 def wildcard(pieces: tuple[str, ...], text: str) -> bool:
-    """Whether a text is the pieces in their order with anything between them; linear but for `find`."""
+    """Return whether a text contains the pieces in order, with anything between them; linear except for `find`."""
     first, last = pieces[0], pieces[-1]
     if not text.startswith(first):
         return False
@@ -166,13 +165,13 @@ _MAX_OVERLAP = 600
 
 
 def overlaps(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Whether two wildcard patterns have a text in common. Very long ones may be said to where they have none."""
+    """Return whether two wildcard patterns can match the same text. For very long ones it may wrongly return True."""
     if len(one) == 1:
         return wildcard(other, one[0])
     if len(other) == 1:
         return wildcard(one, other[0])
     a, b = _spelled(one), _spelled(other)
-    row = [True] * (len(b) + 1)  # row[j]: the rest of a from i and the rest of b from j have a text in common
+    row = [True] * (len(b) + 1)  # row[j]: the rest of a from i and the rest of b from j can match the same text
     for j in range(len(b) - 1, -1, -1):
         row[j] = b[j] is None and row[j + 1]
     for i in range(len(a) - 1, -1, -1):
@@ -194,12 +193,13 @@ def _spelled(pieces: tuple[str, ...]) -> list[str | None]:
     return found if len(found) <= _MAX_OVERLAP else [*found[:half], None, *found[-half:]]
 
 
-# --- to refuse or to ask
+# --- rules that refuse or ask
 
 
 @dataclass(frozen=True, slots=True)
 class UncertainWords:
-    """An argument vector with unknown places: with them filled, left out where they may be, and as pieces around."""
+    """An argument vector with unknown places, in three forms: with fillers, without optional words, and as known
+    pieces."""
 
     filled: str
     least: str
@@ -208,7 +208,7 @@ class UncertainWords:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One command of a script as patterns that refuse see it: as it was typed, and every way to spell it."""
+    """One command of a script in the form for patterns that refuse: as typed, and in every possible spelling."""
 
     source: str
     known: tuple[str, ...] = ()
@@ -216,7 +216,7 @@ class Subject:
 
 
 def subjects_of(script: Script) -> tuple[Subject, ...]:
-    """Every command of a script, made ready once for all patterns."""
+    """Return every command of a script, prepared once for all patterns."""
     return tuple(map(_subject, script.commands))
 
 
@@ -233,8 +233,8 @@ def _subject(command: Command) -> Subject:
 
 
 def refuses(pattern: CommandPattern, subjects: Iterable[Subject], typed: str, *, unread: bool = False) -> Certainty:
-    """Whether any part of a script is, or could be, what the pattern says. `unread`: some of it could not be read."""
-    if pattern.joins and pattern.fits_source(typed):  # `curl * | sh` is never one part
+    """Return whether any part of a script matches the pattern, or could. `unread`: a part could not be parsed."""
+    if pattern.joins and pattern.fits_source(typed):  # `curl * | sh` is never a single part
         return "yes"
     found: Certainty = "no"
     for subject in subjects:
@@ -264,23 +264,24 @@ def _refuses_part(pattern: CommandPattern, subject: Subject) -> Certainty:
 
 
 _FILLER = "\ue000"
-"""A private character: stands for what is unknown where only a star can take it."""
+"""A private character in place of unknown text, where only a star can match it."""
 _GLOBBED = re.compile(r"[*?\[]")
 
 
 def _sample(words: tuple[Word, ...], *, many: bool) -> str:
-    """The argument vector with something that no pattern names in the unknown places, or with nothing where it may."""
+    """Return the argument vector with a filler that no pattern contains in the unknown places, or without optional
+    words."""
     texts = ["".join(_FILLER if part is None else part for part in word.parts) or _FILLER * word.many
              for word in words if many or not word.many]  # fmt: skip
     return SEPARATOR.join(texts)
 
 
 def _known_parts(words: tuple[Word, ...]) -> tuple[str, ...]:
-    """An argument vector as text, cut where it is unknown: the pieces of a wildcard pattern."""
+    """Return an argument vector as text, split at its unknown places: the pieces of a wildcard pattern."""
     parts = [""]
-    absorbs = False  # the unknown before may be no word at all, so the separator belongs to it
+    absorbs = False  # the unknown part before may be no word at all, so it includes the separator
     for number, word in enumerate(words):
-        begins = bool(word.parts and word.parts[0])  # `st$X`: however many words, the first begins so
+        begins = bool(word.parts and word.parts[0])  # `st$X`: the first word begins with `st`
         if number and not absorbs and (begins or not word.many):
             parts[-1] += SEPARATOR
         if word.many and not begins:
@@ -303,7 +304,7 @@ def _known_parts(words: tuple[Word, ...]) -> tuple[str, ...]:
 
 
 def _spellings(command: Command) -> Iterator[tuple[Word, ...]]:
-    """The words as they are; with the program's plain name; without options before the subcommand."""
+    """Yield the words as they are, with the program's plain name, and without options before the subcommand."""
     from ..shell.parts import Word
 
     words = command.words
@@ -328,15 +329,15 @@ def _after_options(words: tuple[Word, ...], valued: frozenset[str]) -> tuple[Wor
     return words[at:]
 
 
-# --- to allow
+# --- rules that allow
 
 
 @dataclass(frozen=True, slots=True)
 class Allowing:
-    """Whether allow rules cover a script. Everything that a pattern cannot see must be harmless by itself.
+    """Decides whether allow rules cover a script. Everything that a pattern cannot check must be harmless by itself.
 
-    `harmless` judges one part alone; `may_write` and `may_read` answer for the file of a redirection, given as it
-    is written and the directory it is relative to; `start` is the workspace, where git may be allowed.
+    `harmless` judges one part alone; `may_write` and `may_read` judge the file of a redirection, given as written, with
+    the directory it is relative to; `start` is the workspace, where git may be allowed.
     """
 
     patterns: tuple[CommandPattern, ...]
@@ -346,12 +347,12 @@ class Allowing:
     may_read: Callable[[str, str | None], bool]
 
     def whole(self, typed: str) -> CommandPattern | None:
-        """The pattern that is this command line to the letter: a person wrote exactly that down."""
+        """Return the pattern that is exactly this command line: a person wrote down just that."""
         text = typed.strip()
         return next((each for each in self.patterns if each.exact and each.spec.strip() == text), None)
 
     def covers(self, script: Script, typed: str) -> CommandPattern | None:
-        """A pattern that took part, if the rules allow the whole script; None if they do not."""
+        """Return one of the patterns that together allow the whole script; None if they do not allow it."""
         if len(typed) > MAX_SCRIPT or script.problems or not script.commands or sets_variables(typed, script):
             return None
         used: CommandPattern | None = None
@@ -365,7 +366,7 @@ class Allowing:
         return used
 
     def _part(self, command: Command, following: Command | None) -> CommandPattern | bool:
-        """The pattern that covers a part; True where it needs none, False where nothing covers it."""
+        """Return the pattern that covers a part; True if it needs no pattern, False if no pattern covers it."""
         known = self._surroundings(command)
         if known and not command.words:
             return True
@@ -378,7 +379,7 @@ class Allowing:
         return self.harmless(command)
 
     def _surroundings(self, command: Command) -> bool:
-        """Whether assignments and redirections are ones that a pattern need not mention."""
+        """Return whether the assignments and redirections are harmless enough that a pattern need not mention them."""
         safe: Callable[[str], bool] = SAFE_VARIABLES.__contains__
         if not command.words:
             safe = _is_own_variable
@@ -406,7 +407,7 @@ class Allowing:
         words = [word.text if word.text is not None else "".join(filter(None, word.parts)) for word in command.words]
         joined = SEPARATOR.join(words)
         name = words[0]
-        elsewhere = name == "git" and command.cwd != self.start  # another repository may have hooks of its own
+        elsewhere = name == "git" and command.cwd != self.start  # another repository may have its own hooks
         risky = name in NEVER_BY_BEGINNING or (name == "find" and any(word in _FIND_ACTIONS for word in words))
         for pattern in self.patterns:
             if (pattern.exact or not (risky or elsewhere)) and pattern.fits(joined):
@@ -414,7 +415,8 @@ class Allowing:
         return None
 
 
-# Ways to set a variable that are no assignment before a command: `for PATH in x`, `read PATH`, `${PATH:=x}`, `((x=1))`.
+# Ways to set a variable other than an assignment before a command: `for PATH in x`, `read PATH`, `${PATH:=x}`,
+# `((x=1))`.
 _SETTERS = frozenset({"read", "printf", "mapfile", "readarray", "getopts", "let", "wait", "coproc"})
 _SETS = re.compile(rf"\b(?:for|select|{'|'.join(sorted(_SETTERS))})\b|=|\(\(")
 _COMPUTED = re.compile(r"\(\([^)]*\$[^)]*(?:=|\+\+|--)|\(\([^)]*(?:=|\+\+|--)[^)]*\$")
@@ -422,9 +424,9 @@ _NAMES = re.compile(r"(?<![\w$])(?:\$\{[!#]?)?([A-Z_][A-Z0-9_]{1,})\b(?!\})")
 
 
 def sets_variables(typed: str, script: Script) -> bool:
-    """Whether a script may set a variable that programs follow in a way that is not seen in its commands.
+    """Return whether a script may set a variable that affects programs, in a way that its commands do not show.
 
-    It goes by the text, and so says yes too often: then no pattern allows the script.
+    It searches the text, and so returns True too often: then no pattern allows the script.
     """
     if not _SETS.search(typed):
         return False
@@ -434,7 +436,7 @@ def sets_variables(typed: str, script: Script) -> bool:
     from ..shell.table.environment import assignment
 
     names = set(_NAMES.findall(typed))
-    for command in script.commands:  # `printf -v "$X" …`, as far as $X is known
+    for command in script.commands:  # `printf -v "$X" …`, if $X is known
         if command.name in _SETTERS:
             names.update(name for word in command.args for name in _NAMES.findall(word.text or "PATH"))
     return any(list(assignment(name, Word(("/x",)))) for name in names - SAFE_VARIABLES)
@@ -445,12 +447,12 @@ def _is_own_variable(name: str) -> bool:
 
 
 def _is_known(word: Word, number: int) -> bool:
-    """Whether a word's text is known; the file system may answer for an operand, not for the program."""
+    """Return whether a word's text is known; an operand may be a glob of the shell, the program may not."""
     return word.text is not None or (number > 0 and word.glob and not word.many and None not in word.parts)
 
 
 def _runs_next(command: Command, following: Command | None) -> bool:
-    """Whether it only runs the part after it, which is looked at by itself."""
+    """Return whether a command only runs the part after it, which is checked separately."""
     name = command.name
     if name not in WRAPPERS or following is None or following.via != (*command.via, name):
         return False

@@ -1,4 +1,4 @@
-"""Path rules against shell commands: the files that a command is known to read or change, by the table of programs."""
+"""Match path rules against shell commands: the files that a command reads or changes, by the table of programs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 READING = frozenset({"read", "list", "send"})
 MAX_FOUND = 2_000
-"""Files that a glob of the shell is expanded to before it counts as unknown."""
+"""The most files that a shell glob may expand to; with more, the files count as unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """A file or directory that a command is known to touch. `below`: what is inside, too; `unknown`: or only that."""
+    """A file or directory that a command is known to touch. `below`: also its content; `unknown`: an unknown file below
+    it."""
 
     file: File
     reads: bool
@@ -34,7 +35,7 @@ class Touched:
 
 
 def refused_by_effects(call: JudgedCall, rules: Iterable[Bound]) -> tuple[Rule, Certainty] | None:
-    """The strictest path rule that a command's known reads and changes meet, and how surely."""
+    """Return the strictest path rule that matches a command's known reads and changes, and how certain the match is."""
     bound = [each for each in rules if each.files is not None and each.rest_fits(call)]
     if not bound:
         return None
@@ -64,7 +65,7 @@ def _lists_all(pattern: FilePattern, file: File) -> bool:
 
 
 def _touched(call: JudgedCall) -> Iterator[Touched]:
-    """Every path that the table of programs knows a script's commands to touch."""
+    """Yield every path that a script's commands touch, by the table of programs."""
     from ..shell.effects import effects_of
     from ..shell.kinds import PATH_KINDS
 
@@ -78,7 +79,7 @@ def _touched(call: JudgedCall) -> Iterator[Touched]:
 
 
 def _paths(target: Word | str, cwd: str) -> Iterator[tuple[str, bool]]:
-    """The paths of a word: itself, what the shell's glob finds, or the folder below which it must be."""
+    """Yield the paths of a word: itself, the matches of the shell's glob, or the folder that must contain it."""
     if isinstance(target, str):
         yield target, False
         return
@@ -100,12 +101,12 @@ _QUOTED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def _as_class(found: re.Match[str]) -> str:
-    """`\\*` as Python's glob quotes it."""
+    """Return an escaped character (`\\*`) in the form that Python's glob uses."""
     return f"[{found[1]}]" if found[1] in "*?[" else found[1]
 
 
 def forbids(rule: Rule, file: File, environment: MatchEnvironment) -> bool:
-    """Whether a rule that denies or asks means a file."""
+    """Return whether a rule that denies or asks matches a file."""
     if rule.spec is None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Rules in Claude Code's words, as far as it has words for them."""
+"""Export rules in Claude Code's syntax, as far as it can express them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = {
 
 
 def permissions(rules: Iterable[Rule]) -> tuple[dict[str, list[str]], list[Rule]]:
-    """The lists allow, ask and deny of its settings, and the rules that it cannot say."""
+    """Return the lists allow, ask and deny for its settings, and the rules that it cannot express."""
     found: dict[str, list[str]] = {"allow": [], "ask": [], "deny": []}
     left_out: list[Rule] = []
     for rule in rules:
@@ -35,7 +35,7 @@ def _said(rule: Rule) -> str | None:
     name, spec = rule.tool, rule.spec
     if name not in CLAUDE and family_of(name) != "mcp":
         if name not in _OURS or (spec is None and rule.verdict == "allow" and _OURS[name] in ("Read", "Edit")):
-            return None  # Read alone would be more than read_file alone
+            return None  # in Claude Code, Read covers more tools than read_file
         name = _OURS[name]
     if spec is None:
         return name

@@ -1,4 +1,4 @@
-"""The files that a call names, as rules are held against them: how each is spelled, and which file that really is."""
+"""The files of a call, in the form that rules are compared with: the spelling of each, and its real path."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, cast
 from ...core.tool import Access, Tool
 from .globs import PathGlob, parse_glob
 
-_HALF = re.compile("[\\ud800-\\udc7f\\udd00-\\udfff]")  # of characters; those between stand for bytes
-_ANYTHING = "\ue000"  # a name that no pattern spells
+_HALF = re.compile("[\\ud800-\\udc7f\\udd00-\\udfff]")  # lone surrogates, except those that represent bytes
+_ANYTHING = "\ue000"  # a name that no pattern contains
 MAX_ENTRIES = 20_000
-"""Entries of a directory that are looked at for what a rule means inside it: some 50 ms."""
+"""Entries of a directory that are searched for a match of a rule: about 50 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file or directory that a call would touch; absolute, normalised paths. `real` has its links followed."""
+    """One file or directory that a call would touch; absolute, normalised paths. `real` has its links resolved."""
 
     spelled: str
     real: str
@@ -27,7 +27,7 @@ class File:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Both, or the one that they are."""
+        """Both paths, or one if they are equal."""
         return (self.real,) if self.real == self.spelled else (self.spelled, self.real)
 
     @property
@@ -37,8 +37,8 @@ class File:
 
 
 def file_at(path: str, folder: str, access: Access) -> File:
-    """The file of a path as the workspace reads it: `~` is home, `..` goes by the letters."""
-    text = path.replace("\0", "\ufffd")  # no file has such a name, and tools say so; here it only must not fail
+    """Return the file of a path as the workspace reads it: `~` is home, `..` is resolved in the text."""
+    text = path.replace("\0", "\ufffd")  # no file has such a name, and tools report that; this code only must not fail
     text = _HALF.sub("\ufffd", text)
     if text == "~" or text.startswith("~/"):
         text = os.path.expanduser(text)
@@ -48,7 +48,7 @@ def file_at(path: str, folder: str, access: Access) -> File:
 
 
 def files_of(tool: Tool, arguments: Mapping[str, Any], folder: str) -> Iterator[File]:
-    """Every file that a call names, by what the tool says of its parameters (`Tool.paths`)."""
+    """Yield every file in a call's arguments, by the tool's information about its parameters (`Tool.paths`)."""
     paths = tool.paths
     if callable(paths):
         for path, access in paths(arguments):
@@ -56,7 +56,7 @@ def files_of(tool: Tool, arguments: Mapping[str, Any], folder: str) -> Iterator[
         return
     for name, access in paths.items():
         value = arguments.get(name)
-        if value is None and access == "search":  # these begin where they are
+        if value is None and access == "search":  # these start in the current directory
             value = "."
         for each in cast("list[Any]", value) if isinstance(value, list) else [value]:
             if isinstance(each, str):
@@ -65,29 +65,31 @@ def files_of(tool: Tool, arguments: Mapping[str, Any], folder: str) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class FilePattern:
-    """A path pattern ready to be held against files, with the folders behind links in it."""
+    """A path pattern, ready to be compared with files, including the folders behind links in it."""
 
     globs: tuple[PathGlob, ...]
 
     def refuses(self, file: File) -> bool:
-        """Whether it means the file: by its spelling or by what it really is."""
+        """Return whether it matches the file: by its spelling or by its real path."""
         return any(glob.match(path, glob.directory and file.is_dir) for glob in self.globs for path in file.paths)
 
     def refuses_all_in(self, directory: File) -> bool:
-        """Whether it means a directory, or whatever is in it (`secrets/**`): then nobody looks through it, either."""
+        """Return whether it matches a directory or all its content (`secrets/**`): then the directory is not searched
+        either."""
         inside = File(f"{directory.spelled}/{_ANYTHING}", f"{directory.real}/{_ANYTHING}", directory.access)
         return self.refuses(directory) or self.refuses(inside)
 
     def allows(self, file: File) -> bool:
-        """Whether it means the file by its spelling and by what it really is."""
+        """Return whether it matches the file both by its spelling and by its real path."""
         return all(any(glob.match(path, glob.directory and file.is_dir) for glob in self.globs) for path in file.paths)
 
     def reaches_below(self, directory: str) -> bool:
-        """Whether it could mean something inside a directory."""
+        """Return whether it could match something inside a directory."""
         return any(glob.reaches_below(directory) for glob in self.globs)
 
     def means_inside(self, file: File) -> bool:
-        """Whether it means something that is inside a directory now. One that is too large to look through counts."""
+        """Return whether it matches something that is inside a directory now. A directory that is too large to search
+        counts."""
         globs = [glob for glob in self.globs if glob.reaches_below(file.real)]
         if not globs or not file.is_dir:
             return False
@@ -95,7 +97,7 @@ class FilePattern:
         while waiting:
             try:
                 entries = list(os.scandir(waiting.pop()))
-            except OSError:  # not ours to read, or gone
+            except OSError:  # not readable for us, or gone
                 continue
             for entry in entries:
                 is_dir = entry.is_dir(follow_symlinks=False)
@@ -110,9 +112,9 @@ class FilePattern:
 
 
 def file_pattern(spec: str, workspace: str, base: str, home: str, *, allow: bool) -> FilePattern:
-    """The pattern of a rule. Raises ConfigError.
+    """Return the pattern of a rule. Raises ConfigError for an invalid one.
 
-    A rule that allows is not widened by links in it: it names real folders.
+    Links in a rule that allows do not extend it: it must name real folders.
     """
     glob = parse_glob(spec, workspace, base, home, wide=not allow)
     return FilePattern(tuple(dict.fromkeys([glob, glob.real(follow=not allow)])))

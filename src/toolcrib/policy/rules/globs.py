@@ -1,9 +1,10 @@
-"""Path patterns as .gitignore has them, on absolute paths.
+"""Match path patterns in the syntax of .gitignore, on absolute paths.
 
-`//x` is absolute, `~/x` relative to home, `/x` to the folder of the settings, anything else to the workspace. `*`
-and `?` stay in one directory, `**` crosses them, a trailing `/` means directories. A pattern without a slash fits
-at any depth. A directory that is meant means everything beneath it. See gitignore(5); git's wildmatch.c decides
-what is unsaid there. A path is walked once with the set of places the pattern may be at: no pattern is slow.
+`//x` is absolute, `~/x` relative to home, `/x` to the folder of the settings, any other pattern to the workspace. `*`
+and `?` stay in one directory, `**` crosses directories, a trailing `/` matches directories only. A pattern without a
+slash matches at any depth. A pattern that matches a directory matches everything below it. See gitignore(5); for
+details that it does not specify, git's wildmatch.c is the reference. A path is walked once with the set of possible
+positions in the pattern, so no pattern is slow.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Segment = Callable[[str], object] | None
 
 @dataclass(frozen=True, slots=True)
 class PathGlob:
-    """One pattern below one folder. `plain` are the leading parts without wildcards, for following links in them."""
+    """One pattern below one folder. `plain` are the leading parts without wildcards, in which links can be followed."""
 
     base: str
     segments: tuple[Segment, ...]
@@ -35,7 +36,7 @@ class PathGlob:
     directory: bool = False
 
     def match(self, path: str, is_dir: bool = False) -> bool:
-        """Whether an absolute, normalised path is meant, or a directory above it."""
+        """Return whether the pattern matches an absolute, normalised path, or a directory above it."""
         base = self.base
         if path == base:
             return not self.segments
@@ -66,7 +67,7 @@ class PathGlob:
         return end in places and (is_dir or not self.directory)
 
     def reaches_below(self, path: str) -> bool:
-        """Whether something beneath this directory could be meant."""
+        """Return whether the pattern could match something below this directory."""
         folder = path if path.endswith("/") else f"{path}/"
         if self.base == path or self.base.startswith(folder):
             return True
@@ -86,7 +87,7 @@ class PathGlob:
         return bool(places)
 
     def _skip(self, places: set[int]) -> set[int]:
-        """With the places that a `**` standing for no directory leads to."""
+        """Add the positions that follow if a `**` matches no directory."""
         for place in tuple(places):
             while place < len(self.segments) and self.segments[place] is None:
                 place += 1
@@ -94,7 +95,8 @@ class PathGlob:
         return places
 
     def real(self, *, follow: bool) -> PathGlob:
-        """The same below the folder's real path; with `follow`, also through links in the parts without wildcards."""
+        """Return the same pattern below the folder's real path; with `follow`, links in the parts without wildcards are
+        followed."""
         plain = self.plain if follow else ()
         folder = os.path.join(self.base, *plain)
         base = os.path.realpath(folder)
@@ -104,10 +106,10 @@ class PathGlob:
 
 
 def parse_glob(spec: str, workspace: str, base: str, home: str, *, wide: bool = False) -> PathGlob:
-    """The pattern of a rule. Raises ConfigError for one that git would never match, or that is a negation.
+    """Return the pattern of a rule. Raises ConfigError for a pattern that git would never match, or for a negation.
 
-    `wide` is for rules that refuse or ask: `./name` then fits at any depth, as `name` does; it is read that way by
-    some and as the one file by others.
+    `wide` is for rules that refuse or ask: `./name` then matches at any depth, as `name` does. Some people read it that
+    way, others as one file.
     """
     text = _without_trailing_spaces(spec)
     if text.startswith("!"):
@@ -132,11 +134,11 @@ def parse_glob(spec: str, workspace: str, base: str, home: str, *, wide: bool = 
 def _below(base: str, text: str, *, anchored: bool) -> PathGlob:
     directory = text.endswith("/") and not text.endswith("\\/")
     text = text[:-1] if directory else text
-    if not text:  # the folder itself, and so all of it
+    if not text:  # the folder itself, with all its content
         return PathGlob(base, ())
     parts = text.split("/")
     if "" in parts:
-        parts = [part for part in parts if part]  # `a//b`: git matches nothing by it; people mean a/b
+        parts = [part for part in parts if part]  # `a//b`: git matches nothing with it; people mean a/b
     segments: list[Segment] = [None] if not anchored and "/" not in text else []
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
@@ -163,7 +165,8 @@ def _without_trailing_spaces(text: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _segment(text: str) -> Callable[[str], object]:
-    """Matches one name. Between two stars the first fit is taken and never gone back on, so it is linear."""
+    """Return a function that matches one name. Between two stars the first match is final, without backtracking, so it
+    is linear."""
     pieces: list[list[str]] = [[]]
     index = 0
     while index < len(text):
@@ -193,7 +196,7 @@ def _segment(text: str) -> Callable[[str], object]:
 
 
 def _bracket(text: str, index: int) -> tuple[str, int]:
-    """A class of characters, from behind its `[`: as an expression, and where it ends."""
+    """Parse a character class, starting after its `[`. Returns it as an expression, and the position of its end."""
     negated = text[index : index + 1] in ("!", "^")
     index += negated
     found: list[str] = []

@@ -1,9 +1,9 @@
-"""What a rule says: Claude Code's strings (`Bash(git diff *)`, `mcp__github__*`) and our tables, parsed and checked.
+"""Parse and check rules: Claude Code's strings (`Bash(git diff *)`, `mcp__github__*`) and our tables.
 
     rule  = NAME | NAME "(" SPEC ")" | a JSON object, the one-line form of a table
     table = {tool = rule, args = {…}, exactly = {…}, category, hints, labels, verdict, reason, match, not_match}
 
-What SPEC means depends on the tool it meets: a command pattern, a path, `domain:HOST` or `parameter:value`.
+The meaning of SPEC depends on the tool: a command pattern, a path, `domain:HOST` or `parameter:value`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[^\s()]+")
 
 @dataclass(frozen=True, slots=True)
 class RuleSource:
-    """Where a rule came from: its layer (user, project, remembered, session …), and the file and line for people.
+    """The origin of a rule: its layer (user, project, remembered, session …), and the file and line for people.
 
     `base` is the folder that a path beginning with one `/` is relative to; None is the workspace.
     """
@@ -48,7 +48,7 @@ class RuleSource:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. `text` is how it is written: the string itself, or the table as JSON on one line."""
+    """One rule. `text` is its written form: the string itself, or the table as JSON on one line."""
 
     verdict: Verdict
     text: str
@@ -66,13 +66,13 @@ class Rule:
 
     @property
     def bare(self) -> bool:
-        """Whether it names tools and nothing else, and so speaks of all their calls."""
+        """Whether it only names tools, and so applies to all their calls."""
         said = self.spec or self.args or self.category or self.hints or self.labels
         return not said and self.exactly is None
 
     @property
     def shown(self) -> str:
-        """The rule for people: on one line, and of a table what decides."""
+        """The rule for people: on one line; for a table, only the parts that decide."""
         if not self.text.startswith("{"):
             return plain_line(self.text)
         table = cast("dict[str, Any]", json.loads(self.text))
@@ -86,7 +86,7 @@ class Rule:
 
 
 def parse_rule(written: object, verdict: Verdict, source: RuleSource | None = None) -> Rule:
-    """A rule from a string or a table. Raises ConfigError that shows the rule and says what is wrong with it."""
+    """Return a rule from a string or a table. Raises ConfigError that shows the rule and says what is wrong with it."""
     source = source or RuleSource()
     if isinstance(written, Mapping):
         return _table(cast("Mapping[str, Any]", written), verdict, source)
@@ -104,7 +104,7 @@ def parse_rule(written: object, verdict: Verdict, source: RuleSource | None = No
 
 
 def written_form(rule: Rule) -> str | dict[str, Any]:
-    """The rule as a file holds it: its string, or the table."""
+    """Return the rule as a file contains it: its string, or the table."""
     return json.loads(rule.text) if rule.text.startswith("{") else rule.text
 
 
@@ -128,7 +128,7 @@ def _split(text: str, source: RuleSource) -> tuple[str, str | None]:
 def _table(table: Mapping[str, Any], verdict: Verdict, source: RuleSource) -> Rule:
     try:
         text = json.dumps(table, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):  # a date of TOML's, for one
+    except (TypeError, ValueError, RecursionError):  # for example a date from TOML
         raise _wrong(str(dict(table)), source, "holds something that JSON cannot say") from None
     unknown = [key for key in table if key not in _KEYS]
     if unknown:

@@ -1,6 +1,6 @@
-"""Which host an address names, and whether a `domain:` rule means it.
+"""Read the host of an address, and match it with a `domain:` rule.
 
-Hosts are read as the address guard reads them, so that no other spelling of one leads past a rule.
+Hosts are read as the address guard reads them, so that a different spelling of a host cannot avoid a rule.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from ...boundary.network.host_names import parse_host
 from ...boundary.network.url import parse_url
 from ...core.errors import AddressRefused
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # whichever it is: the guard alone says which may be dialled
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")  # any scheme: only the guard decides which may be used
 # `https:example.com` is https://example.com to browsers; `example.com:8080` is a host and a port.
 _SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]+(?:[/?#]|\Z))")
 
 
 def host_of(url: str) -> str | None:
-    """The host of an address as rules are held against it; None where it has none that can be told for sure."""
+    """Return the host of an address in the form that rules are compared with; None if it has no certain host."""
     text = url.strip()
-    if any(ord(c) <= 32 for c in text):  # browsers and libraries read these differently
+    if any(ord(c) <= 32 for c in text):  # browsers and libraries read these characters differently
         return None
     scheme = _SCHEME.match(text)
     if scheme is None and ("://" in text or _SCHEME_ALONE.match(text)):
@@ -31,7 +31,8 @@ def host_of(url: str) -> str | None:
 
 
 def domain_fits(pattern: str, host: str) -> bool:
-    """`example.com` means that host alone, `*.example.com` its subdomains alone, `*` every host."""
+    """Return whether a pattern matches: `example.com` that host alone, `*.example.com` only its subdomains, `*` every
+    host."""
     if pattern == "*":
         return True
     if pattern.startswith("*."):
@@ -40,7 +41,7 @@ def domain_fits(pattern: str, host: str) -> bool:
 
 
 def plain_domain(pattern: str) -> str | None:
-    """The pattern of a rule, as hosts are written; None if it is none."""
+    """Return the pattern of a rule in the form of hosts; None if it is invalid."""
     text = pattern.strip()
     if text == "*":
         return text
@@ -50,7 +51,7 @@ def plain_domain(pattern: str) -> str | None:
 
 
 def _plain(host: str) -> str | None:
-    """Lower case, in ASCII, without a dot at the end; an address as `ipaddress` writes it."""
+    """Return a host in lower case, in ASCII, without a dot at the end; an address as `ipaddress` writes it."""
     bare = host.removeprefix("[").removesuffix("]")
     try:
         return str(parse_host(f"[{bare}]" if ":" in bare else bare))

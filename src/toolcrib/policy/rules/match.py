@@ -1,4 +1,4 @@
-"""One rule against one tool, compiled once: what of a call it has to look at, and how."""
+"""Compile one rule for one tool: which parts of a call it checks, and how."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Labels = Callable[[ToolContext], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class MatchEnvironment:
-    """What rules are relative to: absolute, real paths; and where a session's labels are read."""
+    """The paths that rules are relative to (absolute and real), and the function that reads a session's labels."""
 
     workspace: str
     home: str
@@ -37,7 +37,7 @@ class MatchEnvironment:
 
 
 class JudgedCall:
-    """One call as rules see it; what only some rules look at is worked out when one does."""
+    """One call as rules see it. Data that only some rules need is computed at the first use."""
 
     def __init__(
         self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext, environment: MatchEnvironment
@@ -46,41 +46,41 @@ class JudgedCall:
 
     @functools.cached_property
     def command(self) -> str | None:
-        """The shell command, if it has one."""
+        """The shell command, if the call has one."""
         value = self.arguments.get(self.tool.command_argument or "")
         return value if isinstance(value, str) else None
 
     @functools.cached_property
     def cwd(self) -> str:
-        """The folder that its command starts in."""
+        """The folder in which the command starts."""
         given, workspace = self.arguments.get("working_dir"), self.environment.workspace
         return file_at(given, workspace, "search").spelled if isinstance(given, str) else workspace
 
     @functools.cached_property
     def script(self) -> Script:
-        """Its command, read."""
+        """The parsed command."""
         from ..shell.reading import read_script
 
         return read_script(self.command or "", self.cwd, self.environment.home)
 
     @functools.cached_property
     def subjects(self) -> tuple[Subject, ...]:
-        """Its command's parts, as patterns that refuse see them."""
+        """The parts of the command, in the form for patterns that refuse."""
         return subjects_of(self.script)
 
     @property
     def unread(self) -> bool:
-        """Whether some of its command could not be read."""
+        """Whether a part of the command could not be parsed."""
         return any(problem.verdict == "ask" for problem in self.script.problems)
 
     @functools.cached_property
     def files(self) -> tuple[File, ...]:
-        """The files it names."""
+        """The files in the arguments."""
         return tuple(files_of(self.tool, self.arguments, self.environment.workspace))
 
     @functools.cached_property
     def hosts(self) -> tuple[str | None, ...]:
-        """The hosts it names; None for an address that cannot be told for sure."""
+        """The hosts in the arguments; None for an address whose host is uncertain."""
         return tuple(host_of(url) for url in self._urls())
 
     def _urls(self) -> Iterator[str]:
@@ -93,9 +93,9 @@ class JudgedCall:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A rule that can speak of a tool. At most one of `command`, `files` and `domain` is set: what it looks at.
+    """A rule that can apply to a tool. At most one of `command`, `files` and `domain` is set: the part that it checks.
 
-    With none of them it speaks of the call as a whole, as far as `rest` (its other conditions) goes.
+    If none is set, the rule applies to the call as a whole, if `rest` (its other conditions) holds.
     """
 
     rule: Rule
@@ -107,20 +107,20 @@ class Bound:
 
     @property
     def always(self) -> bool:
-        """Whether it speaks of every call of the tool."""
+        """Whether the rule applies to every call of the tool."""
         return self.whole and not self.rest
 
     @property
     def whole(self) -> bool:
-        """Whether it speaks of calls as wholes."""
+        """Whether the rule applies to calls as a whole."""
         return self.command is None and self.files is None and self.domain is None
 
     def rest_fits(self, call: JudgedCall) -> bool:
-        """Whether its other conditions hold."""
+        """Return whether the other conditions of the rule hold."""
         return not self.rest or all(each(call) for each in self.rest)
 
     def refuses(self, call: JudgedCall) -> Certainty:
-        """Whether a rule that denies or asks speaks of this call."""
+        """Return whether a rule that denies or asks applies to this call."""
         if not self.rest_fits(call):
             return "no"
         if self.command is not None:
@@ -130,7 +130,7 @@ class Bound:
         if self.files is not None:
             return self._refuses_files(call)
         if self.domain is not None:
-            if any(host is None for host in call.hosts):  # an address that cannot be told could be this one
+            if any(host is None for host in call.hosts):  # an address with an uncertain host could be this one
                 return "maybe"
             return "yes" if any(domain_fits(self.domain, host) for host in call.hosts if host) else "no"
         return "yes"
@@ -144,12 +144,12 @@ class Bound:
             if self.files.refuses_all_in(file) if file.access == "search" else self.files.refuses(file):
                 return "yes"
             if file.access in WRITES and self.files.means_inside(file):
-                found = "maybe"  # the whole directory goes, with what is in it
+                found = "maybe"  # the whole directory with its content
         return found
 
 
 def bind(rule: Rule, tool: Tool, environment: MatchEnvironment) -> Bound | None:
-    """The rule as it speaks of this tool; None if it never does. Raises ConfigError where it makes no sense."""
+    """Return the rule compiled for this tool; None if it never applies. Raises ConfigError if the rule is invalid."""
     allow = rule.verdict == "allow"
     if not means(rule.tool, rule.spec, tool, rule.verdict):
         return None
@@ -187,7 +187,7 @@ def _rest(rule: Rule, tool: Tool, environment: MatchEnvironment) -> tuple[Callab
 
 
 def _too_wide(tool: Tool, name: str, value: Any) -> bool:
-    """Whether an allowed text says less than it seems: one of a command, or of a path with links in it."""
+    """Return whether an allowed text restricts less than it seems: one of a command, or of a path with links in it."""
     if name == tool.command_argument:
         return has_star(value)
     return callable(tool.paths) or name in tool.paths
@@ -234,13 +234,13 @@ def _file_pattern(rule: Rule, spec: str, environment: MatchEnvironment) -> FileP
 
 
 def _only_looks(call: JudgedCall) -> bool:
-    """Whether a request is one that fetches: that is what WebFetch allows."""
+    """Return whether a request only fetches: that is what WebFetch allows."""
     method = call.arguments.get("method")
     return method is None or (isinstance(method, str) and method.upper() in SAFE_METHODS)
 
 
 def why_never(rule: Rule) -> str | None:
-    """Why a rule can match nothing, whatever tools there are; None if it can."""
+    """Return why a rule can match nothing, with any tools; None if it can match."""
     family, allow = family_of(rule.tool), rule.verdict == "allow"
     if allow and family == "own" and not rule.tool.strip("*"):
         return "a rule that allows must name what it allows"

@@ -1,4 +1,4 @@
-"""Which tools a rule's name means: Claude Code's names, `mcp__server__tool`, and our own with `*`."""
+"""Decide which tools a rule's name matches: Claude Code's names, `mcp__server__tool`, and our own names with `*`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ CLAUDE: Mapping[str, Family] = {
     "WebFetch": "web",
     "WebSearch": "search",
 }  # fmt: skip
-"""Claude Code's names, and what they speak of here."""
+"""Claude Code's names, and the kind of tools that they match here."""
 
-# Alone, without parentheses, these mean one tool each; Read and Edit mean all that read and all that change.
+# Without parentheses, each of these matches one tool; Read and Edit match all tools that read and all that change.
 ALONE: Mapping[str, str] = {
     "Glob": "glob", "Grep": "grep", "LS": "list_dir", "Write": "write_file", "MultiEdit": "edit_file",
     "NotebookEdit": "edit_file", "NotebookRead": "read_file", "WebSearch": "web_search",
 }  # fmt: skip
 IGNORED_PATHS = frozenset({"Glob", "Grep", "LS", "NotebookRead", "Write", "MultiEdit", "NotebookEdit"})
-"""Claude Code accepts `Write(path)` and its like and never looks at them; here they refuse and ask, but never allow."""
+"""Claude Code accepts `Write(path)` and similar rules and ignores them; here they refuse and ask, but never allow."""
 
 WEB_TOOLS = frozenset({"web_fetch", "http_request", "browser_open"})
 READS: frozenset[Access] = frozenset({"read", "search", "edit"})
@@ -35,14 +35,14 @@ WRITES: frozenset[Access] = frozenset({"write", "edit"})
 
 
 def family_of(name: str) -> Family:
-    """What a rule's name speaks of."""
+    """Return the kind of tools that a rule's name matches."""
     if name in CLAUDE:
         return CLAUDE[name]
     return "mcp" if name.startswith("mcp__") else "own"
 
 
 def means(name: str, spec: str | None, tool: Tool, verdict: Verdict) -> bool:
-    """Whether a rule of this name can speak of calls of this tool."""
+    """Return whether a rule of this name can apply to calls of this tool."""
     allow = verdict == "allow"
     family = family_of(name)
     if family == "mcp":
@@ -50,7 +50,7 @@ def means(name: str, spec: str | None, tool: Tool, verdict: Verdict) -> bool:
     if family == "own":
         fits = any(wildcard(_stars(name), own) for own in tool.every_name)
         return fits and not (allow and (tool.origin is not None or not name.strip("*")))
-    if allow and tool.origin is not None:  # these are names for tools of our own
+    if allow and tool.origin is not None:  # these names match only our own tools
         return False
     if spec is None and name in ALONE:
         return ALONE[name] in tool.every_name
@@ -61,11 +61,11 @@ def _means_family(family: Family, name: str, tool: Tool, *, allow: bool, bare: b
     if family == "command":
         if tool.command_argument is None:
             return False
-        return not allow or "exec" in tool.every_name  # input to what runs already is no command of its own
+        return not allow or "exec" in tool.every_name  # input to a running command is not a new command
     if family == "web":
         own = bool(tool.every_name & WEB_TOOLS)
         return own if allow or bare else has_url(tool)
-    if tool.command_argument is not None:  # commands touch files, too; but no path rule allows one
+    if tool.command_argument is not None:  # commands touch files too, but no path rule allows one
         return not allow and not bare
     accesses = accesses_of(tool)
     if family == "read":
@@ -74,7 +74,7 @@ def _means_family(family: Family, name: str, tool: Tool, *, allow: bool, bare: b
 
 
 def accesses_of(tool: Tool) -> set[Access]:
-    """What a tool may do with paths in its arguments; by its category where only a function knows."""
+    """Return the ways in which a tool may use paths in its arguments; by its category if only a function knows."""
     if not callable(tool.paths):
         return set(tool.paths.values())
     return {"search", "read"} if tool.category == ToolCategory.FILESYSTEM_READ else {"write", "edit"}
@@ -84,7 +84,7 @@ URL_ARGUMENTS = ("url", "uri", "urls")
 
 
 def has_url(tool: Tool) -> bool:
-    """Whether a tool takes an address."""
+    """Return whether a tool takes an address."""
     properties = tool.schema.get("properties")
     return isinstance(properties, Mapping) and any(name in properties for name in URL_ARGUMENTS)
 
@@ -93,19 +93,19 @@ _LEGAL = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def anchored(name: str) -> bool:
-    """Whether an `mcp__` name says which server it means, as one that allows must."""
+    """Return whether an `mcp__` name identifies its server, which a rule that allows must do."""
     server = name.removeprefix("mcp__").partition("__")[0]
     return bool(server) and "*" not in server
 
 
 def server_in_rules(server: str) -> str:
-    """A server's name as a rule may spell it: what stands in no tool's name is `_`."""
+    """Return a server's name as a rule may spell it: characters that no tool's name may contain become `_`."""
     return _LEGAL.sub("_", server)
 
 
 def _means_mcp(name: str, tool: Tool, allow: bool) -> bool:
     origin = tool.origin
-    if not allow:  # any way to read the name will do
+    if not allow:  # each possible reading of the name is tried
         joined = {tool.name}
         if origin is not None:
             for server in {origin.server, server_in_rules(origin.server)}:

@@ -1,4 +1,4 @@
-"""What a rule may ask of arguments beside paths, commands and addresses: single values with `*`, or all of them."""
+"""Match arguments other than paths, commands and addresses: single values with `*`, or all arguments."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ...core.tool import Tool, ToolCategory
 from .commands import wildcard
 
 CANONICAL = frozenset({"command", "file_path", "path", "url"})
-"""Parameters that the parentheses of Claude Code's rules have a form of their own for; `url:x` and so on is ignored."""
+"""Parameters for which Claude Code's rules have a special form in parentheses; `url:x` and so on is ignored."""
 
 
 def args_fit(wanted: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
-    """Whether every named argument is given and is one of the values. A list or table never is."""
+    """Return whether every named argument is given and equals one of the values. A list or table never does."""
     return all(_fits(value, arguments.get(name)) for name, value in wanted.items())
 
 
 def exactly(wanted: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
-    """Whether these are the arguments and there are no others. null is the same as absent; 1 is not 1.0 or true."""
+    """Return whether these are exactly the arguments. null is the same as absent; 1 is not 1.0 or true."""
     return canonical(wanted) == canonical(arguments)
 
 
 def canonical(arguments: Mapping[str, Any]) -> str:
-    """Arguments as JSON text that is equal only for equal ones."""
+    """Return arguments as JSON text that is equal only for equal arguments."""
     given = {key: value for key, value in arguments.items() if value is not None}
     return json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def has_star(value: Any) -> bool:
-    """Whether a value of `args` means more than one text."""
+    """Return whether a value of `args` can match more than one text."""
     choices = cast("list[Any]", value) if isinstance(value, list) else [value]
     return any(isinstance(each, str) and len(_pieces(each)) > 1 for each in choices)
 
@@ -48,13 +48,13 @@ def _fits(wanted: Any, given: Any) -> bool:
 
 
 def _number(value: float) -> str:
-    """A number or boolean as text: 80 and 80.0 are one number to whoever gets them."""
+    """Return a number or boolean as text: 80 and 80.0 are the same number for a tool."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else json.dumps(value)
 
 
 @functools.lru_cache(4096)
 def _pieces(pattern: str) -> tuple[str, ...]:
-    """The pattern cut at its stars; `\\*` is a star and `\\\\` a backslash."""
+    """Return the pattern split at its stars; `\\*` is a star and `\\\\` a backslash."""
     pieces = [""]
     escaped = False
     for character in pattern:
@@ -72,7 +72,7 @@ def _pieces(pattern: str) -> tuple[str, ...]:
 
 
 def hint_of(tool: Tool, hint: str) -> bool:
-    """A hint of a tool. What an MCP server leaves unsaid is what MCP takes for it: the worst."""
+    """Return a hint of a tool. If an MCP server does not give it, MCP's default counts: the worst case."""
     if hint == "read_only":
         return tool.is_read_only
     value = getattr(tool, hint)

@@ -1,7 +1,7 @@
-"""The rules of all layers as one: deny before ask before allow, whichever layer says it (spec 6.0, 6.2).
+"""Combine the rules of all layers: deny before ask before allow, whichever layer has the rule (spec 6.0, 6.2).
 
-A rule is compiled once for each tool it can speak of. A tool that no rule speaks of costs a dictionary look-up when
-policy asks whether its calls need looking at, and nothing per call.
+A rule is compiled once for each tool that it can apply to. For a tool without rules, the policy needs one dictionary
+look-up to see that its calls need no check, and nothing per call.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.policy")
 
 MAX_SHOWN = 300
-"""Longest rule in an answer."""
+"""Longest rule in an answer, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The rules that can speak of one tool, by verdict."""
+    """The rules that can apply to one tool, by verdict."""
 
     deny: tuple[Bound, ...] = ()
     ask: tuple[Bound, ...] = ()
@@ -51,11 +51,11 @@ _NONE = Compiled()
 
 
 class RuleSet:
-    """Every rule that stands, held against calls. Safe to be asked and changed from several threads.
+    """All active rules, matched against calls. May be used and changed from several threads.
 
-    `workspace` is what relative paths are relative to; `home` what `~` is. `place` says where commands run, so that
-    a part of a script that no rule mentions can be judged by itself; without it such a part is not allowed. `labels`
-    reads a session's labels. `changed` is called when a rule was added or removed: caches of verdicts end there.
+    Relative paths are relative to `workspace`; `home` is the folder of `~`. `place` says where commands run, so that a
+    part of a script that no rule mentions can be judged by itself; without `place` such a part is not allowed. `labels`
+    reads a session's labels. `changed` is called when a rule was added or removed, to clear caches of verdicts.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class RuleSet:
         self._lock = threading.Lock()
         self.changed: Callable[[], None] = lambda: None
 
-    # --- keeping
+    # --- storing
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule, in the order it was added."""
+        """Every rule, in the order in which it was added."""
         return self._rules
 
     def add(self, rule: Rule | str | Mapping[str, Any], verdict: Verdict = "allow", layer: str = "session") -> Rule:
-        """A further rule, at once. Raises ConfigError where it makes no sense or could match nothing."""
+        """Add a rule, active at once. Raises ConfigError if it is invalid or could match nothing."""
         if verdict not in VERDICTS:
             raise ConfigError(f"{verdict!r}: a rule can allow, ask or deny")
         parsed = rule if isinstance(rule, Rule) else parse_rule(rule, verdict, RuleSource(layer))
@@ -98,7 +98,7 @@ class RuleSet:
         return parsed
 
     def remove(self, rule: str, verdict: Verdict | None = None, layer: str = "session") -> bool:
-        """Take back a rule of one layer. False if it is not there."""
+        """Remove a rule of one layer. Returns False if it was not found."""
         text = parse_rule(rule, verdict or "allow").text
         with self._lock:
             kept = tuple(
@@ -114,17 +114,17 @@ class RuleSet:
 
     def _change(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
-        self._compiled = WeakKeyDictionary()  # a compilation under way goes into the old one
+        self._compiled = WeakKeyDictionary()  # a compilation in progress goes into the old one
 
-    # --- asking
+    # --- matching
 
     def touches(self, tool: Tool) -> bool:
-        """Whether any rule could refuse or ask about a call of this tool, or allow some calls and not others."""
+        """Return whether any rule could refuse or ask about a call of this tool, or allow some calls and not others."""
         compiled = self._of(tool)
         return bool(compiled.deny or compiled.ask) or any(not each.always for each in compiled.allow)
 
     def always(self, tool: Tool) -> Judgement | None:
-        """What bare rules say of every call of this tool; a tool that is denied so is not listed."""
+        """Return the verdict of bare rules for every call of this tool; a tool that they deny is not listed."""
         compiled = self._of(tool)
         for verdict, bound in (("deny", compiled.deny), ("ask", compiled.ask), ("allow", compiled.allow)):
             for each in bound:
@@ -133,7 +133,8 @@ class RuleSet:
         return None
 
     def match(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """The strictest rule that speaks of a call. What a deny rule may mean, but not for sure, is an ask."""
+        """Return the strictest rule that applies to a call. If a deny rule only possibly applies, the verdict is
+        ask."""
         compiled = self._of(tool)
         if not compiled:
             return None
@@ -160,13 +161,13 @@ class RuleSet:
             return all_of(asked)
         if not compiled.allow:
             return None
-        from .allow import allowed  # not before there is a rule that allows
+        from .allow import allowed  # loaded only when there is a rule that allows
 
         rule = allowed(call, compiled.allow, self._may_touch, self._place)
         return _judgement(rule, "allow") if rule is not None else None
 
     def speaking(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> list[tuple[Rule, bool]]:
-        """Every rule that speaks of a call, for people, and whether that is certain."""
+        """Return every rule that applies to a call, for people, and whether that is certain."""
         from .allow import allowed
         from .effects import refused_by_effects
 
@@ -183,9 +184,10 @@ class RuleSet:
         return found if rule is None else [*found, (rule, True)]
 
     def hider(self, tool: Tool, below: str) -> Callable[[str], bool] | None:
-        """Tells what a search by this tool beneath a directory leaves out: what rules deny or ask about. None: nothing.
+        """Return a function that says which paths a search by this tool below a directory omits: those that rules deny
+        or ask about. None if it omits nothing.
 
-        All paths are absolute and real. A rule that means the directory itself had its say when that was named.
+        All paths are absolute and real. A rule for the directory itself was applied when the call named the directory.
         """
         compiled = self._of(tool)
         above = File(below, below, "read")
@@ -199,7 +201,8 @@ class RuleSet:
         return lambda path: any(pattern.refuses(File(path, path, "read")) for pattern in patterns)
 
     def warnings(self, tools: Iterable[Tool]) -> list[str]:
-        """Rules that can never match, and why; those that name no tool there is."""
+        """Return warnings about rules that can never match, with the reason, and about rules that name no existing
+        tool."""
         tools = list(tools)
         found: list[str] = []
         for rule in self._rules:
@@ -235,19 +238,19 @@ class RuleSet:
             if why_never(rule) is not None and rule.verdict == "allow":
                 return None
             return bind(rule, tool, self._environment)
-        except ConfigError as error:  # for this tool it makes no sense: then it refuses all, and allows nothing
+        except ConfigError as error:  # invalid for this tool: it refuses all calls, and allows none
             log.warning("%s: %s", rule, error)
             return None if rule.verdict == "allow" else Bound(rule)
 
     def _may_touch(self, call: JudgedCall, path: str, cwd: str | None, write: bool) -> bool:
-        """Whether a redirection of an allowed command may use a file: see `allow.may_touch`."""
+        """Return whether a redirection of an allowed command may use a file: see `allow.may_touch`."""
         from .allow import may_touch
 
         return may_touch(call, path, cwd, write, self._rules, self._environment)
 
 
 def _by_effects(call: JudgedCall, rules: tuple[Bound, ...]) -> tuple[Rule, Certainty] | None:
-    """`refused_by_effects`, loaded with the first command."""
+    """Call `refused_by_effects`, which is loaded with the first command."""
     if not rules:
         return None
     from .effects import refused_by_effects

@@ -1,4 +1,4 @@
-"""The examples that a rule brings along, held against it when it is read."""
+"""Check the examples of a rule when the rule is read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ FILES: Mapping[str, Access] = {
 
 
 def check_examples(rule: Rule, workspace: str, home: str | None = None) -> None:
-    """Raises ConfigError naming the rule and the first example that does not come out as it says."""
+    """Check a rule's examples. Raises ConfigError with the rule and the first example that has another result than it
+    says."""
     if not rule.match and not rule.not_match:
         return
     rules = RuleSet([replace(rule, category=None, hints=EMPTY, labels=EMPTY)], workspace=workspace, home=home)
@@ -41,7 +42,7 @@ def check_examples(rule: Rule, workspace: str, home: str | None = None) -> None:
 
 
 def _example(rule: Rule, example: Any) -> tuple[Tool, Mapping[str, Any]]:
-    """A tool that the rule speaks of, and the example as its arguments."""
+    """Return a tool that the rule applies to, and the example as its arguments."""
     family, name = family_of(rule.tool), rule.tool.replace("*", "x")
     origin = None
     if family == "mcp":
@@ -73,4 +74,4 @@ def _tool(name: str, **options: Any) -> Tool:
 
 
 def _nothing(args: dict[str, Any]) -> None:
-    """What the tool of an example does."""
+    """Do nothing: the function of an example's tool."""

@@ -1,4 +1,4 @@
-"""The one-line rule that allows exactly one call: what a person is shown, and what "always like this" keeps."""
+"""Make the one-line rule that allows exactly one call: it is shown to a person, and stored for "always like this"."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from .text import quoted
 
 
 def suggest(tool: Tool, arguments: Mapping[str, Any]) -> str | None:
-    """A rule that means this call with these arguments and no other; None where the tool's name cannot be written.
+    """Return a rule that matches this call with these arguments and no other; None if the tool's name cannot be
+    written.
 
-    A command alone is `exec(=npm test)`: the whole command line to the letter, on one line. Anything else is a table
+    For a command alone it is `exec(=npm test)`: exactly the whole command line, on one line. Otherwise it is a table
     with all arguments. `parse_rule` reads both.
     """
     name = _name(tool)

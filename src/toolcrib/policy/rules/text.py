@@ -1,4 +1,5 @@
-"""A command on one line and back: `\\n`, `\\t`, `\\\\` and `\\u{…}` for what a line cannot hold or nobody could see."""
+"""Write a command on one line and read it back: `\\n`, `\\t`, `\\\\` and `\\u{…}` escape line breaks and invisible
+signs."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ _QUOTED = {value: f"\\{key}" for key, value in _PLAIN.items()}
 
 
 def quoted(text: str) -> str:
-    """The text on one line, with nothing invisible in it."""
+    """Return the text on one line, with nothing invisible in it."""
     return "".join(_QUOTED.get(c) or (c if plain_line(c) == c else f"\\u{{{ord(c):x}}}") for c in text)
 
 
 def unquoted(text: str) -> str:
-    """What `quoted` made, undone. Raises ConfigError for an escape that it does not write."""
+    """Return the text that `quoted` escaped. Raises ConfigError for an escape that `quoted` does not write."""
     return _ESCAPE.sub(_character, text)
 
 

@@ -1,1 +1,1 @@
-"""Secrets: known ones by their shape and granted ones by their value leave every text; tools get them by name."""
+"""Remove secrets from every text: known kinds by their format, granted ones by value. Tools get secrets by name."""

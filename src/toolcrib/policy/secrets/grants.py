@@ -1,6 +1,6 @@
-"""Secrets granted by name: where each value comes from, which tools get it, and under what name commands see it.
+"""Grant secrets by name: the source of each value, the tools that get it, and its variable name for commands.
 
-Nobody but the tools it was granted to is given a value, and the redactor knows each value before anybody gets it.
+Only the tools that a secret was granted to get its value, and the redactor knows each value before any tool gets it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger("toolcrib.policy")
 COMMAND_SECONDS = 30.0
 MAX_BYTES = 64 * 1024
 _REFERENCE = re.compile(r"\$\{secret:([^}\s]{1,200})\}")
-# Variables granted to commands whose values are secrets, by their names.
+# Variables granted to commands whose names show that their values are secrets.
 _SECRET_NAME = re.compile(r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|CREDENTIAL|PASSPHRASE", re.IGNORECASE)
 _NO_SECRET = re.compile(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SSH_KEY=/home/me/.ssh/key is a path
 
@@ -34,8 +34,8 @@ _NO_SECRET = re.compile(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SS
 class Source:
     """One secret of the configuration: exactly one of `env`, `file`, `command` and `keyring` is set.
 
-    `tools` are names, `*` allowed, of tools and of what else asks for secrets (`exec`, `mcp:github`); `variable` is
-    the environment variable that commands get it in. `keyring` is `service/user`.
+    `tools` are names, `*` allowed, of tools and other users of secrets (`exec`, `mcp:github`); `variable` is the
+    environment variable in which commands get it. `keyring` is `service/user`.
     """
 
     name: str
@@ -48,10 +48,10 @@ class Source:
 
 
 class Secrets:
-    """The secrets of one toolbox. `variables` are names of host variables that commands get without being asked for.
+    """The secrets of one toolbox. `variables` are names of host variables that all commands get.
 
-    Values from the environment and from files are known to the redactor from the start, those of commands and of the
-    keyring from their first use: both may ask a person. Raises ConfigError for a value that is too short.
+    The redactor knows values from the environment and from files from the start, and those of commands and of the
+    keyring from their first use, because both may ask a person. Raises ConfigError for a value that is too short.
     """
 
     def __init__(
@@ -71,16 +71,17 @@ class Secrets:
             if (source.env is not None and source.env in self._environ) or source.file is not None:
                 try:
                     self.value(source.name)
-                except ToolError as error:  # said again when it is needed
+                except ToolError as error:  # reported again when it is needed
                     log.warning("%s", error)
         self._learn()
 
     def of_tool(self, tool: Tool, name: str) -> str:
-        """The value for a tool that it was granted to. Raises ToolError for any other, and where it cannot be read."""
+        """Return the value for a tool that it was granted to. Raises ToolError for any other tool, or if it cannot be
+        read."""
         return self.value(name, tool.name, *tool.names)
 
     def value(self, name: str, *askers: str) -> str:
-        """The value for one of these askers; without any, for ourselves."""
+        """Return the value for one of these askers; without an asker, for Toolcrib itself."""
         source = self._sources.get(name)
         if source is None:
             raise ToolError(
@@ -98,16 +99,17 @@ class Secrets:
             return self._values[name]
 
     def resolve(self, text: str, asker: str) -> str:
-        """A text with each `${secret:NAME}` in it replaced by that secret's value. Raises ToolError."""
+        """Return a text with each `${secret:NAME}` replaced by that secret's value. Raises ToolError if one is not
+        granted or cannot be read."""
         return _REFERENCE.sub(lambda found: self.value(found[1], asker), text)
 
     def names_for(self, asker: str) -> list[str]:
-        """The variables that a command of this asker gets secrets in."""
+        """Return the names of the variables in which commands of this asker get secrets."""
         named = [source.variable for source in self._sources.values() if matches(asker, source.tools)]
         return [*named, *(name for name in self._variables if name in self._environ and _SECRET_NAME.search(name))]
 
     def environment(self, asker: str) -> tuple[dict[str, str], list[str]]:
-        """The variables for a command of this asker, and a word on each secret that could not be read."""
+        """Return the variables for a command of this asker, and a message about each secret that could not be read."""
         self._learn()
         values: dict[str, str] = {}
         failed: list[str] = []
@@ -121,7 +123,7 @@ class Secrets:
         return values, failed
 
     def _learn(self) -> None:
-        """Tell the redactor the values of granted variables that are secrets by their names."""
+        """Give the redactor the values of granted variables whose names indicate secrets."""
         for name in self._variables:
             value = self._environ.get(name, "")
             if len(value) >= MIN_SECRET and _SECRET_NAME.search(name) and not _NO_SECRET.match(value):
@@ -168,7 +170,7 @@ def _from_command(command: tuple[str, ...], where: str) -> str:
         raise ToolError(f"{where}: {command[0]} did not end within {COMMAND_SECONDS:g} s") from None
     except OSError as error:
         raise ToolError(f"{where}: {command[0]} could not be started: {error.strerror}") from None
-    if done.returncode != 0:  # what it said is left out: it may be the secret
+    if done.returncode != 0:  # its output is left out: it may contain the secret
         raise ToolError(f"{where}: {command[0]} ended with exit code {done.returncode}; run it by hand to see why")
     return _as_text(done.stdout, where, command[0])
 
@@ -181,7 +183,7 @@ def _from_keyring(entry: str, where: str) -> str:
         raise ToolError(f"{where}: the package keyring is not installed; pip install keyring") from None
     try:
         value: object = keyring.get_password(service, user)  # pyright: ignore
-    except Exception as error:  # each of its backends has errors of its own
+    except Exception as error:  # each keyring backend has its own errors
         raise ToolError(f"{where}: the keyring could not be read: {type(error).__name__}") from None
     if not isinstance(value, str) or not value:
         raise ToolError(f"{where}: the keyring has nothing for {entry}")

@@ -1,4 +1,4 @@
-"""Keeps secrets out of what Toolcrib itself logs, tracebacks included."""
+"""Keep secrets out of Toolcrib's own log messages, including tracebacks."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ NAMES = (
     "toolcrib", "toolcrib.builtin.shell", "toolcrib.events", "toolcrib.hooks", "toolcrib.pipeline", "toolcrib.policy",
     "toolcrib.policy.shell.judge", "toolcrib.record", "toolcrib.record.moving", "toolcrib.serve", "toolcrib.watchdog",
 )  # fmt: skip
-"""Every logger of ours: a filter of one does not apply to those below it."""
+"""All our loggers: a filter on a logger does not apply to its children."""
 
 _FORMATTER = logging.Formatter()
 
 
 class LogRedaction(logging.Filter):
-    """A filter that passes every record on, with the secrets taken out of its message and its traceback."""
+    """A filter that passes every record on, with the secrets removed from its message and its traceback."""
 
     def __init__(self, redact: Callable[[str], str]) -> None:
         super().__init__()
         self._redact = redact
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True, always."""
+        """Return True for every record, after redacting it."""
         try:
             said = record.getMessage()
             clean = self._redact(said)
@@ -33,7 +33,7 @@ class LogRedaction(logging.Filter):
                 clean = self._redact(trace)
                 if clean is not trace:
                     record.exc_info, record.exc_text = None, clean
-        except Exception as error:  # a message that cannot be made is not shown either
+        except Exception as error:  # a message that cannot be formatted is not shown either
             record.msg, record.args, record.exc_info = (
                 "(a message that could not be redacted: %s)",
                 (type(error).__name__,),
@@ -43,7 +43,7 @@ class LogRedaction(logging.Filter):
 
 
 def redact_logs(redact: Callable[[str], str]) -> Callable[[], None]:
-    """Redact what our loggers say from now on; returns a function that ends it."""
+    """Redact the messages of our loggers from now on. Returns a function that ends it."""
     added = LogRedaction(redact)
     for name in NAMES:
         logging.getLogger(name).addFilter(added)

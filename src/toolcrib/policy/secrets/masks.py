@@ -1,23 +1,23 @@
-"""The way back: text that a model writes may hold the mask of a secret it was never shown."""
+"""Protect masked secrets: a text that a model writes may contain the mask of a secret that it was never shown."""
 
 from __future__ import annotations
 
 from ...core.text import one_line
 from .redact import Redactor
 
-_CONTEXT = 24  # characters before a bare `***` that tell it from any other
+_CONTEXT = 24  # characters before a bare `***` that identify it
 
 
 def lost_by(redactor: Redactor, current: str, new: str) -> str | None:
-    """Why writing `new` where `current` stands would destroy a secret: its mask is in `new`. None if it would not.
+    """Return why writing `new` over `current` would destroy a secret: its mask is in `new`. None if it would not.
 
-    A mask that `current` holds itself is text like any other.
+    A mask that is in `current` itself is ordinary text.
     """
     if "***" not in new and "[secret:" not in new:
         return None
     for span in redactor.spans(current):
         shown = span.mask
-        if not shown.strip("\\n* "):  # `***` alone could be anything: with the beginning of its line, redacted, too
+        if not shown.strip("\\n* "):  # `***` alone could be anything: compare the beginning of its line too, redacted
             line = current[: span.start].rpartition("\n")[2][-_CONTEXT:]
             shown = f"{line}{shown}".strip()
         if shown in new and shown not in current:

@@ -1,7 +1,7 @@
-"""What the issuers' keys look like: a table. Nothing is compiled before a text has what a pattern looks for.
+"""A table of the issuers' key formats. A pattern is compiled only when a text contains its search string.
 
-Shapes are those the issuers document, and gitleaks' and GitHub's lists of secret scanning patterns. Every expression
-takes linear time: repeats are possessive or bounded, and begin at a literal.
+The formats are those in the issuers' documentation, and in gitleaks' and GitHub's lists of secret scanning patterns.
+Every expression takes linear time: repeats are possessive or bounded, and begin at a literal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Accept = Callable[[str], bool]
 
 
 class Span(NamedTuple):
-    """A secret in a text: where it stands, and what is shown instead."""
+    """A secret in a text: its position, and the mask that replaces it."""
 
     start: int
     end: int
@@ -25,11 +25,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """One kind of secret. The group `s`, or the whole match, is the secret; `accept` may say that it is none.
+    """One kind of secret. The group `s`, or the whole match, is the secret; `accept` may reject it.
 
-    Every match begins with one of the `needles`, or with `scan` has one within. `context`: it is known by what
-    stands before it and may be short; all others have, or follow, a run of 19 token characters.
-    `whole`: nothing of it is shown, however long it is.
+    Every match begins with one of the `needles`, or with `scan` contains one. `context`: it is recognized by the text
+    before it and may be short; all others have, or follow, a run of 19 token characters. `whole`: no part of it is
+    shown, even if it is long.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Pattern:
     shown: str | None = None
 
     def spans(self, text: str) -> list[Span]:
-        """The secrets of this kind in a text."""
+        """Return the secrets of this kind in a text."""
         found: list[Span] = []
         for match in self._matches(text):
             start, end = match.span("s" if "s" in match.re.groupindex else 0)
@@ -65,17 +65,17 @@ class Pattern:
 
 
 def mask(secret: str, *, whole: bool = False) -> str:
-    """`sk-a***wxyz`: the first and the last four characters; nothing of what is shorter than 16."""
+    """Return the mask `sk-a***wxyz`: the first and the last four characters; for fewer than 16 characters, none."""
     return "***" if whole or len(secret) < 16 else f"{secret[:4]}***{secret[-4:]}"
 
 
 @functools.cache
 def compiled(expression: str) -> re.Pattern[str]:
-    return re.compile(expression, re.ASCII)  # keys are; an é beside one ends it
+    return re.compile(expression, re.ASCII)  # keys are ASCII; an é next to one ends it
 
 
 def _mixed(token: str) -> bool:
-    """Not words with hyphens between them: a digit or a capital is in it, beyond the prefix."""
+    """Return whether a token has a digit or a capital after the prefix, and so is not just words with hyphens."""
     return any(c.isdigit() or c.isupper() for c in token[3:]) and len(set(token)) > 8
 
 
@@ -88,7 +88,7 @@ _WORDS = re.compile(r"(?i)(?:your|my|example|changeme|change_me|placeholder|dumm
 
 
 def _no_template(value: str) -> bool:
-    """Not `$TOKEN`, `<token>`, `{token}` or what was masked already."""
+    """Return whether a value is not a placeholder like `$TOKEN`, `<token>` or `{token}`, and not already masked."""
     return not value.startswith(_TEMPLATE) and "***" not in value
 
 
@@ -97,7 +97,7 @@ def _password(value: str) -> bool:
 
 
 def _assigned(value: str) -> bool:
-    """A value of a variable: no template, path, address, word or placeholder."""
+    """Return whether a variable's value may be a secret: not a template, path, address, word or placeholder."""
     if not _no_template(value) or value.startswith(("/", "~/", "./", "http://", "https://")) or _WORDS.match(value):
         return False
     kinds = (any(c.isdigit() for c in value), any(c.islower() for c in value), any(c.isupper() for c in value))
@@ -113,8 +113,8 @@ def _basic(value: str) -> bool:
         return False
 
 
-# What may stand before a key whose letters could go on to the left: also the end of an escape (`\n`, `%3D`,
-# `\u0022`, a terminal's colours), whose last letter is no letter of the text.
+# Text that may come before a key that begins with a letter: also the end of an escape (`\n`, `%3D`, `\u0022`, a
+# terminal's colours), whose last letter does not belong to the text.
 _LEFT = (
     r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrtbf])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4})|(?<=\\x[0-9A-Fa-f]{2})"
     r"|(?<=\x1b\[[Km])|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)|(?<=\x1b\[\d;\d\dm)|(?<=\x1b\[\d\d;\d\dm))"
@@ -195,9 +195,9 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("AWS session token", ("ession_token", "essionToken", "ESSION_TOKEN"),
             rf"(?i:ession_?token){_QUOTES}[:=]{_QUOTES}(?P<s>[A-Za-z0-9/+]{{100,}}+=*+)"),
 )  # fmt: skip
-"""Secrets that have, or stand near, a run of 19 token characters."""
+"""Secrets that contain, or are near, a run of 19 token characters."""
 
-# A name that says so, the rest of it, and the value: `DB_PASSWORD=…`, `API_KEY_OLD="…`, as in files of variables.
+# A name that indicates a secret, the rest of it, and the value: `DB_PASSWORD=…`, `API_KEY_OLD="…`, as in .env files.
 _ASSIGNED = r"(?:_[A-Z0-9_]{0,30})?=[\"'\\]{0,2}(?P<s>[^\s\"'\\;&|`,)]{8,512})"
 _HEADER = rf"{_QUOTES}[:=,]{_QUOTES}(?i:bearer|basic|token) {{1,4}}(?P<s>[A-Za-z0-9._~+/-]{{8,}}+=*+)"
 _AWS = rf"(?i:[_ -]?(?:access[_ -]?)?key){_QUOTES}[:=,]{_QUOTES}(?P<s>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])"
@@ -224,4 +224,4 @@ CONTEXTS: tuple[Pattern, ...] = (
     Pattern("token variable", ("TOKEN",), rf"TOKEN{_ASSIGNED}", _assigned),
     Pattern("key variable", ("_KEY",), rf"_KEY(?:{_KEY_OF}){_ASSIGNED}", _assigned),
 )  # fmt: skip
-"""Secrets known by what stands before them."""
+"""Secrets that are recognized by the text before them."""

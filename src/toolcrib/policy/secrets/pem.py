@@ -1,4 +1,4 @@
-"""Private keys in PEM, PGP and SSH armour: the whole block, also where only its beginning or its end is there."""
+"""Find private keys in PEM, PGP and SSH armour: the whole block, also if only its beginning or its end is present."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .patterns import Span
 
 _FENCE = re.compile(r"-----(BEGIN|END) [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----")
 _ENCODED = re.compile(r"[A-Za-z0-9+/=]{16}")
-# A line of the body, perhaps numbered, quoted or as a part of a diff; and what it may be made of.
+# A line of the body, perhaps numbered, quoted or part of a diff; and its allowed characters.
 _LINE = re.compile(
     r"[^\nA-Za-z0-9+/=]{0,4}(?:\d{1,7}[|:\t ]{1,3})?[^\nA-Za-z0-9+/=]{0,4}"
     r"[A-Za-z0-9+/=]{16,}+[\"',\\+ \r]{0,6}(?:\\n)?[\"',+ ]{0,6}$"
@@ -18,7 +18,7 @@ _MAX_BODY = 32 * 1024
 
 
 def spans(text: str) -> list[Span]:
-    """The bodies of the private keys in a text."""
+    """Return the bodies of the private keys in a text."""
     fences = list(_FENCE.finditer(text))
     found: list[Span] = []
     for number, fence in enumerate(fences):
@@ -45,7 +45,7 @@ def _span(text: str, start: int, end: int) -> list[Span]:
 
 
 def _open_end(text: str, start: int, limit: int) -> int:
-    """Where a body ends that has no last line: after what looks like lines of it."""
+    """Return the end of a body without a last line: after the text that looks like its lines."""
     flat = _FLAT.match(text, start, min(limit, start + _MAX_BODY))
     end = flat.end() if flat else start
     most = min(limit, start + _MAX_BODY)
@@ -64,7 +64,7 @@ def _header(line: str) -> bool:
 
 
 def _open_start(text: str, end: int, limit: int) -> int:
-    """Where a body begins that has no first line."""
+    """Return the start of a body without a first line."""
     start = end
     limit = max(limit, end - _MAX_BODY)
     while start > limit:

@@ -1,7 +1,7 @@
-"""Takes secrets out of texts: `redact(text)` returns the same object where there are none.
+"""Remove secrets from texts: `redact(text)` returns the same object if there are none.
 
-The common case is one look at a text: has it a run of 19 characters as keys are made of, or one of a few words?
-Only then are the patterns asked, and of those only the ones whose needle is there.
+In the common case one check is enough: does the text have a run of 19 key characters, or one of a few words? Only then
+are patterns tried, and only those whose needle is in the text.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from . import pem
 from .patterns import CONTEXTS, TOKENS, Pattern, Span, mask
 from .values import MIN_SECRET, Value, joined
 
-# Classes of characters, one byte each: "a" and "b" may stand in a key, and no key is made of "a" alone.
+# Classes of characters, one byte each: "a" and "b" may occur in a key, and no key consists of "a" alone.
 _WORD = b"abcdefghijklmnopqrstuvwxyz-_"
 _MARKED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _RUNS = bytes(97 if byte in _WORD or byte in _MARKED else 32 for byte in range(256))
 _MARKS = bytes(97 if byte in _WORD else 98 if byte in _MARKED else 32 for byte in range(256))
 _RUN = b"a" * 19
-_BEFORE = 48  # characters before a run that may belong to what it is a part of: `123456789:`, `SG.`, `API_KEY = "`
-_MIN_TEXT = 8  # nothing shorter is looked at: `a://b:c@d`
+_BEFORE = 48  # characters before a run that may belong to the secret: `123456789:`, `SG.`, `API_KEY = "`
+_MIN_TEXT = 8  # shorter texts are not checked: `a://b:c@d`
 _ROUNDS = 4
 
 _NEAR = tuple(
@@ -34,10 +34,10 @@ _ANYWHERE = tuple((needle, pattern) for pattern in CONTEXTS if pattern.context f
 
 
 class Redactor:
-    """The secrets of one toolbox: those that show what they are, and the values it granted.
+    """Recognizes the secrets of one toolbox: known formats, and the granted values.
 
-    `patterns` are further regular expressions (of a group `s` in one, only the group); `allow` are texts that look
-    like secrets and are none. Granted values are added at any time and from any thread.
+    `patterns` are further regular expressions (if one has a group `s`, only the group is the secret); `allow` are texts
+    that only look like secrets. Values can be granted at any time and from any thread.
     """
 
     def __init__(self, *, patterns: Iterable[str] = (), allow: Iterable[str] = ()) -> None:
@@ -46,7 +46,8 @@ class Redactor:
         self.values: tuple[Value, ...] = ()
 
     def grant(self, name: str, value: str) -> None:
-        """From now on this value is shown nowhere. Raises ConfigError for one that is too short to be told apart."""
+        """Hide this value in all texts from now on. Raises ConfigError for a value that is too short to be
+        recognized."""
         if len(value) < MIN_SECRET:
             raise ConfigError(
                 f"secrets.{name}: the value has {len(value)} characters; a secret needs at least {MIN_SECRET}, because "
@@ -56,7 +57,7 @@ class Redactor:
             self.values = (*self.values, Value(name, value))
 
     def redact(self, text: str) -> str:
-        """The text without secrets; the same object where there are none. Never raises."""
+        """Return the text without secrets; the same object if there are none. Never raises."""
         if len(text) < _MIN_TEXT:
             return text
         near = _near_runs(text)
@@ -68,7 +69,7 @@ class Redactor:
             or "SECRET" in text
             or "ASSW" in text
             or "Key=" in text
-            or (":/" in text and "@" in text)  # a path has one slash left of `://`
+            or (":/" in text and "@" in text)  # a path has only one slash of `://`
             or "IVATE KEY" in text
             or self.own
             or self._stands(text)
@@ -77,7 +78,8 @@ class Redactor:
         return text
 
     def spans(self, text: str, near: str | None = None) -> list[Span]:
-        """The secrets in a text, in order, none within another. `near` is what `_near_runs` gave, if it is known."""
+        """Return the secrets in a text, in order, without nested ones. `near` is the result of `_near_runs`, if
+        known."""
         found = [span for value in self.values for span in value.spans(text)]
         held = len(found)
         for pattern in _candidates(text, _near_runs(text) if near is None else near):
@@ -91,7 +93,7 @@ class Redactor:
         return _merged(found) if len(found) > 1 else found
 
     def _stands(self, text: str) -> bool:
-        """Whether a granted value may stand in the text."""
+        """Return whether a granted value may be in the text."""
         if not self.values:
             return False
         if any(value.stands_in(text) for value in self.values):
@@ -102,7 +104,7 @@ class Redactor:
         return any(value.stands_in(text) for value in self.values)
 
     def _replaced(self, text: str, near: str | None) -> str:
-        for _ in range(_ROUNDS):  # again, should a mask have made something out of what stands beside it
+        for _ in range(_ROUNDS):  # repeat, in case a mask and the text next to it look like a secret
             found = self.spans(text, near)
             if not found:
                 break
@@ -111,7 +113,7 @@ class Redactor:
 
 
 def replaced(text: str, spans: Iterable[Span]) -> str:
-    """The text with the masks in the place of the secrets."""
+    """Return the text with masks in place of the secrets."""
     parts: list[str] = []
     position = 0
     for start, end, shown in spans:
@@ -121,16 +123,16 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
 
 
 def _candidates(text: str, near: str) -> Iterable[Pattern]:
-    """The patterns that the text may hold something of."""
+    """Return the patterns that may match in the text."""
     found = {id(pattern): pattern for needle, pattern in _NEAR if needle in near} if near else {}
     found |= {id(pattern): pattern for needle, pattern in _ANYWHERE if needle in text}
     return found.values()
 
 
 def _near_runs(text: str) -> str:
-    """The runs of key characters that are long enough to be a key, with a little of what stands before them.
+    """Return the runs of key characters that are long enough for a key, each with a little of the text before it.
 
-    Empty where no needle is in it: then no pattern that needs such a run can match.
+    Empty if no needle is in it: then no pattern that needs such a run can match.
     """
     characters = text.encode("ascii", "replace")
     runs = characters.translate(_RUNS)
@@ -153,7 +155,8 @@ def _near_runs(text: str) -> str:
 
 @functools.cache
 def _needles() -> re.Pattern[str]:
-    """One expression for all needles, as a tree of their letters: a step a character, whatever their number."""
+    """Return one expression for all needles, as a tree of their letters: one step per character, for any number of
+    needles."""
     tree: dict[str, Any] = {}
     for needle, _ in _NEAR:
         place = tree
@@ -171,7 +174,8 @@ def _branches(tree: dict[str, Any]) -> str:
 
 
 def _merged(spans: list[Span]) -> list[Span]:
-    """In order; of two that overlap the first, as long as both. A granted value goes before a pattern."""
+    """Return the spans in order. Overlapping spans become one, with the mask of the first; granted values come before
+    patterns."""
     merged: list[Span] = []
     for span in sorted(spans, key=lambda each: (each.start, -each.end)):
         if merged and span.start < merged[-1].end:

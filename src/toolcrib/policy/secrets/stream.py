@@ -1,4 +1,4 @@
-"""Redacts bytes on their way into a file, also secrets that come in two pieces. Memory stays constant."""
+"""Redact bytes that are written to a file, including secrets that arrive in two pieces. Memory stays constant."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from ...boundary.capture import SpillTarget
 from .redact import Redactor, replaced
 
-PIECE = 64 * 1024  # bytes looked at together
-HELD = 36 * 1024  # bytes kept back until more has come: as long as the longest secret that is known for certain
+PIECE = 64 * 1024  # bytes that are checked together
+HELD = 36 * 1024  # bytes held back until more arrive: the length of the longest secret that is recognized for certain
 
 
 class RedactingWriter:
-    """A writer that passes on what it gets without the secrets in it, up to HELD bytes late."""
+    """A writer that passes on its input without the secrets, up to HELD bytes late."""
 
     def __init__(self, writer: SpillTarget, redactor: Redactor) -> None:
         self._writer, self._redactor = writer, redactor
@@ -21,12 +21,12 @@ class RedactingWriter:
 
     @property
     def path(self) -> Any:
-        """Where it is written to."""
+        """The path of the file."""
         return self._writer.path
 
     @property
     def truncated(self) -> bool:
-        """Whether some of it was dropped."""
+        """Whether a part of the input was dropped."""
         return self._writer.truncated
 
     def write(self, data: memoryview | bytes | bytearray) -> None:
@@ -36,7 +36,7 @@ class RedactingWriter:
             self._pass_on(PIECE)
 
     def close(self) -> None:
-        """Write what waits; no more is coming. May be called again."""
+        """Write the bytes that are held back, and close the file. May be called again."""
         if self._closed:
             return
         self._closed = True
@@ -47,8 +47,8 @@ class RedactingWriter:
             self._writer.close()
 
     def _pass_on(self, size: int) -> None:
-        """Write at least one and about `size` bytes: never a part of a secret that goes on in what waits."""
-        # Each byte that is no UTF-8 becomes one character and the same byte again.
+        """Write at least one and about `size` bytes: never a part of a secret that continues in the bytes held back."""
+        # Each byte that is not valid UTF-8 becomes one character, and the same byte again when written.
         text = bytes(self._waiting[: size + HELD]).decode("utf-8", "surrogateescape")
         rest = len(bytes(self._waiting[:size]).decode("utf-8", "surrogateescape"))
         spans = self._redactor.spans(text)

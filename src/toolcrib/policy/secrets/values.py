@@ -1,4 +1,4 @@
-"""A granted secret in the forms that it may take in a text: as it is, quoted, percent-encoded, in base64, in hex."""
+"""The forms that a granted secret may have in a text: as it is, quoted, percent-encoded, in base64, in hex."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from urllib.parse import quote, quote_plus
 from .patterns import Span
 
 MIN_SECRET = 8
-"""Characters a granted value must have: what is shorter stands in many texts by chance."""
+"""Minimum length of a granted value: a shorter one occurs in many texts by chance."""
 _LONG_LINE = 20
 
 
 class Value:
-    """One granted value, by the name it was granted under."""
+    """One granted value, with the name it was granted under."""
 
     def __init__(self, name: str, value: str) -> None:
         self.name, self.value = name, value
@@ -26,7 +26,7 @@ class Value:
         self.longest = max(map(len, self.forms))
 
     def spans(self, text: str) -> list[Span]:
-        """Where any form of it stands, also with line breaks in it."""
+        """Return the positions of any form of it, also with line breaks in it."""
         found: list[Span] = []
         for form in self.forms:
             at = text.find(form)
@@ -38,7 +38,7 @@ class Value:
         return found
 
     def stands_in(self, text: str) -> bool:
-        """Whether any form of it is in a text, without breaks."""
+        """Return whether any form of it is in a text, without line breaks."""
         return any(form in text for form in self.forms)
 
     @functools.cached_property
@@ -48,12 +48,12 @@ class Value:
 
 
 def joined(text: str) -> str:
-    """A text without its line breaks, and what a wrapped line is indented by."""
+    """Return a text without its line breaks and the indentation of wrapped lines."""
     return re.sub(r"\r?\n[ \t]{0,8}", "", text)
 
 
 def forms(value: str) -> set[str]:
-    """The ways a value may be written. Of one with several lines, the long lines as well."""
+    """Return the forms in which a value may be written. For a value with several lines, also of each long line."""
     raw = value.encode("utf-8", "surrogateescape")
     found = {
         value, quote(value), quote(value, safe=""), quote_plus(value), html.escape(value),
@@ -74,7 +74,8 @@ def forms(value: str) -> set[str]:
 
 
 def _base64(raw: bytes) -> set[str]:
-    """What of the bytes is the same in base64 whatever stands before and after them, at each of three offsets."""
+    """Return the part of the base64 text that does not depend on the bytes before and after, for each of three
+    offsets."""
     found: set[str] = set()
     for offset in range(3):
         encoded = b64encode(bytes(offset) + raw).decode()
