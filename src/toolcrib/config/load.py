@@ -41,14 +41,14 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     trust: TrustStore | None = None,
 ) -> Settings:
-    """Merge every source. Raises ConfigError that names the source and key.
+    """Load and merge all sources. Raises ConfigError that names the source and key.
 
     Args:
-        workspace: The folder to work in, as a flag would give it.
-        config: A file to trust; no project file is looked for then.
-        flags: What the command line said, by dotted key: `{"mode": "observer"}`. None values count as not said.
-        environ: Environment to read TOOLCRIB_*, XDG_* and HOME from; default this process's.
-        trust: The list of trusted files; default this user's.
+        workspace: The folder to work in; counts like a flag.
+        config: A file to trust; it replaces the project file.
+        flags: The flags of the command line, by dotted key: `{"mode": "observer"}`. None values are ignored.
+        environ: Environment with TOOLCRIB_*, XDG_* and HOME; by default this process's.
+        trust: The list of trusted files; by default this user's.
     """
     env = os.environ if environ is None else environ
     said = {key: value for key, value in (flags or {}).items() if value is not None}

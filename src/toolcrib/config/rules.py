@@ -148,7 +148,10 @@ def _claude_file(file: ConfigFile, trusted: bool, base: Path, found: Rules) -> N
 
 def claude_rules(file: ConfigFile) -> Iterator[tuple[Verdict, Any, str]]:
     """Yield (verdict, rule as written, place) for the `permissions` in a settings file of Claude Code, or a similar
-    file."""
+    file.
+
+    Raises ConfigError if `permissions` is not an object of lists.
+    """
     permissions: Any = file.values.get("permissions", {})
     if not isinstance(permissions, Mapping):
         raise ConfigError(f"{file.at(('permissions',))}: permissions should be an object")

@@ -34,7 +34,7 @@ MOVED: dict[Keys, Keys] = {
     ("permissions", "default_mode"): ("mode",),
     ("permissions", "additional_directories"): ("sandbox", "write_roots"),
 }
-# Claude Code's modes. A mode with None allows more, or less, than any mode of ours: the text says what to use instead.
+# Claude Code's modes. A mode with None allows more, or less, than any of our modes: the text says what to use instead.
 MODES: dict[str, tuple[str | None, str]] = {
     "default": ("assistant", ""),
     "manual": ("assistant", ""),

@@ -263,7 +263,7 @@ class ApprovalService:
             "id": asked.id, "call_id": asked.call_id, "tool": asked.tool, "category": asked.category,
             "arguments": arguments, "preview": asked.preview, "reason": asked.reason, "rule": asked.rule,
             "digest": asked.digest, "session_id": asked.session_id, "created": asked.created,
-            "expires": asked.created + KEPT_SECONDS,  # our own wait is shorter
+            "expires": asked.created + KEPT_SECONDS,  # longer than our own wait, for other processes
             "asked_by": asked.asked_by, "scopes": " ".join(asked.scopes),
             "workspace": self._workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
             "caller": caller_of(ctx), "process": self._process(),

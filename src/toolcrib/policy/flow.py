@@ -32,7 +32,7 @@ MAX_SESSIONS = 1_000
 MAX_CHARS = 2 * 2**20
 """Characters of untrusted text that are stored for a session. Above this limit every sink of the session asks."""
 RESULT_CHARS = 128
-"""Characters that each result counts in addition to its text: stored results also have data besides the text."""
+"""Characters that each result counts in addition to its text, because more than the text is stored."""
 WORDS = 6
 """Words in a row that must also occur in an untrusted result to count as copied from it. They are looked up at every
 third word, so that eight copied words are always found."""

@@ -133,7 +133,7 @@ class HookSettings(Section):
 
 
 def is_tightening(hook: HookSettings) -> bool:
-    """Whether an untrusted file may have this hook: one that refuses or asks, and starts or writes nothing."""
+    """Return whether an untrusted file may have this hook: it may only refuse or ask, not start or write anything."""
     return not hook.file and not hook.command and (hook.action in ("ask", "block") or hook.preset == "safety")
 
 

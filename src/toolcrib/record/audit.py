@@ -330,7 +330,10 @@ class Audit:
         return self.query(until=time.time() - older_than, kind="intent", unfinished=True, limit=1000)
 
     def rows(self, **filters: Any) -> Iterator[CallRow]:
-        """Yield all matching rows, oldest first, in constant memory, as they were when the first one was requested."""
+        """Yield all matching rows, oldest first, in constant memory, as they were when the first one was requested.
+
+        Raises RecordError if the file cannot be used.
+        """
         self.flush()
         connection = connect(self.path)
         try:

@@ -29,7 +29,10 @@ class BeforeImages:
 
     def keep(self, staged: Staged, place: WorkspacePath) -> tuple[str, str | None]:
         """Store the content that is about to be replaced. Returns its name below the state folder, and the hash if it
-        is small."""
+        is small.
+
+        Raises ChangedMeanwhile if another process changed the file.
+        """
         before = staged.before
         assert before is not None
         name = fresh_name()

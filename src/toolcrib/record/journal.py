@@ -76,8 +76,10 @@ class Journal:
         reason: str | None = None,
         undoes: int | None = None,
     ) -> Written:
-        """Create or replace a file in one step. Makes missing directories above it. `expect`: the identity seen
-        before."""
+        """Create or replace a file in one step. Makes missing directories above it. `expect`: the identity seen before.
+
+        Raises ToolError if the change cannot be recorded, and FileExistsError if `must_be_new` and the file exists.
+        """
         self.mkdirs(os.path.dirname(self.ws.relative(path)) or ".", call_id=call_id, tool=tool, session_id=session_id)
         staged = self.ws.stage(path, data, mode, sync=self._sync, expect=expect, override=undoes is not None)
         kept: str | None = None
@@ -106,7 +108,10 @@ class Journal:
         return Written(staged.identity, staged.before is not None)
 
     def mkdirs(self, path: str, *, call_id: str, tool: str = "write_file", session_id: str | None = None) -> list[str]:
-        """Make a directory and those above it, each remembered. Returns the ones that were made."""
+        """Make a directory and those above it, each remembered. Returns the ones that were made.
+
+        Raises ToolError if more than 100 directories would be made, or if a change cannot be recorded.
+        """
         made: list[str] = []
         place = self.ws.locate(path)
         if not place.parts:

@@ -53,8 +53,8 @@ def select(
 
     Texts are compared as they are, or as a pattern if they contain a `*`; `text` is searched in the arguments, ignoring
     case. `since` and `until` are Unix seconds, `after` and `upto` row numbers. `kind=None` returns intents and notes
-    too; `unfinished` only intents without an outcome; `once` excludes other intents. `order` is "newest" or "seq".
-    `stored` returns rows as they are in the file; `by` counts by a column instead.
+    too; `unfinished` only intents without an outcome; `once` leaves out intents that have an outcome. `order` is
+    "newest" or "seq". `stored` returns rows as they are in the file; `by` counts by a column instead.
     """
     clauses: list[str] = []
     values: list[Any] = []

@@ -77,17 +77,17 @@ class Toolbox:
         """Open a toolbox: `async with Toolbox.open(…) as box`, `box = await Toolbox.open(…)`, or plain `with`.
 
         Args:
-            workspace: The folder its file tools and commands live in; default the configured one, or ".".
+            workspace: The folder for its file tools and commands; by default the configured one, or ".".
             mode: observer, assistant (default) or autonomous.
-            approve: Who is asked: `async (ApprovalRequest) -> bool | Decision`. Without it, a call that must ask
+            approve: Asks a person: `async (ApprovalRequest) -> bool | Decision`. Without it, a call that must ask
                 returns at once and says how to approve it.
-            tools: Further tools, functions or `Tool`s.
-            config: A configuration file to trust; default the user's file and the project's, if trusted.
+            tools: More tools: functions or `Tool`s.
+            config: A configuration file to trust; by default the user's file and the project's, if trusted.
             settings: Settings made elsewhere; then `workspace`, `mode` and `config` are not read.
-            yes: Turn asks into allow. Denials stay.
-            builtin: Whether the built-in tools are there.
-            start_servers: Whether MCP servers that were never asked are connected now. A gateway does that itself.
-            warm_up: Whether a thread does now what the first command would wait for: 0.3 s of CPU.
+            yes: Turn ask into allow. Denials stay.
+            builtin: Whether to register the built-in tools.
+            start_servers: Whether to connect MCP servers that were never asked. A gateway does that itself.
+            warm_up: Whether a thread prepares for the first command now: 0.3 s of CPU.
 
         Raises ConfigError for a wrong setting, ToolDefinitionError or ToolConflictError for a wrong tool, McpFailure
         for an MCP server that is `required` and cannot be reached.

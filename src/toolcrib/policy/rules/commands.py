@@ -69,7 +69,7 @@ VALUED: dict[str, frozenset[str]] = {
 class CommandPattern:
     """A pattern, split at its stars. `spec` is its text; `bare` the command that it also matches without arguments.
 
-    `plain` are the pieces as typed. `joins`: the pattern contains operators between commands or redirections.
+    `plain` are the pieces as typed. `joins`: the pattern contains operators of the shell.
     """
 
     spec: str

@@ -81,7 +81,10 @@ class Secrets:
         return self.value(name, tool.name, *tool.names)
 
     def value(self, name: str, *askers: str) -> str:
-        """Return the value for one of these askers; without an asker, for Toolcrib itself."""
+        """Return the value for one of these askers; without an asker, for Toolcrib itself.
+
+        Raises ToolError if there is no such secret, if it is not granted to them, or if it cannot be read.
+        """
         source = self._sources.get(name)
         if source is None:
             raise ToolError(
