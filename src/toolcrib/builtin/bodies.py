@@ -1,4 +1,4 @@
-"""What is in a response: a page, JSON, other text, or something that is no text at all?"""
+"""Finds the kind of a response body: a page, JSON, other text, or binary data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT = frozenset(
     }
 )  # fmt: skip
 _UNKNOWN = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"})
-# First bytes of what people link to, by what to call it.
+# The first bytes of common linked files, and the names of their kinds.
 _MAGIC = (
     (b"%PDF-", "a PDF document"), (b"PK\x03\x04", "a ZIP archive or Office document"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
@@ -42,7 +42,7 @@ _LOOKED_AT = 4096  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """`name` is what to call a binary one; `charset` what the header says of a text."""
+    """A description of a body. `name` is the kind of a binary body; `charset` is the header's charset of a text."""
 
     kind: Kind
     mime: str
@@ -51,13 +51,13 @@ class Body:
 
 
 def describe(content_type: str | None, data: bytes) -> Body:
-    """What a body is, by its Content-Type; by its first bytes where that says nothing, or cannot be true."""
+    """Describe a body by its Content-Type, or by its first bytes if the type is missing or cannot be right."""
     mime, charset = _header(content_type)
     head = data[:_LOOKED_AT]
     kind = _declared(mime)
     if kind is None:
         kind = _sniffed(head)
-    elif kind == "binary" and b"\0" not in head and _looks_like_html(head):  # a page that says why there is no file
+    elif kind == "binary" and b"\0" not in head and _looks_like_html(head):  # a page that explains why there is no file
         kind = "html"
     elif kind != "binary" and b"\0" in head and not head.startswith(_MARKS) and not _is_wide(charset):
         kind = "binary"

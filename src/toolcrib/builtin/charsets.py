@@ -1,4 +1,4 @@
-"""Which characters do the bytes of a page stand for? A mark, the header, the page itself, then a guess (WHATWG)."""
+"""Decodes the bytes of a page: by its byte order mark, the header, the page itself, or else by a guess (WHATWG)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 import re
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-# What pages mean by these labels, by the WHATWG Encoding Standard, where Python's codec of that name means less.
+# The meaning of these labels in pages, by the WHATWG Encoding Standard. Python's codecs of these names know less.
 _MEANT = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "latin-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874",
     "tis-620": "cp874", "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932",
@@ -16,13 +16,13 @@ _TEXT = frozenset({"utf-7", "idna", "punycode", "unicode_escape", "raw_unicode_e
 _IN_PAGE = re.compile(
     rb"""<(?:meta|\?xml)[^>]{0,500}?(?:charset|encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([a-zA-Z0-9_:.-]{1,40})"""
 )
-_LOOKED_THROUGH = 64 * 1024  # bytes in which a page may name its encoding; WHATWG asks for the first 1024
+_LOOKED_THROUGH = 64 * 1024  # bytes that are searched for the name of the encoding; WHATWG asks for the first 1024
 
 
 def decode(data: bytes, header: str | None = None, *, markup: bool = False) -> str:
-    """The text of a body. `header` is the charset of its Content-Type; `markup` looks for one in the page, too.
+    """Return the text of a body. `header` is the charset of its Content-Type; `markup` also looks for one in the page.
 
-    Never fails: what is no character becomes U+FFFD.
+    It never fails: bytes that are not a character become U+FFFD.
     """
     for mark, name in _MARKS:
         if data.startswith(mark):
@@ -31,13 +31,13 @@ def decode(data: bytes, header: str | None = None, *, markup: bool = False) -> s
     if named is None and markup:
         found = _IN_PAGE.search(data[:_LOOKED_THROUGH])
         named = codec(found[1].decode("ascii")) if found else None
-        if named is not None and named.startswith("utf-16"):  # it could not have been read that way
+        if named is not None and named.startswith("utf-16"):  # the name could not have been read in UTF-16
             named = "utf-8"
     return data.decode(named or _guess(data), "replace")
 
 
 def codec(label: str) -> str | None:
-    """Python's codec for a label as pages use it; None for one that is not known or must not be used."""
+    """Return Python's codec for a label in a page, or None if the label is unknown or must not be used."""
     try:
         name = codecs.lookup(label.strip().strip("\"'")).name
     except (LookupError, ValueError):
@@ -45,7 +45,7 @@ def codec(label: str) -> str | None:
     if name in _TEXT:
         return None
     try:
-        b"a".decode(name, "replace")  # some codecs (rot13, hex, zip) make no text; nothing at all they would take
+        b"a".decode(name, "replace")  # rot13, hex, zip do not make text, but would accept empty bytes
     except (LookupError, UnicodeError):
         return None
     return _MEANT.get(name, name)
@@ -53,7 +53,7 @@ def codec(label: str) -> str | None:
 
 def _guess(data: bytes) -> str:
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(data)  # a character cut off at the end is none the less one
+        codecs.getincrementaldecoder("utf-8")().decode(data)  # accepts a last character that is cut off
     except UnicodeDecodeError:
         return _by_content(data)
     return "utf-8"

@@ -1,4 +1,4 @@
-"""The passage of a file that comes closest to one that was not found: fast enough to be shown every time."""
+"""Finds the passage of a file that is most similar to one that was not found, fast enough to show it every time."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import difflib
 from dataclasses import dataclass
 from itertools import accumulate
 
-_MIN_LINE = 60.0  # similarity of the best line, of 100: below this a hint misleads
-_SURE_LINE = 80.0  # above this one line is anchor enough, and a second search is saved
+_MIN_LINE = 60.0  # similarity of the best line, out of 100: below this a hint misleads
+_SURE_LINE = 80.0  # above this, one line is enough as an anchor, and a second search is not needed
 _MIN_PASSAGE = 45.0
 _MAX_SHOWN = 60
 _MAX_LINES = 400_000
 _SHIFTS = 3
-# A comparison costs the product of both lengths and holds the interpreter's lock: without these bounds one miss in a
-# file of 20 MB stopped the whole process for minutes, its time limits included.
+# The cost of a comparison is the product of both lengths, and it holds the interpreter's lock. Without these bounds,
+# one failed search in a file of 20 MB stopped the whole process for minutes, with its time limits.
 _MAX_LINE = 500  # characters of a line that are compared
 _MAX_SEARCHED = 8_000_000  # characters of a file that are compared with one line: 0.1 s
 _MAX_COMPARED = 10_000  # characters of a passage that are compared: 2 ms
@@ -21,7 +21,7 @@ _MAX_COMPARED = 10_000  # characters of a passage that are compared: 2 ms
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Lines of the file, the first of which is number `first`, and how similar they are (0 to 100)."""
+    """Lines of the file from line number `first` on, with their similarity (0 to 100)."""
 
     first: int
     lines: list[str]
@@ -29,7 +29,10 @@ class Passage:
 
 
 def closest_passage(text: str, wanted: str) -> Passage | None:
-    """The most similar passage: first the lines most like the two longest wanted ones, then windows around them."""
+    """Return the most similar passage, or None if nothing is similar.
+
+    First it finds the lines most similar to the two longest wanted lines, and then compares the windows around them.
+    """
     from rapidfuzz import fuzz, process
 
     lines = text.splitlines()[:_MAX_LINES]
@@ -38,7 +41,7 @@ def closest_passage(text: str, wanted: str) -> Passage | None:
         return None
     by_length = sorted(range(len(target)), key=lambda n: -len(target[n].strip()))
     anchors: list[tuple[int, int]] = []  # (index in target, index in lines)
-    for n in by_length[:8]:  # a line that is there as it is, once, needs no fuzzy search
+    for n in by_length[:8]:  # a line that occurs unchanged, exactly once, needs no fuzzy search
         stripped = target[n].strip()
         if len(stripped) >= 8 and text.count(stripped) == 1:
             anchors.append((n, text.count("\n", 0, text.find(stripped))))
@@ -65,7 +68,7 @@ def closest_passage(text: str, wanted: str) -> Passage | None:
 
 
 def _searched(lines: list[str]) -> list[str]:
-    """The beginning of each line, as many lines as may be compared."""
+    """Return the beginnings of the lines, for as many lines as may be compared."""
     short = [line[:_MAX_LINE] for line in lines]
     for number, total in enumerate(accumulate(map(len, short)), 1):
         if total > _MAX_SEARCHED:
@@ -74,12 +77,12 @@ def _searched(lines: list[str]) -> list[str]:
 
 
 def _compared(lines: list[str]) -> str:
-    """The beginning of a passage, as much of it as may be compared."""
+    """Return the beginning of a passage, as much of it as may be compared."""
     return "\n".join(line[:_MAX_LINE] for line in lines[:_MAX_COMPARED])[:_MAX_COMPARED]
 
 
 def miss_hint(text: str, wanted: str, path: str) -> str:
-    """The closest passage as a diff from what was looked for to what is there; "" if nothing is close."""
+    """Return a diff between the wanted passage and the closest passage of the file, or "" if nothing is close."""
     passage = closest_passage(text, wanted)
     if passage is None:
         return ""

@@ -1,4 +1,4 @@
-"""What the shell tools need to know about the effects of commands: an interface, which the room `effects` fills."""
+"""The interface through which the shell tools learn the effects of commands. The package `effects` implements it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..core.verdict import Judgement
 from .transcript import NO_UNDO
 
 OpenCallSpill = Callable[[str, str], SpillTarget]
-"""`open_spill(call_id, name)` opens a file for what an output has no room for."""
+"""`open_spill(call_id, name)` opens a file for the part of an output that is too long to show."""
 
 
 @dataclass(slots=True)
 class CommandOutcome:
-    """What the reader of a command's output learns about what the command changed.
+    """The part of a command's output that describes the changes of the command.
 
-    `kind` and `meta` make the output an error. `waiting` are changes that a person must agree to first; only
-    `CommandEffects.ask` knows what they are. `touches` says whether applied changes concern a path of the workspace.
+    `kind` and `meta` make the output an error. `waiting` holds changes that a person must approve first; only
+    `CommandEffects.ask` knows their type. `touches` says whether applied changes concern a path of the workspace.
     """
 
     notes: list[str] = field(default_factory=list[str])
@@ -36,42 +36,42 @@ class CommandOutcome:
 
 
 class CommandEffects(Protocol):
-    """Holds back what commands change, or makes it undoable. In mode `direct` there is none."""
+    """Holds back the changes of commands, or makes it possible to undo them. It does not exist in mode `direct`."""
 
     @property
     def patience(self) -> float:
-        """Seconds that a question about the changes of one command may take."""
+        """The seconds that an approval of one command's changes may take."""
         ...
 
     @property
     def question(self) -> str:
-        """The tool whose calls ask a person about changes."""
+        """The name of the tool whose calls ask a person about changes."""
         ...
 
     def tools(self) -> list[Tool]:
-        """Tools with which a model applies or drops changes that wait."""
+        """Return the tools with which a model applies or drops waiting changes."""
         ...
 
     def needs_review(self) -> bool:
-        """Whether a person is asked about the changes of each command."""
+        """Return whether a person must approve the changes of each command."""
         ...
 
     def judge(self, sandbox: Sandbox) -> Judgement | None:
-        """What to say about every command before it runs, where its changes cannot be held back; else None."""
+        """Return the judgement of every command before it runs if its changes cannot be held back, else None."""
         ...
 
     def begin(self, sandbox: Sandbox) -> WriteLayer | None:
-        """A layer for one command; None where the command writes directly."""
+        """Return a layer for the changes of one command, or None if the command writes directly."""
         ...
 
     def collect(self, layer: WriteLayer | None, sandbox: Sandbox, ctx: ToolContext, command: str) -> CommandOutcome:
-        """Look at what a command left in its layer; apply it where nobody needs to be asked. Blocks; called once."""
+        """Read the changes in a command's layer, and apply them if they need no approval. Blocks; call it once."""
         ...
 
     def earlier(self, session_id: str | None, command: str) -> CommandOutcome | None:
-        """The outcome of exactly this command, if its changes still wait: it need not run again."""
+        """Return the outcome of exactly this command if its changes still wait. Then it need not run again."""
         ...
 
     async def ask(self, outcome: CommandOutcome, ctx: ToolContext) -> CommandOutcome:
-        """Ask a person about changes that wait, and add the answer to the outcome."""
+        """Ask a person about waiting changes, and add the answer to the outcome."""
         ...

@@ -1,4 +1,4 @@
-"""May this command line run here? The judgement of `exec`: its syntax tree, and the patterns of `tools.exec`."""
+"""Judges the command lines of `exec`, by the syntax tree of the command and by the patterns of `tools.exec`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .settings import ExecSettings
 DEFAULT_SECONDS = math.ceil(ExecSettings().timeout)
 MAX_SECONDS = 600
 
-MAX_MATCHED = 4_000  # characters; a longer command is refused where patterns would have to judge it
+MAX_MATCHED = 4_000  # characters; a longer command is refused if patterns must judge it
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRules:
-    """What settings say of commands: the sandbox's profile, granted folders, and the section `tools.exec`.
+    """The settings for commands: the sandbox's profile, granted folders, and the section `tools.exec`.
 
-    `deny` patterns are searched in the command, as it is and in lower case. Where there are `allow` patterns every
-    simple command of the line must match one in full; a line that does is not held against `deny`. Neither changes
-    what the syntax tree denies. `timeout` is what a command gets that asks for none, in seconds.
+    `deny` patterns are searched in the command, unchanged and in lower case. If there are `allow` patterns, every
+    simple command of the line must match one of them in full; such a line is not checked against `deny`. The syntax
+    tree's denials hold in both cases. `timeout` is the default time limit of a command, in seconds.
     """
 
     profile: Profile = "workspace-write"
@@ -38,7 +38,7 @@ class CommandRules:
 
     @classmethod
     def of(cls, sandbox: SandboxSettings, settings: ExecSettings) -> CommandRules:
-        """From the sections `sandbox` and `tools.exec`. Raises ConfigError for a wrong pattern."""
+        """Make the rules from the sections `sandbox` and `tools.exec`. Raises ConfigError if a pattern is wrong."""
         return cls(
             profile="unrestricted" if sandbox.backend == "none" else sandbox.profile,
             readable=tuple(map(os.path.realpath, sandbox.read_roots)),
@@ -51,7 +51,7 @@ class CommandRules:
 
 
 def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:
-    """Compiled patterns of a setting. Raises ConfigError that names it and the pattern."""
+    """Compile the patterns of a setting. Raises ConfigError, with the setting and the pattern, if one is wrong."""
     found: list[UserPattern] = []
     for text in texts:
         try:
@@ -62,7 +62,7 @@ def patterns(setting: str, texts: Iterable[str]) -> tuple[UserPattern, ...]:
 
 
 class CommandJudge:
-    """Judges command lines in one workspace. `sandbox` is called for each command that is not judged bare."""
+    """Judges command lines in one workspace. `sandbox` is called for each judgement without `bare`."""
 
     def __init__(self, workspace: str, rules: CommandRules, sandbox: Callable[[], Sandbox]) -> None:
         self.workspace, self.rules = workspace, rules
@@ -70,8 +70,10 @@ class CommandJudge:
         self._home = os.path.expanduser("~")
 
     def judge(self, command: str, cwd: str, *, bare: bool = False, held: bool = False) -> Judgement:
-        """The judgement of a command in a folder. `bare`: no grants, no sandbox, no settings (spec 11.3). `held`: what
-        it changes is shown to a person before it is done."""
+        """Judge a command in a folder. `bare`: without grants, sandbox and settings (spec 11.3).
+
+        `held`: a person sees the changes of the command before they are applied.
+        """
         from ..policy.shell.judge import judge_command
         from ..policy.shell.parts import CommandPlace
 
@@ -90,15 +92,15 @@ class CommandJudge:
         return self._by_settings(command, place) or found
 
     def _containment(self) -> tuple[bool, tuple[str, ...]]:
-        """Whether a sandbox confines commands, and the folders that are new in it."""
+        """Return whether a sandbox confines commands, and the folders that are new and empty in it."""
         try:
             sandbox = self._sandbox()
-        except SandboxUnavailable:  # it may be installed later; commands are refused till then
+        except SandboxUnavailable:  # the sandbox may be installed later; until then, commands are refused
             return False, ()
         return sandbox.active, sandbox.fresh_folders if sandbox.active else ()
 
     def _by_settings(self, command: str, place: object) -> Judgement | None:
-        """What the patterns and the restriction say; None where nothing speaks against it."""
+        """Return the judgement by the patterns and the restriction to the workspace; None if they allow the command."""
         from ..policy.shell.judge import leaves_workspace
         from ..policy.shell.parts import CommandPlace
         from ..policy.shell.reading import read_script
@@ -124,7 +126,7 @@ class CommandJudge:
 
 
 def warm_judgement() -> None:
-    """Load what the first judgement would wait for: the reader's modules and the table of programs."""
+    """Load the data for the first judgement in advance: the parser's modules and the table of programs."""
     from ..policy.shell.judge import judge_command
     from ..policy.shell.parts import CommandPlace
 
@@ -132,7 +134,7 @@ def warm_judgement() -> None:
 
 
 def _stranger(segments: list[str], allow: tuple[UserPattern, ...]) -> str | None:
-    """The first segment that no pattern matches in full."""
+    """Return the first segment that no pattern matches in full, or None."""
     if not segments:
         return ""
     for segment in segments:
@@ -142,7 +144,7 @@ def _stranger(segments: list[str], allow: tuple[UserPattern, ...]) -> str | None
 
 
 def runs_a_shell(command: str) -> bool:
-    """Whether a command is one shell that reads commands from its input."""
+    """Return whether a command is only a shell that reads commands from its input."""
     from ..policy.shell.effects import program_name
     from ..policy.shell.flow import SHELLS
     from ..policy.shell.reading import read_script

@@ -1,4 +1,4 @@
-"""All built-in tools over one workspace, and what they need where it is not given."""
+"""Makes all built-in tools for one workspace, and the parts that they need and that are not given."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def default_tools(
     missing: list[tuple[str, str]] | None = None,
     effects: CommandEffects | None = None,
 ) -> list[Tool]:
-    """The built-in tools over a workspace: files, search, shell, web and browser, for a registry of one's own.
+    """Return the built-in tools for a workspace: files, search, shell, web and browser. Use them in your own registry.
 
-    What is not given is made: the journal in the workspace's state folder, the platform's sandbox, a guard that lets
-    requests go to public addresses. Tools that need what is not installed are left out and named in `missing`.
-    `redactor` keeps secrets out of what commands print and their masks out of files. `closers` gets what ends
-    background sessions and closes what was made. A `Toolbox` does all this and has a policy, too.
+    Missing parts are made: the journal in the workspace's state folder, the platform's sandbox, a guard that allows
+    requests to public addresses. Tools whose libraries are not installed are left out and named in `missing`.
+    `redactor` removes secrets from the output of commands, and keeps their masks out of files. `closers` gets the
+    functions that end background sessions and close the made parts. A `Toolbox` does all this and also has a policy.
     """
     web, settings = web or WebSettings(), tools or ToolsSettings()
     made: list[Callable[[], object]] = []
@@ -98,7 +98,7 @@ def default_tools(
         *([] if effects is None else effects.tools()),
     ]  # fmt: skip
     if any(may_hang(each.path) for each in workspace.roots()):
-        for tool in found:  # their judges look at files
+        for tool in found:  # their judges read files
             tool.judge_blocks = True
     found += web_made
     if has_wing("browser"):
@@ -109,12 +109,12 @@ def default_tools(
             lacking=missing, closers=closers,
         )  # fmt: skip
     for tool in found:
-        tool.tested = True  # to build all their schemas takes 0.2 s
+        tool.tested = True  # building all their schemas takes 0.2 s
     return found
 
 
 def _document_reader(settings: DocumentSettings, closers: list[Callable[[], object]]) -> DocumentReading | None:
-    """What reads documents; `closers` gets what ends it. None without the wing."""
+    """Return a reader of documents, or None if the wing is not installed. `closers` gets the function that ends it."""
     if not has_wing("documents"):
         return None
     from .documents import DocumentReader
@@ -137,7 +137,7 @@ def _lost_by(redactor: Redactor, current: str, new: str) -> str | None:
 
 
 def open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillTarget] | None:
-    """How commands' long outputs are kept: without the secrets in them."""
+    """Return a function that stores long outputs of commands. A redactor removes the secrets. None without a spill."""
     if spill is None or redactor is None:
         return spill.open if spill is not None else None
     from ..policy.secrets.stream import RedactingWriter

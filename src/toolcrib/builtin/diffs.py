@@ -1,4 +1,4 @@
-"""Unified diffs for people and models, bounded in time and length however large the files are."""
+"""Makes unified diffs for people and models, bounded in time and length for files of any size."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import difflib
 import re
 
 MAX_LINES = 120
-_MAX_COMPARED = 1500  # changed lines a side; difflib is quadratic
+_MAX_COMPARED = 1500  # changed lines per side; difflib takes quadratic time
 _MAX_LINE = 300
 _HEADER = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
 def bounded_diff(old: str | None, new: str | None, path: str, *, max_lines: int = MAX_LINES) -> str:
-    """A unified diff; None is a file that does not exist. "" if nothing differs.
+    """Return a unified diff, or "" if nothing differs. None stands for a file that does not exist.
 
-    What is too long is cut in the middle, lines and diff alike, and says how much there is of it.
+    Long lines and long diffs are cut in the middle, and say how long they were.
     """
     if old == new:
         return ""
@@ -39,7 +39,7 @@ def bounded_diff(old: str | None, new: str | None, path: str, *, max_lines: int 
 
 
 def _middle_out(lines: list[str], most: int) -> list[str]:
-    """The first two thirds and the last third of what may be shown, with a line that says what is between."""
+    """Return `most` lines from both ends (two thirds from the start), with a line about the missing middle."""
     if len(lines) <= most:
         return lines
     head, tail = most * 2 // 3, most - most * 2 // 3

@@ -1,4 +1,4 @@
-"""What do `read_file` and `web_fetch` ask of whatever reads documents, and what do they get?"""
+"""The interface between `read_file` or `web_fetch` and the reader of documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .settings import DocumentSettings
 
 @dataclass(frozen=True, slots=True)
 class DocumentRequest:
-    """`pages` as in "1-3,7"; from line `offset` of the first of them; at most `limit` lines and `budget` bytes."""
+    """A request: `pages` such as "1-3,7", from line `offset` of the first; at most `limit` lines and `budget` bytes."""
 
     pages: str | None = None
     offset: int = 1
@@ -23,9 +23,9 @@ class DocumentRequest:
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """What was read. `shown` are the numbers of its pages, `next` the pages and the line to go on with.
+    """The text of a document. `shown` are the numbers of its pages, `next` the pages and the line of the next read.
 
-    `lines` is how many lines the last page has, None where its end was not reached.
+    `lines` is the number of lines of the last page, or None if its end was not reached.
     """
 
     kind: str
@@ -42,16 +42,16 @@ class DocumentText:
 
 
 class DocumentReading(Protocol):
-    """Reads documents and images. `builtin.documents` has one."""
+    """The interface of a reader of documents and images. `builtin.documents` implements it."""
 
     settings: DocumentSettings
 
     def read_output(
         self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
     ) -> ToolOutput:
-        """A document out of an open file, as `read_file` says it. Waits in this thread. Raises ToolError."""
+        """Read a document from an open file into an output of `read_file`. Waits in this thread. Raises ToolError."""
         ...
 
     async def read_bytes(self, data: bytes, container: str, name: str, wanted: DocumentRequest) -> DocumentText:
-        """A document out of bytes, without blocking the loop. Raises ToolError."""
+        """Read a document from bytes, without blocking the loop. Raises ToolError if it cannot be read."""
         ...

@@ -1,4 +1,4 @@
-"""The tool that replaces a passage of a file by another."""
+"""The tool that replaces a passage of a file with another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .journaled import JournaledTools
 from .masked import refuse_masks
 from .matching import Match, Matches, apply_matches, find_matches
 
-_NAMED = 10  # so many line numbers are named in an answer
+_NAMED = 10  # the most line numbers in an answer
 
 ALIASES = {
     "file_path": "path",
@@ -54,7 +54,7 @@ class Loaded:
 
 
 def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
-    """Read a whole text file so that it can be written back byte for byte."""
+    """Read a whole text file in such a way that it can be written back byte for byte."""
     fd = ws.open_read(path, follow=False)
     try:
         st = os.fstat(fd)
@@ -71,7 +71,7 @@ def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
     if found is None:
         raise ToolError(f"{ws.relative(path)} is a binary file; it cannot be edited as text")
     if found.name == "utf-8" and not found.given and not found.bom and sample.isascii() and not data.isascii():
-        try:  # the sample was plain ASCII: what comes later decides
+        try:  # the sample was plain ASCII: the rest of the file decides
             data.decode("utf-8")
         except UnicodeDecodeError:
             found = not_quite_utf8(data)
@@ -81,10 +81,10 @@ def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
 
 
 class EditTools(JournaledTools):
-    """edit_file over one workspace and its journal."""
+    """The tool edit_file for one workspace and its journal."""
 
     def tools(self) -> list[Tool]:
-        """The tool, ready to register."""
+        """Return the tool, ready to register."""
         return [
             tool(
                 self.edit_file,
@@ -167,7 +167,7 @@ class EditTools(JournaledTools):
         return f"Successfully wrote {len(data)} bytes to {shown}"
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        # Reading too: the answer to a miss shows what is in the file.
+        # The call reads, too: if the passage is not found, the answer shows content of the file.
         return judge_path(self.ws, str(args["path"]), read=True, write=True)
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
@@ -235,7 +235,7 @@ def _choose(
 
 
 def _overlapping(text: str, match: Match) -> int:
-    """Where the same passage begins again before it has ended; -1 if it does not."""
+    """Return the index where the same passage begins again before its end, or -1 if it does not."""
     return text.find(text[match.start : match.end], match.start + 1, 2 * match.end - match.start - 1)
 
 

@@ -1,4 +1,4 @@
-"""How the bytes of a text file are to be read, and how a changed text goes back to the same bytes."""
+"""Finds the encoding of a text file, and encodes a changed text so that the unchanged bytes stay the same."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from ..core.errors import ToolError
 
 SAMPLE = 64 * 1024
-_NUL_SAMPLE = 8 * 1024  # as git: a NUL in the first 8,000 bytes makes a file binary
+_NUL_SAMPLE = 8 * 1024  # like git: a file with a NUL in the first 8,000 bytes is binary
 
-_BOMS = (  # UTF-32 before UTF-16: its mark begins with the other's
+_BOMS = (  # UTF-32 before UTF-16: the mark of UTF-32 begins with the mark of UTF-16
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -19,13 +19,13 @@ _BOMS = (  # UTF-32 before UTF-16: its mark begins with the other's
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 
-# Encodings in which the byte 0x0A is a line end and nothing else: lines can be counted without decoding.
+# Encodings in which the byte 0x0A is always a line end: lines can be counted without decoding.
 _PLAIN = ("utf-8", "ascii", "latin-1", "iso8859", "cp125", "koi8", "mac-roman")
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """An encoding and how it was found. `guess` is set where the bytes allow others; `bom` is kept on writing."""
+    """An encoding, and how it was found. `guess` is set if other encodings are possible; `bom` is written back."""
 
     name: str
     bom: bytes = b""
@@ -34,11 +34,11 @@ class Encoding:
 
     @property
     def plain(self) -> bool:
-        """Whether a line feed is the single byte 0x0A and that byte nothing else."""
+        """Whether a line feed is the single byte 0x0A, and this byte is always a line feed."""
         return self.name.startswith(_PLAIN)
 
     def decode(self, data: bytes) -> str:
-        """The whole of a file as text, so that `encode` gives back the very same bytes."""
+        """Return a whole file as text, in such a way that `encode` returns exactly the same bytes."""
         body = data[len(self.bom) :] if self.bom and data.startswith(self.bom) else data
         try:
             return body.decode(self.name, "surrogateescape" if self.name == "utf-8" else "strict")
@@ -48,7 +48,7 @@ class Encoding:
             ) from None
 
     def encode(self, text: str) -> bytes:
-        """Text as this file's bytes. ToolError names a character that the encoding lacks."""
+        """Return a text as bytes of this file. Raises ToolError that names a character which the encoding lacks."""
         try:
             return self.bom + text.encode(self.name, "surrogateescape" if self.name == "utf-8" else "strict")
         except UnicodeEncodeError as error:
@@ -65,7 +65,7 @@ _BEYOND_ASCII = re.compile("[^\x00-\x7f]+")
 
 
 def named_encoding(name: str, sample: bytes = b"") -> Encoding:
-    """The encoding of that name, with the byte order mark the file begins with."""
+    """Return the encoding with a name, and with the byte order mark at the beginning of the file."""
     try:
         found = codecs.lookup(name)
     except (LookupError, ValueError):
@@ -80,7 +80,7 @@ def named_encoding(name: str, sample: bytes = b"") -> Encoding:
 
 
 def detect(sample: bytes) -> Encoding | None:
-    """The encoding of a file by its beginning; None for binary data."""
+    """Detect the encoding of a file by its beginning. Returns None for binary data."""
     for bom, name in _BOMS:
         if sample.startswith(bom):
             return Encoding(name, bom)
@@ -89,13 +89,13 @@ def detect(sample: bytes) -> Encoding | None:
     if is_utf8(sample):
         return UTF8
     controls = sum(sample.count(bytes([c])) for c in (*range(1, 9), *range(14, 27), *range(28, 32)))
-    if controls * 20 > len(sample):  # text hardly has any; compressed data has about one byte in ten
+    if controls * 20 > len(sample):  # text has hardly any; compressed data has about one byte in ten
         return None
     return not_quite_utf8(sample)
 
 
 def not_quite_utf8(data: bytes) -> Encoding:
-    """What bytes are that are not valid UTF-8: UTF-8 with some bad bytes, or a single-byte encoding."""
+    """Return the encoding of bytes that are not valid UTF-8: UTF-8 with some bad bytes, or a single-byte encoding."""
     replaced = data.decode("utf-8", "replace")
     bad = replaced.count("\ufffd")
     good = sum(map(len, _BEYOND_ASCII.findall(replaced))) - bad
@@ -103,7 +103,7 @@ def not_quite_utf8(data: bytes) -> Encoding:
 
 
 def single_byte(data: bytes) -> Encoding:
-    """Windows-1252 where the bytes are defined in it, else Latin-1, which takes any."""
+    """Return Windows-1252 if it defines all the bytes, else Latin-1, which defines every byte."""
     try:
         data.decode("cp1252")
     except UnicodeDecodeError:
@@ -112,7 +112,7 @@ def single_byte(data: bytes) -> Encoding:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether data is the beginning of valid UTF-8; the last character may be cut."""
+    """Return whether the data is the beginning of valid UTF-8; the last character may be cut off."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
@@ -121,7 +121,7 @@ def is_utf8(data: bytes) -> bool:
 
 
 def _wide(sample: bytes) -> Encoding | None:
-    """UTF-16 or UTF-32 without a mark, by where its zero bytes are; text in it is mostly ASCII or it is not found."""
+    """Detect UTF-16 or UTF-32 without a mark by the places of the zero bytes. Works only for mostly ASCII text."""
     for width, zeros, name in (
         (4, (1, 2, 3), "utf-32-le"),
         (4, (0, 1, 2), "utf-32-be"),
@@ -131,7 +131,7 @@ def _wide(sample: bytes) -> Encoding | None:
         usable = len(sample) - len(sample) % width
         columns = [sample[n:usable:width] for n in range(width)]
         length = usable // width
-        if length < 4 or usable != len(sample):  # too little to tell, or half a character
+        if length < 4 or usable != len(sample):  # too short to decide, or half a character
             continue
         mostly_zero = all(columns[n].count(0) >= 0.7 * length for n in zeros)
         if mostly_zero and all(columns[n].count(0) == 0 for n in range(width) if n not in zeros):

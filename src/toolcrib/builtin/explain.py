@@ -1,4 +1,4 @@
-"""Says what went wrong with a path in words that help: what is not there, and what may have been meant."""
+"""Explains errors about a path: which part does not exist, and which path may have been meant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .listing import printable_path
 
 
 class explained:  # noqa: N801
-    """Turns the system's errors about a path into words for the model: what is wrong and what to try."""
+    """Turns the system's errors about a path into a ToolError that says what is wrong and what to try."""
 
     def __init__(self, ws: Workspace, path: str) -> None:
         self._ws = ws
@@ -42,7 +42,7 @@ class explained:  # noqa: N801
 
 
 def similar_names(ws: Workspace, shown: str) -> str:
-    """A hint at entries of the same directory with a similar name, or at the first part that does not exist."""
+    """Return a hint: similar names in the same directory, or the first part of the path that does not exist."""
     folder, name = os.path.split(shown)
     try:
         fd = ws.open_dir(folder or ".")
@@ -61,16 +61,16 @@ def similar_names(ws: Workspace, shown: str) -> str:
 
 
 def still_wanted(ctx: ToolContext) -> None:
-    """Stop before a change if the call was ended meanwhile: it was answered already, and others may have followed."""
+    """Stop before a change if the call was ended meanwhile: it has its answer already, and later calls may have run."""
     if ctx.cancelled:
         raise ToolError("the call was ended before anything was changed")
 
 
 def call_id_of(ctx: ToolContext, journal: Journal) -> str:
-    """The id under which the journal keeps this call's changes. Once for each call: it is no other call's.
+    """Return the id under which the journal stores this call's changes. Ask once per call: each id is unique.
 
-    Some models count their calls from the start in every turn; under one id, undoing the second call would take back
-    the first as well.
+    Some models number their calls from the start in every turn. If two calls had one id, an undo of the second call
+    would also undo the first.
     """
     if ctx.call_id is None:
         return f"direct-{secrets.token_hex(4)}"

@@ -1,7 +1,7 @@
-"""What does a page say? The work of the extraction process: its text from its bytes, none of it to be believed.
+"""The work of the extraction process: it makes the text of a page from untrusted bytes.
 
-`article` finds the main text with trafilatura; `page` turns the whole page into Markdown with turbohtml, which is quick
-and has nothing to say about what matters. Both leave out what a person would not see.
+`article` finds the main text with trafilatura. `page` turns the whole page into Markdown with turbohtml, which is quick
+but does not know which parts are important. Both leave out the text that a person would not see.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..core.text import one_line
 from .charsets import decode
 from .tidy import absolute, is_unseen, tidy
 
-KEPT = 1_000_000  # characters of a text that are handed back at most
+KEPT = 1_000_000  # the most characters of a text in the answer
 LITTLE = 200  # characters: an article shorter than this may be a mistake
 LINKS, LINK_CHARS = 100, 8_000  # how many links of an article are listed
 _INDENTED = 2
@@ -24,17 +24,17 @@ _TITLE_CHARS = 300
 
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "object", "canvas")
 _LINK = re.compile(r"(!?)\[([^\[\]]{0,500})\]\(([^()\s]{0,2000}(?:\([^()\s]{0,200}\)[^()\s]{0,2000})?)\)")
-# A link, or code, in which nothing is one: whichever begins first.
+# Matches a link, or code (in which no link counts), whichever begins first.
 _LINK_OR_CODE = re.compile(rf"{_LINK.pattern}|^```.*?^```[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 _BLANK = re.compile(r"\n{3,}")
-# Characters that nobody sees and models read: Unicode tags and the second block of variation selectors.
+# Characters that people do not see but models read: Unicode tags and the second block of variation selectors.
 _SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
 
 
 def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
-    """One job: `what` is article, page, json or text; `charset`, `url` and `style` (markdown or text) say more.
+    """Do one job: `what` is article, page, json or text; `charset`, `url` and `style` (markdown or text) are options.
 
-    Answers with `extractor`, `title`, `links`, `length` (characters of the whole text), and the text itself.
+    Returns `extractor`, `title`, `links`, `length` (the characters of the whole text), and the text itself.
     """
     what, style = job["what"], job.get("style", "markdown")
     found: dict[str, Any] = {"extractor": "raw", "title": "", "links": []}
@@ -53,7 +53,7 @@ def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
 def _json(text: str, found: dict[str, Any]) -> str:
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError):  # not JSON after all, or cut
+    except (ValueError, RecursionError):  # not JSON, or JSON that was cut off
         return text
     found["extractor"] = "json"
     return json.dumps(value, indent=_INDENTED, ensure_ascii=False)
@@ -63,7 +63,7 @@ def _json(text: str, found: dict[str, Any]) -> str:
 
 
 def _article(html: str, url: str, style: str, found: dict[str, Any]) -> str:
-    """The main text; the whole page where there is little of it."""
+    """Return the main text, or the whole page if the main text is short."""
     text = main_text(html, url, style)
     if len(text) < LITTLE:
         whole: dict[str, Any] = {"extractor": "turbohtml", "title": "", "links": []}
@@ -80,7 +80,7 @@ def _article(html: str, url: str, style: str, found: dict[str, Any]) -> str:
 
 
 def main_text(html: str, url: str, style: str) -> str:
-    """What trafilatura takes for the main text, with these settings; "" for nothing."""
+    """Return the main text that trafilatura finds with these settings, or "" if it finds none."""
     import trafilatura
     from trafilatura.utils import load_html
 
@@ -99,7 +99,7 @@ def main_text(html: str, url: str, style: str) -> str:
 
 
 def without_title(text: str, title: str) -> str:
-    """A text without a first line that only repeats the title, which is handed back beside it."""
+    """Return a text without a first line that repeats the title. The answer has the title in a separate field."""
     first, _, rest = text.lstrip().partition("\n")
     words = re.findall(r"\w+", _LINK.sub(r"\2", first))
     said = re.findall(r"\w+", title)
@@ -108,9 +108,9 @@ def without_title(text: str, title: str) -> str:
 
 
 def without_targets(markdown: str) -> tuple[str, list[list[str]]]:
-    """Markdown with `[text](address)` as `[text]`, and the (text, address) of each link, in order, once.
+    """Return Markdown with `[text]` for `[text](address)`, and the (text, address) of each link, in order, once.
 
-    Addresses cost more tokens than the text they stand in, and break its sentences. Code is left as it is.
+    Addresses cost more tokens than the text around them, and interrupt its sentences. Code does not change.
     """
     links: dict[tuple[str, str], None] = {}
     room = LINK_CHARS

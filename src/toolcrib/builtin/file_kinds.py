@@ -1,4 +1,4 @@
-"""What is a file by its first bytes? Not by its name: names lie."""
+"""Finds the kind of a file by its first bytes. The name is not used, because it may be wrong."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import importlib
 from typing import Any, Literal
 
 Container = Literal["pdf", "zip", "ole", "image"]
-"""What could hold a document: a PDF, a ZIP (Office since 2007, OpenDocument), OLE (Office before that), an image."""
+"""A file format that may hold a document: PDF, ZIP (Office since 2007, OpenDocument), OLE (older Office), an image."""
 
-_PDF_WITHIN = 1024  # PDF viewers look for the header in so many bytes
+_PDF_WITHIN = 1024  # PDF viewers search for the header in this many bytes
 _IMAGES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"), (b"II*\0", "image/tiff"), (b"MM\0*", "image/tiff"),
 )  # fmt: skip
 _HEIF = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1")
 
-_SURE = 0.3  # puremagic's word for a signature of three bytes
+_SURE = 0.3  # puremagic's confidence in a signature of three bytes
 
 
 def container(head: bytes, *, text: bool = False) -> Container | None:
-    """What a file may be by its first bytes (4 KiB are enough). `text`: it could be read as text, too."""
+    """Return the format of a file by its first bytes (4 KiB are enough). `text`: the file could also be text."""
     if head.startswith(b"%PDF-") or (not text and b"%PDF-" in head[:_PDF_WITHIN]):
         return "pdf"
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
@@ -30,7 +30,7 @@ def container(head: bytes, *, text: bool = False) -> Container | None:
 
 
 def image_type(head: bytes) -> str | None:
-    """The MIME type of an image by its first bytes."""
+    """Return the MIME type of an image by its first bytes, or None."""
     for magic, mime in _IMAGES:
         if head.startswith(magic):
             return mime
@@ -44,7 +44,7 @@ def image_type(head: bytes) -> str | None:
 
 
 def described(head: bytes) -> str:
-    """What puremagic takes a binary file for, in words; "" if it is not there or does not know."""
+    """Return puremagic's description of a binary file; "" if puremagic is not installed or does not know the file."""
     try:
         puremagic: Any = importlib.import_module("puremagic")
     except ImportError:

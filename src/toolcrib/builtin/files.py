@@ -33,13 +33,13 @@ from .reading import PastEnd, Window, from_descriptor, read_window, recoded
 from .seen import Seen
 
 DEFAULT_LINES = 2000
-MAX_BYTES = 45_000  # of text a page, line numbers included: below the pipeline's bound of 50,000 characters
+MAX_BYTES = 45_000  # of text per page, with line numbers: less than the pipeline's bound of 50,000 characters
 MAX_WEIGHED = 20_000  # names counted for the preview of a deletion
-MAX_EDIT = 100 * 2**20  # larger files are not taken into memory for editing or previews
+MAX_EDIT = 100 * 2**20  # larger files are not loaded into memory for editing or previews
 
 
 class FileTools(JournaledTools):
-    """read_file, write_file, list_dir and delete_file over one workspace and its journal."""
+    """The tools read_file, write_file, list_dir and delete_file for one workspace and its journal."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class FileTools(JournaledTools):
         self._harmless: OrderedDict[str, None] = OrderedDict()
 
     def tools(self) -> list[Tool]:
-        """The tools, ready to register."""
+        """Return the tools, ready to register."""
         names = {"file_path": "path", "filename": "path"}
         return [
             tool(
@@ -146,7 +146,7 @@ class FileTools(JournaledTools):
                 os.close(fd)
 
     def _document(self, fd: int, path: str, wanted: DocumentRequest, ctx: ToolContext) -> ToolOutput | None:
-        """A document or an image; None for anything else."""
+        """Read a document or an image. Returns None for any other file."""
         if self._documents is None:
             return None
         head = os.pread(fd, SAMPLE, 0)
@@ -198,7 +198,7 @@ class FileTools(JournaledTools):
         if not found.plain:
             os.lseek(fd, mark, os.SEEK_SET)
             return read_window(recoded(fd, found.name), offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset)
-        # Where the page before this one ended: reading on from there does not count the lines again.
+        # The end of the previous page: a read that starts there does not count the lines again.
         key = identity(st)
         start = self._places.get(key, (1, mark))
         if start[0] > offset:
@@ -235,7 +235,7 @@ class FileTools(JournaledTools):
         return f"Successfully wrote {len(data)} bytes to {shown}{note}"
 
     def _current(self, path: str) -> str:
-        """What the file holds now; nothing where there is none, or no text of a size that can be read."""
+        """Return the current text of a file; "" if there is no file, or if it is not text or is too large to read."""
         try:
             fd = self.ws.open_read(path)
         except OSError:
@@ -281,7 +281,7 @@ class FileTools(JournaledTools):
         return listing.text(shown)
 
     def _hidden(self, path: str) -> Callable[[str], bool] | None:
-        """Tells which paths in a directory rules keep from `list_dir`."""
+        """Return a function that says whether rules hide a path in a directory from `list_dir`."""
         if self._hider is None:
             return None
         folder = os.path.normpath(os.path.join(self.ws.root, self.ws.real(path)))
@@ -326,7 +326,7 @@ class FileTools(JournaledTools):
         return verdict
 
     def _still_harmless(self, fd: int, shown: str) -> None:
-        """Refuse a link that led to an ordinary file when it was judged and leads to a secret now."""
+        """Refuse a link that led to an ordinary file at the judgement, and leads to a secret now."""
         if shown in self._harmless and not sensitive_by(shown):
             real = self.ws.name_of(fd)
             if real is not None and real != shown and sensitive_by(real):
@@ -360,13 +360,13 @@ class FileTools(JournaledTools):
 
 
 def _weigh(fd: int) -> str:
-    """How many files, folders and bytes are below an open folder; counted up to MAX_WEIGHED names."""
+    """Count the files, folders and bytes under an open folder, up to MAX_WEIGHED names."""
     files = folders = size = 0
     for _, below, names, at in os.fwalk(".", dir_fd=fd, follow_symlinks=False):
         folders += len(below)
         for name in names:
             files += 1
-            with contextlib.suppress(OSError):  # gone meanwhile
+            with contextlib.suppress(OSError):  # the file is gone meanwhile
                 size += os.stat(name, dir_fd=at, follow_symlinks=False).st_size
         if files + folders > MAX_WEIGHED:
             return f"more than {files:,} files and {folders:,} folders, {size:,} bytes and more"
@@ -374,7 +374,7 @@ def _weigh(fd: int) -> str:
 
 
 def preview_change(ws: Workspace, path: str, content: str) -> str:
-    """A bounded diff from what a file holds now to new content."""
+    """Return a bounded diff between the current content of a file and the new content."""
     shown = ws.relative(path)
     try:
         fd = ws.open_read(path)
@@ -395,12 +395,12 @@ def preview_change(ws: Workspace, path: str, content: str) -> str:
 
 
 def _over(shown: str, size: int, content: str) -> str:
-    """A preview of new content over what is no text, or too long to compare."""
+    """Return a preview of new content that replaces a file that is not text or is too long to compare."""
     return f"replace {shown} ({size:,} bytes that are not shown) by\n{bounded_diff(None, content, shown)}"
 
 
 def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers: bool) -> tuple[str, str]:
-    """The lines as text, and a note where bytes did not fit the encoding."""
+    """Return the lines as text, and a note if some bytes did not fit the encoding."""
     raw = b"\n".join(window.lines)
     note = ""
     if not found.plain:

@@ -1,4 +1,4 @@
-"""The tool `http_request`: any method, to the domains that were allowed, and no others."""
+"""The tool `http_request`: it sends requests with any method, but only to allowed domains."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Resolve = Callable[..., str]
-"""`resolve(text=…, asker=…)` puts granted secrets in for each `${secret:NAME}`. Raises ToolError."""
+"""`resolve(text=…, asker=…)` replaces each `${secret:NAME}` with the granted secret. Raises ToolError."""
 
 MAX_HEADERS = 50
 RULE = "tools.http_request.allowed_domains"
 
-# Set by the connection itself; a request that brings its own could say one thing and mean another (RFC 9110 §7.6.1).
+# Headers that the connection itself sets. A request with other values could be read in two ways (RFC 9110 §7.6.1).
 OURS = frozenset(
     {
         "host", "content-length", "connection", "keep-alive", "proxy-connection", "proxy-authenticate",
         "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "expect", "accept-encoding",
     }
 )  # fmt: skip
-# Who is asking: only a granted secret says that.
+# Headers that authenticate the sender. Only a granted secret may set them.
 CREDENTIALS = frozenset({"authorization", "cookie", "set-cookie", "x-api-key", "api-key", "x-auth-token"})
-# Where the request seems to come from: servers behind a proxy believe these.
+# Headers that name the origin of the request. Servers behind a proxy believe them.
 FORGERIES = frozenset({"forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"})
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
@@ -49,7 +49,7 @@ _SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
 
 
 class HttpRequestTool:
-    """`http_request`. `resolve` puts secrets into headers; without it there are none."""
+    """The tool `http_request`. `resolve` puts secrets into headers; without it, headers cannot have secrets."""
 
     def __init__(
         self, outgoing: OutgoingRequests, settings: HttpSettings | None = None, resolve: Resolve | None = None
@@ -59,7 +59,7 @@ class HttpRequestTool:
         self._resolve = resolve
 
     def tool(self) -> Tool:
-        """The tool."""
+        """Return the tool, ready to register."""
         return tool(
             self.http_request,
             category="network_write",
@@ -110,7 +110,7 @@ class HttpRequestTool:
         return response(answer, method, left_out)
 
     async def _headers(self, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], list[str]]:
-        """Headers for every server, those with secrets for the first alone, and the names of what was left out."""
+        """Return the headers for every server, those with secrets for the first server only, and the dropped names."""
         if len(given) > MAX_HEADERS:
             raise ToolError(f"{len(given)} headers are too many; {MAX_HEADERS} are possible")
         plain: dict[str, str] = {}
@@ -133,14 +133,14 @@ class HttpRequestTool:
     async def _put_in(self, value: str) -> str:
         if self._resolve is None:
             raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
-        # a program may be asked for it
+        # a thread, because a program may give the secret
         return await shared_threads.run(self._resolve, value, "http_request")
 
 
 class DomainJudge(UrlJudge):
-    """Denies what leads to no allowed domain; in an allowed one nothing is asked.
+    """Denies requests to a domain that is not allowed. Requests to an allowed domain need no approval.
 
-    `*` as a domain lets requests go anywhere, and settles no question.
+    The domain `*` allows requests to all domains, but does not replace an approval.
     """
 
     def __init__(self, outgoing: OutgoingRequests, domains: tuple[str, ...]) -> None:
@@ -165,7 +165,7 @@ class DomainJudge(UrlJudge):
 
 
 def refuse_domain(outgoing: OutgoingRequests, domains: tuple[str, ...], host: Host) -> None:
-    """Raise AddressRefused unless a host is in an allowed domain."""
+    """Raise AddressRefused if a host is not in an allowed domain."""
     from ..boundary.network.host_names import matches
 
     if any(matches(domain, str(host)) for domain in domains) or outgoing.guard().allowed_domain(host):
@@ -175,7 +175,7 @@ def refuse_domain(outgoing: OutgoingRequests, domains: tuple[str, ...], host: Ho
 
 
 def response(answer: WebResponse, method: str, left_out: Sequence[str] = ()) -> ToolOutput:
-    """What a model reads of an answer: its status, where it led, and the body."""
+    """Return an answer in the form for the model: its status, its final address, and its body."""
     body = describe(answer.headers.get("content-type"), answer.body)
     lines = [f"Status: {answer.status}"]
     if answer.final_url != answer.url and answer.final_url.rstrip("/") != answer.url.rstrip("/"):

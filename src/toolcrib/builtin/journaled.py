@@ -1,4 +1,4 @@
-"""What do all tools that change files have? A workspace, its journal, and a memory of what was read."""
+"""The base of all tools that change files: a workspace, its journal, and a record of the files that were read."""
 
 from __future__ import annotations
 

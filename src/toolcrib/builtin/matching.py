@@ -1,7 +1,7 @@
-"""Finds the passage that a model means by `old_text`: exactly, or else by rules that forgive ever more.
+"""Finds the passage that a model means by `old_text`: exactly, or else with more and more tolerant rules.
 
-Each tier brings text and passage into one form, line by line, and searches there; a hit is carried back to the
-characters of the original. A later tier is tried only if the earlier ones found nothing.
+Each tier brings the text and the passage into one normal form, line by line, and searches there. A hit is mapped back
+to the characters of the original. A later tier is tried only if the earlier tiers found nothing.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _QUOTES = {
 }  # fmt: skip
 _RUNS = re.compile(" {2,}")
 _EDGES = re.compile("(?m)^ | $")
-# Pieces that every tier leaves as they are: ASCII but blanks, quotes and dashes. One before a non-ASCII character
-# loses its last letter, which a mark may join.
+# Pieces that no tier changes: ASCII without blanks, quotes and dashes. A piece before a non-ASCII character loses its
+# last letter, because a combining mark may join it.
 _HARD = re.compile(r"[!#-&(-,.-~]+(?![^\x00-\x7f])")
-# What the bounding of outputs makes of control characters (core/bound.py): a model can only repeat that.
+# The escapes that core/bound.py writes for control characters in outputs: a model can only repeat these.
 _ESCAPED = re.compile(r"\\x([01][0-9a-f]|7f|[89][0-9a-f])|\\u(202[a-e]|206[6-9])")
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Characters `start` to `end` of the text, and what replaces them."""
+    """Characters `start` to `end` of the text, and the text that replaces them."""
 
     start: int
     end: int
@@ -38,14 +38,14 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """All places that one tier found; `tier` is "" for exact."""
+    """All matches that one tier found; `tier` is "" for exact matches."""
 
     tier: str
     found: list[Match]
 
 
 def find_matches(text: str, old: str, new: str) -> Matches:
-    """Where `old` is in `text`, and what `new` becomes there. Line ends of the text are kept."""
+    """Find `old` in `text`, and adapt `new` to each place. The line ends of the text stay the same."""
     ends = line_end(text)
     found = _exact(text, old, new, ends)
     if found:
@@ -56,7 +56,7 @@ def find_matches(text: str, old: str, new: str) -> Matches:
         if found:
             return Matches("control characters unescaped", found)
     if not all(piece in text for piece in _hard_pieces(old)):
-        return Matches("", [])  # no tier can find it: the usual miss costs no normalisation of the whole text
+        return Matches("", [])  # no tier can find it: so a usual miss does not normalise the whole text
     for tier in _TIERS:
         found = _tolerant(text, old, new, ends, tier)
         if found:
@@ -69,7 +69,7 @@ def _hard_pieces(old: str) -> list[str]:
 
 
 def line_end(text: str) -> str:
-    """The line end that most lines of a text have."""
+    """Return the most frequent line end of a text."""
     if "\r" not in text:
         return "\n"
     windows = text.count("\r\n")
@@ -77,7 +77,7 @@ def line_end(text: str) -> str:
 
 
 def apply_matches(text: str, matches: list[Match]) -> str:
-    """The text with each match replaced."""
+    """Return the text with all matches replaced."""
     parts: list[str] = []
     position = 0
     for match in matches:
@@ -96,14 +96,14 @@ def _exact(text: str, old: str, new: str, ends: str) -> list[Match]:
     for spelled in dict.fromkeys((old, _with_ends(old, ends), _with_ends(old, "\n"))):
         found = [_whole_ends(text, at, at + len(spelled)) for at in _occurrences(text, spelled)]
         if found:
-            # Text that was given with this file's line ends, or for one with mixed ends, is meant as it is.
+            # A new text stays unchanged if the old text was given with exactly the CRLF line ends of the file.
             meant = new if spelled == old and "\r\n" in old else _with_ends(new, ends)
             return [Match(m.start, m.end, meant) for m in found]
     return []
 
 
 def _whole_ends(text: str, start: int, end: int) -> Match:
-    """A match that cuts no CRLF in half: replacing `\\nfoo` must not leave the `\\r` before it."""
+    """Return a match that does not divide a CRLF: replacing `\\nfoo` must not leave the `\\r` before it."""
     if text[start] == "\n" and start and text[start - 1] == "\r":
         start -= 1
     if text[end - 1] == "\r" and text[end : end + 1] == "\n" and end - 1 > start:
@@ -124,7 +124,7 @@ def _unescape(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Tier:
-    """`whole` brings a text into the tier's form, keeping its lines; `clusters` the same for one line, in pieces."""
+    """One tier. `whole` brings a text into its form, with the same lines; `fold` does so for a piece of one line."""
 
     name: str
     whole: Callable[[str], str]
@@ -132,7 +132,7 @@ class _Tier:
     squeeze: bool
 
     def align(self, line: str) -> tuple[str, list[tuple[int, int]]]:
-        """One line in the tier's form, and for each of its characters the original ones (start, end)."""
+        """Return one line in the tier's form, and for each of its characters the original characters (start, end)."""
         chars: list[str] = []
         places: list[tuple[int, int]] = []
         for start, end in _clusters(line):
@@ -170,7 +170,7 @@ _TIERS = (
 
 
 def _clusters(line: str) -> Iterator[tuple[int, int]]:
-    """The pieces of a line that normalisation may join: a character with the marks that follow it."""
+    """Yield the pieces of a line that normalisation may join: a character with the marks that follow it."""
     if line.isascii():
         for at in range(len(line)):
             yield at, at + 1
@@ -184,7 +184,7 @@ def _clusters(line: str) -> Iterator[tuple[int, int]]:
 
 @lru_cache(maxsize=1024)
 def _joins(char: str) -> bool:
-    # Combining marks, and the vowels and finals of Hangul, are composed with what precedes them.
+    # Combining marks, and the vowels and finals of Hangul, join the character before them.
     return unicodedata.combining(char) != 0 or "\u1160" <= char <= "\u11ff" or unicodedata.category(char) == "Mc"
 
 
@@ -198,7 +198,7 @@ def _tolerant(text: str, old: str, new: str, ends: str, tier: _Tier) -> list[Mat
     hits = list(_occurrences(form, wanted))
     if not hits:
         return []
-    # Blanks at the two ends of `old` are not in `wanted`: there the file must have an edge, or `return x` with its
+    # Blanks at the ends of `old` are not in `wanted`. There the file must have an edge; otherwise `return x` with its
     # indentation would be found in `noreturn x`.
     edges = tier.squeeze and _blank(old[:1]), tier.squeeze and _blank(old[-1:])
     lines = text.split("\n")
@@ -206,7 +206,7 @@ def _tolerant(text: str, old: str, new: str, ends: str, tier: _Tier) -> list[Mat
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
     found: list[Match] = []
-    line = counted = 0  # counted on from hit to hit: from the beginning each time it would take minutes
+    line = counted = 0  # the count continues from hit to hit: a new count each time would take minutes
     for hit in hits:
         line, counted = line + form.count("\n", counted, hit), hit
         match = _carry_back(form, hit, hit + len(wanted), line, lines, starts, tier)
@@ -233,7 +233,7 @@ def _has_edges(form: str, begin: int, end: int, before: bool, after: bool) -> bo
 def _carry_back(
     form: str, begin: int, end: int, first: int, lines: list[str], starts: list[int], tier: _Tier
 ) -> tuple[int, int, int] | None:
-    """(line, start, end) in the original of characters `begin` to `end` of the form, which begin in line `first`."""
+    """Map characters `begin` to `end` of the form, from line `first` on, to (line, start, end) in the original."""
     last = first + form.count("\n", begin, end)
     column = begin - (form.rfind("\n", 0, begin) + 1)
     end_column = end - (form.rfind("\n", 0, end) + 1)
@@ -268,7 +268,7 @@ def _indent(line: str) -> str:
 
 
 def _reindent(new: str, old: str, found: list[str]) -> str:
-    """`new` with the indentation that the file has where the model wrote another."""
+    """Return `new` with the indentation of the file in place of the model's different indentation."""
     known: dict[str, str] = {}  # indentation in old → in the file, from the lines that were matched
     for wrote, has in zip(old.replace("\r\n", "\n").split("\n"), found, strict=False):
         if wrote.strip():

@@ -1,4 +1,4 @@
-"""What do tools need that may not be installed? Asked without importing any of it."""
+"""Finds the optional modules that tools need and that are not installed, without importing them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WEB = {
 
 
 def missing(*modules: str) -> str | None:
-    """Why tools that need these modules cannot be there; None if they can. Nothing is imported."""
+    """Return why tools that need these modules are not available; None if they are. Does not import anything."""
     absent = [name for name in modules if find_spec(name) is None]
     if not absent:
         return None

@@ -1,4 +1,4 @@
-"""What the web tools share: the guard, who has a say in redirects, how untrusted text is marked."""
+"""The shared parts of the web tools: the guard, the checks of redirects, and the marks around untrusted text."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 USER_AGENT = "Mozilla/5.0 (compatible; Toolcrib/0.1; +https://github.com/toolcrib/toolcrib)"
 
 Gate = Callable[[str, Mapping[str, Any], ToolContext], Judgement | None]
-"""What policy says of a call with other arguments: asked for each address that a request is redirected to."""
+"""Returns the policy's judgement of a call with other arguments. It is asked for each address of a redirect."""
 
 _KEY = secrets.token_bytes(16)
-_SIGNS = "◆◇●○■□▲△"  # no letters: whoever counts or looks for words does not find them here
+_SIGNS = "◆◇●○■□▲△"  # not letters: so a count or search of words does not find them
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequests:
-    """How requests go out. `gate` None: only the guard judges redirects."""
+    """The way in which requests are sent. If `gate` is None, only the guard judges redirects."""
 
     guard: Callable[[], AddressGuard]
     gate: Gate | None = None
     user_agent: str = USER_AGENT
 
     def hop(self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Hop:
-        """Holds each address after the first against the rules, as if it had been called with that address."""
+        """Return a check that judges each address after the first by the rules, like a call with that address."""
         seen: list[Target] = []
 
         def judge(target: Target) -> None:
@@ -57,9 +57,9 @@ class OutgoingRequests:
 
 
 def mark(text: str) -> str:
-    """A mark around a text from outside that the text cannot hold: made of it and of a key of this process.
+    """Return a mark for a text from outside that the text cannot contain. It is made from the text and a secret key.
 
-    The same text gets the same mark, so that a repeated call gives a repeated result.
+    The same text gets the same mark in one process, so that a repeated call gives an equal result.
     """
     digest = hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256")
     return f"⟦{''.join(_SIGNS[byte % len(_SIGNS)] for byte in digest[:12])}⟧"

@@ -1,4 +1,4 @@
-"""The tool that applies a patch to several files: all of them or none."""
+"""The tool that applies a patch to several files: to all of them, or to none if one fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STRICTEST = {"deny": 0, "ask": 1, "allow": 2}
 
 @dataclass(slots=True)
 class _File:
-    """One path while a patch is worked out: how it is on disk and how it will be. None: it does not exist."""
+    """One path while a patch is computed: its content on disk and its new content. None: it does not exist."""
 
     disk: bytes | None
     disk_mode: int | None
@@ -40,11 +40,14 @@ class _File:
 
 
 def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
-    """Every path that a patch names. One it changes is read, too: a hunk that does not fit shows what is there."""
+    """Return every path that a patch names.
+
+    A changed path counts as read, too: if a hunk does not fit, the error shows content of the file.
+    """
     try:
         patches = parse_patch(str(args.get("patch", "")))
     except ToolError:
-        return []  # it will fail with words of its own, and change nothing
+        return []  # the call will fail with a clear message, and change nothing
     found: list[tuple[str, Access]] = []
     for patch in patches:
         access: Access = "edit" if patch.action == "update" or patch.hunks else "write"
@@ -53,10 +56,10 @@ def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
 
 
 class PatchTools(JournaledTools):
-    """apply_patch over one workspace and its journal."""
+    """The tool apply_patch for one workspace and its journal."""
 
     def tools(self) -> list[Tool]:
-        """The tool, ready to register."""
+        """Return the tool, ready to register."""
         return [
             tool(
                 self.apply_patch,
@@ -96,7 +99,7 @@ class PatchTools(JournaledTools):
     def _commit(self, changes: dict[str, _File], call: str, ctx: ToolContext) -> None:
         begun = False
         try:
-            # Writing comes first: a rename must not lose the file if the new name cannot be written.
+            # Writes come first: a rename must not lose the file if the new name cannot be written.
             for path, file in sorted(changes.items(), key=lambda item: item[1].data is None):
                 with explained(self.ws, path):
                     still_wanted(ctx)
@@ -127,7 +130,7 @@ class PatchTools(JournaledTools):
                 raise ToolError(f"{error} (no part of the patch was applied)") from None
             raise
 
-    # Working out what the patch makes of the files, without touching them
+    # Computing the new content of the files, without touching them
 
     def _work_out(self, patches: list[FilePatch]) -> tuple[dict[str, _File], list[str]]:
         files: dict[str, _File] = {}
@@ -144,7 +147,7 @@ class PatchTools(JournaledTools):
         return files, notes
 
     def _path_of(self, patch: FilePatch, files: dict[str, _File]) -> str:
-        """The file meant: without git's `a/` and `b/`, unless only the name with them exists."""
+        """Return the path of the file: without git's `a/` and `b/`, unless only the name with them exists."""
         path = self.ws.relative(patch.path)
         if patch.other is None or patch.other == patch.path or patch.action == "add":
             return path
@@ -198,7 +201,7 @@ class PatchTools(JournaledTools):
         data, mode = file.data, patch.mode if patch.mode is not None else file.mode
         if patch.hunks:
             text, encoding = _decode(data, path)
-            for hunk in patch.hunks:  # before they are looked for: a masked line of context is nowhere
+            for hunk in patch.hunks:  # before the search for the hunks: a masked line of context is not in the file
                 refuse_masks(self._lost_by, text, "\n".join(line[1:] for line in hunk.lines), path)
             new = _apply(text, patch.hunks, path, notes)
             refuse_masks(self._lost_by, text, new, path)
@@ -220,12 +223,12 @@ class PatchTools(JournaledTools):
         try:
             patches = parse_patch(str(args["patch"]))
         except ToolError:
-            return None  # it will fail with words of its own, and change nothing
+            return None  # the call will fail with a clear message, and change nothing
         found: list[Judgement] = []
         for patch in patches:
             for path in (patch.path, patch.new_path, patch.other):
                 if path is not None:
-                    # A hunk that does not fit is answered with what is in the file: that is reading.
+                    # If a hunk does not fit, the answer shows content of the file, so the call reads the file.
                     verdict = judge_path(self.ws, path, read=patch.action == "update" or bool(patch.hunks), write=True)
                     if verdict is not None and (path != patch.other or verdict.verdict != "deny"):
                         found.append(verdict)
@@ -252,7 +255,7 @@ class PatchTools(JournaledTools):
 
 
 def _outline(files: Mapping[str, _File]) -> list[str]:
-    """One line that names every file of a patch, those that go first, so that none hides between long diffs."""
+    """Return one line that names all files of a patch, deleted files first, so that long diffs cannot hide one."""
     if len(files) < 2:
         return []
     order = sorted(files.items(), key=lambda item: "DAM".find(_letter(item[1])))
@@ -289,7 +292,7 @@ def _decode(data: bytes, path: str) -> tuple[str, Encoding]:
 # Applying hunks to one text
 
 _Form = Callable[[str], str]
-# From exact to forgiving; context lines keep the bytes that the file has.
+# From exact to tolerant; context lines keep the bytes of the file.
 _FORMS: tuple[tuple[str, _Form], ...] = (
     ("", lambda line: line),
     ("trailing blanks", str.rstrip),
@@ -303,7 +306,7 @@ def _apply(text: str, hunks: list[Hunk], path: str, notes: list[str]) -> str:
     lines = text.removesuffix("\n").split("\n") if text else []
     bare = [line.removesuffix("\r") for line in lines]
     if ends == "\r\n" and not closed:
-        lines[-1] += "\r"  # in case lines are added after it
+        lines[-1] += "\r"  # because lines may be added after it
     out: list[str] = []
     position = drift = 0
     for number, hunk in enumerate(hunks, 1):
@@ -331,7 +334,7 @@ def _apply(text: str, hunks: list[Hunk], path: str, notes: list[str]) -> str:
 
 
 def _find(lines: list[str], hunk: Hunk, start: int, drift: int, what: str, text: str, path: str) -> tuple[int, str]:
-    """Where the hunk's old lines begin, and what was not compared to find them."""
+    """Return where the hunk's old lines begin, and which differences the search ignored."""
     begin = start
     for anchor in hunk.anchors:
         begin = _after_anchor(lines, anchor, begin, start, what)
@@ -345,7 +348,7 @@ def _find(lines: list[str], hunk: Hunk, start: int, drift: int, what: str, text:
         formed = [form(line) for line in lines] if name else lines
         found = _places(formed, wanted, begin)
         if not found and hunk.anchors and begin > start:
-            found = _places(formed, wanted, begin - 1)[:1]  # the anchor repeated as the first line of context
+            found = _places(formed, wanted, begin - 1)[:1]  # the first line of context may repeat the anchor
         if hunk.at_end:
             found = [at for at in found if at + len(old) == len(lines)] or found
         if not found:
@@ -372,7 +375,7 @@ def _after_anchor(lines: list[str], anchor: str, begin: int, start: int, what: s
 
 
 def _places(lines: list[str], wanted: list[str], begin: int) -> list[int]:
-    """Where the wanted lines are, from line `begin` on. As one text, because `str.find` takes linear time."""
+    """Return the places of the wanted lines from line `begin` on. Searches one text: `str.find` takes linear time."""
     text = "\n".join(["", *lines[begin:], ""])
     part = "\n".join(["", *wanted, ""])
     found: list[int] = []

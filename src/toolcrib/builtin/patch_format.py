@@ -1,4 +1,4 @@
-"""Reads patches: the V4A format (`*** Begin Patch` …) and unified diffs, as git and diff write them."""
+"""Parses patches: the V4A format (`*** Begin Patch` …) and unified diffs, as git and diff write them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Literal
 
 from ..core.errors import ToolError
 
-MAX_FILES = 1_000  # each is looked at before the call and held in memory
+MAX_FILES = 1_000  # each file is read before the call and held in memory
 
 
 @dataclass(slots=True)
 class Hunk:
-    """A piece of change: lines with " ", "-" or "+" before them, and what says where it belongs.
+    """One change: lines with " ", "-" or "+" before them, and the data that finds its place in the file.
 
-    `anchors` are lines that come before it, outermost first (V4A); `line` is where the old lines begin (unified).
+    `anchors` are lines before it, outermost first (V4A); `line` is the number of the first old line (unified diff).
     """
 
     lines: list[str] = field(default_factory=list[str])
@@ -27,13 +27,13 @@ class Hunk:
 
     @property
     def old(self) -> list[str]:
-        """The lines it expects."""
+        """The lines that the hunk expects in the file."""
         return [line[1:] for line in self.lines if line[0] in " -"]
 
 
 @dataclass(slots=True)
 class FilePatch:
-    """What a patch says of one file. `new_path` differs from `path` for a rename; `other` is its unstripped name."""
+    """The part of a patch for one file. `new_path` differs from `path` for a rename; `other` is its unstripped name."""
 
     action: Literal["add", "delete", "update"]
     path: str
@@ -44,13 +44,13 @@ class FilePatch:
     copy: bool = False
 
     def added_lines(self) -> tuple[list[str], bool]:
-        """The content of a new file, and whether its last line has no end."""
+        """Return the lines of a new file, and whether its last line has no line end."""
         lines = [line[1:] for hunk in self.hunks for line in hunk.lines if line[0] == "+"]
         return lines, bool(self.hunks) and self.hunks[-1].new_open
 
 
 def parse_patch(text: str) -> list[FilePatch]:
-    """The files a patch touches, in its order. ToolError says which line is wrong and what was expected."""
+    """Parse a patch into its files, in order. Raises ToolError that says which line is wrong and what was expected."""
     lines = text.replace("\r\n", "\n").split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
@@ -143,7 +143,7 @@ def _parse_v4a(lines: list[str], at: int) -> list[FilePatch]:
 
 def _checked_v4a(files: list[FilePatch]) -> list[FilePatch]:
     for each in files:
-        for hunk in each.hunks:  # an empty line before the next marker is no context
+        for hunk in each.hunks:  # an empty line before the next marker is not context
             while each.action == "update" and hunk.lines and hunk.lines[-1] == " " and not hunk.at_end:
                 hunk.lines.pop()
         each.hunks = [h for h in each.hunks if h.lines]
@@ -242,8 +242,8 @@ def _parse_hunks(lines: list[str], at: int, file: FilePatch) -> int:
                 hunk.new_open |= last in " +"
                 at += 1
                 continue
-            # Beyond the promised lines (models miscount) only what cannot be the next header belongs here; "-- "
-            # begins the signature of a mailed patch.
+            # After the announced number of lines (models miscount), a line belongs to the hunk only if it cannot be the
+            # next header. "-- " begins the signature of a mailed patch.
             full = left is None or left == [0, 0]
             if full and (line in ("", "-- ") or _begins_something(lines, at)):
                 break
@@ -281,14 +281,14 @@ def _named(old: str, new: str) -> FilePatch:
 
 
 def _name(text: str) -> str:
-    """The file name of a `---` or `+++` line: up to a tab, where diff puts a time."""
+    """Return the file name of a `---` or `+++` line: the text up to a tab, after which diff writes a time."""
     return _unquote(text.split("\t")[0].strip())
 
 
 def _git_names(header: str) -> tuple[str, str]:
     match = _GIT.match(header)
     rest = header.removeprefix("diff --git ")
-    half = (len(rest) - 1) // 2  # without a rename both names are the same, spaces or not
+    half = (len(rest) - 1) // 2  # without a rename both names are equal, even with spaces
     if rest[:half].startswith("a/") and rest[half + 1 :].startswith("b/") and rest[2:half] == rest[half + 3 :]:
         return rest[2:half], rest[half + 3 :]
     if match is None:
@@ -301,7 +301,7 @@ _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f
 
 
 def _unquote(text: str) -> str:
-    """A name as git writes it: in quotes, with C escapes, where it has unusual characters."""
+    """Return the name from git's spelling, which has quotes and C escapes if the name has unusual characters."""
     text = text.strip()
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text

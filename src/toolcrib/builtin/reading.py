@@ -1,4 +1,4 @@
-"""Finds a window of lines in a file of any size: constant memory, and as fast as the bytes can be counted."""
+"""Finds a window of lines in a file of any size, with constant memory, and as fast as the bytes can be counted."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 CHUNK = 256 * 1024
 
 Fill = Callable[[bytearray], int]
-"""Fills a buffer from a source and says with how many bytes; 0 at the end."""
+"""Fills a buffer from a source and returns the number of bytes; 0 at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """Some lines of a file, without their line ends.
 
-    `first` is the number of the first (from 1), `skipped` how many bytes of it come before what is here. `next` is
-    where to go on, (line, bytes into it), None at the end of the file; `total` is known only there. `position` is
-    the byte in the source at which line `next[0]` begins.
+    `first` is the number of the first line (from 1), `skipped` the number of its bytes before the window. `next` is
+    the place to read on, (line, bytes into it), or None at the end of the file; `total` is known only there.
+    `position` is the byte in the source at which line `next[0]` begins.
     """
 
     lines: list[bytes]
@@ -31,7 +31,7 @@ class Window:
 
 
 class PastEnd(Exception):
-    """The window begins after the end: of the file (`lines`: how many it has), or of the line (`size` bytes)."""
+    """Says that the window begins after the end of the file (which has `lines` lines) or of the line (`size` bytes)."""
 
     def __init__(self, lines: int | None = None, size: int | None = None) -> None:
         super().__init__(f"past the end: {lines} lines, {size} bytes")
@@ -40,12 +40,12 @@ class PastEnd(Exception):
 
 
 def from_descriptor(fd: int) -> Fill:
-    """Read a descriptor from where it stands."""
+    """Return a function that reads a descriptor from its current position."""
     return lambda buffer: os.readv(fd, [buffer])
 
 
 def recoded(fd: int, encoding: str) -> Fill:
-    """Read a descriptor as UTF-8, whatever it is encoded in; what cannot be decoded becomes U+FFFD."""
+    """Return a function that reads a descriptor in any encoding as UTF-8. Undecodable bytes become U+FFFD."""
     decoder = codecs.getincrementaldecoder(encoding)("replace")
     ready = bytearray()
     ended = False
@@ -73,16 +73,16 @@ def read_window(
     byte_offset: int = 0,
     start: tuple[int, int] = (1, 0),
 ) -> Window:
-    """At most `limit` whole lines from line `offset`, and at most `max_bytes`; a longer first line is cut.
+    """Read at most `limit` whole lines from line `offset`, and at most `max_bytes`; a longer first line is cut.
 
-    `start` says which line the source stands at, and at which byte of the file. Raises PastEnd.
+    `start` is the current line of the source, and its byte in the file. Raises PastEnd if `offset` is after the end.
     """
     buffer = bytearray(CHUNK)
     view = memoryview(buffer)
     line, consumed = start  # consumed: bytes of the file before `data`
     at_start = True  # whether the file has ended right after a line end
     data = b""
-    # Skip lines: count line ends in C, a chunk at a time.
+    # Skip lines: count line ends in C, one chunk at a time.
     wanted = offset - line
     while wanted > 0:
         size = fill(buffer)
@@ -125,7 +125,7 @@ def _collect(
     fill: Fill, buffer: bytearray, data: bytes, offset: int, skipped: int, limit: int, max_bytes: int, consumed: int
 ) -> Window:
     lines: list[bytes] = []
-    used = position = 0  # position: in data, where the next line begins
+    used = position = 0  # position: where the next line begins in data
     ended = False
     while len(lines) < limit:
         end = data.find(b"\n", position)
@@ -137,7 +137,7 @@ def _collect(
             continue
         if end < 0:
             end = len(data)
-            if ended and position == end:  # the file ends with a line end: no further line
+            if ended and position == end:  # the file ends with a line end: there is no further line
                 break
         cost = end - position + len(str(offset + len(lines))) + 3
         if used + cost > max_bytes:
@@ -163,7 +163,7 @@ def _collect(
 
 
 def _whole_characters(data: bytes, position: int, size: int) -> int:
-    """As many bytes as fit without cutting a UTF-8 character; at least one."""
+    """Return how many bytes fit without cutting a UTF-8 character; at least one byte."""
     cut = max(1, size)
     for back in range(min(4, cut)):
         if position + cut - back < len(data) and data[position + cut - back] & 0xC0 != 0x80:

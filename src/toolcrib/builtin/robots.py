@@ -1,4 +1,4 @@
-"""May a robot fetch this page? robots.txt as RFC 9309 reads it: the longest rule of our group counts."""
+"""Checks whether robots.txt allows us to fetch a page. By RFC 9309, the longest matching rule of our group decides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .outgoing import OutgoingRequests
 
 AGENT = "toolcrib"
-MAX_BYTES = 500 * 1024  # RFC 9309 §2.5: at least so many are to be read
+MAX_BYTES = 500 * 1024  # RFC 9309 §2.5: a reader must read at least this many
 SECONDS = 10.0
 KEEP_SECONDS = 3600.0
 MAX_SITES = 256
@@ -26,21 +26,21 @@ MAX_RULES = 5_000
 
 @dataclass(frozen=True, slots=True)
 class RobotsRule:
-    """`pattern` is a path with `*` and `$`; the longer one wins, and of two as long the one that allows."""
+    """One rule. `pattern` is a path with `*` and `$`. The longest rule wins; of equal ones, the one that allows."""
 
     pattern: str
     allow: bool
 
 
 class Robots:
-    """Remembers the robots.txt of each site for an hour."""
+    """Stores the robots.txt of each site for an hour."""
 
     def __init__(self, outgoing: OutgoingRequests) -> None:
         self._outgoing = outgoing
         self._known: OrderedDict[str, tuple[float, list[RobotsRule]]] = OrderedDict()
 
     async def ask(self, target: Target) -> None:
-        """Raises ToolError if the site does not want this page fetched, or cannot be asked."""
+        """Check a page. Raises ToolError if the site forbids robots to fetch it, or if robots.txt cannot be read."""
         site = f"{target.scheme}://{target.authority}"
         known = self._known.get(site)
         if known is None or known[0] < time.monotonic():
@@ -61,7 +61,7 @@ class Robots:
             raise
         except ToolError as error:
             raise ToolError(f"{site}/robots.txt could not be read, so nothing is fetched there: {error}") from None
-        if answer.status >= 500:  # RFC 9309 §2.3.1.4: then everything is disallowed
+        if answer.status >= 500:  # RFC 9309 §2.3.1.4: in this case everything is disallowed
             raise ToolError(
                 f"{site}/robots.txt could not be read (status {answer.status}), so nothing is fetched there"
             )
@@ -71,7 +71,7 @@ class Robots:
 
 
 def parse(text: str, agent: str = AGENT) -> list[RobotsRule]:
-    """The rules for one robot: of the groups that name it, else of those for `*`."""
+    """Return the rules for one robot: those of the groups that name it, else those of the groups for `*`."""
     groups: dict[str, list[RobotsRule]] = {}
     current: list[str] = []
     in_rules = False
@@ -96,7 +96,7 @@ def parse(text: str, agent: str = AGENT) -> list[RobotsRule]:
 
 
 def allowed(rules: list[RobotsRule], path: str) -> bool:
-    """Whether a path (with its query) may be fetched. /robots.txt always may."""
+    """Return whether a path (with its query) may be fetched. /robots.txt may always be fetched."""
     if path == "/robots.txt":
         return True
     best: RobotsRule | None = None
@@ -108,7 +108,7 @@ def allowed(rules: list[RobotsRule], path: str) -> bool:
 
 
 def fits(pattern: str, path: str) -> bool:
-    """Whether a path begins as the pattern says; `*` is anything, `$` at the end is the end. Linear, whatever it is."""
+    """Return whether a path begins with the pattern. `*` matches anything, a final `$` the end. Takes linear time."""
     path, pattern = unquote(path), unquote(pattern)
     ends = pattern.endswith("$")
     parts = pattern.removesuffix("$").split("*")

@@ -1,4 +1,4 @@
-"""Starts what tools run in the sandbox: folder, environment, secrets, spill, and a look at what they left."""
+"""Runs the commands of tools in the sandbox: folder, environment, secrets, spill, and a check of their changes."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from ..core.threads import shared_threads
 from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill
 from .transcript import MAX_CHARACTERS, appeared
 
-MAX_INPUT = 16 << 20  # bytes of stdin that a program is given
+MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MoveToTrash = Callable[[str, str, str], object]
-"""`move_to_trash(workspace_path, call_id, reason)` takes a file or folder away so that undo can restore it."""
+"""`move_to_trash(workspace_path, call_id, reason)` moves a file or folder away, so that undo can restore it."""
 
 
 class GrantedSecrets(Protocol):
-    """The secrets that commands were granted: `policy.secrets.grants.Secrets`."""
+    """The secrets that are granted to commands: `policy.secrets.grants.Secrets`."""
 
     def names_for(self, asker: str, /) -> list[str]:
-        """The variables that commands get them in."""
+        """Return the names of the environment variables in which commands get the secrets."""
         ...
 
     def environment(self, asker: str, /) -> tuple[dict[str, str], list[str]]:
-        """Those variables with their values, and a word on each that could not be read."""
+        """Return these variables with their values, and a note on each secret that could not be read."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command that has ended: how, in which sandbox, and what its reader should know beside."""
+    """The result of a command that has ended, with its sandbox and notes for the reader."""
 
     result: ProcessResult
     sandbox: Sandbox
@@ -56,7 +56,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCommand:
-    """A command that can be started: what to start, in which sandbox, and the layer that takes its changes."""
+    """A command that is ready to start, with its sandbox and the layer that takes its changes."""
 
     sandbox: Sandbox
     spawn: Spawn
@@ -66,8 +66,8 @@ class PreparedCommand:
 class CommandRunner:
     """Runs commands in one workspace and one sandbox.
 
-    `sandbox` is chosen when the first command comes; where that raises SandboxUnavailable, commands are refused with
-    its reason. `env` are names of host variables that commands get beside the usual ones.
+    `sandbox` is called when the first command comes. If it raises SandboxUnavailable, commands are refused with its
+    reason. `env` holds the names of host variables that commands get in addition to the usual ones.
     """
 
     def __init__(
@@ -103,11 +103,13 @@ class CommandRunner:
         fds: Sequence[int] = (),
         spill: bool = True,
     ) -> Ran:
-        """Run a command to its end. `asker` is whose secrets it gets, `env` what is set beside; `input` is all that
-        its stdin has, None for nothing at all. `fds` stay open in it, and are closed here. `spill` keeps what it prints
-        beyond `limit` characters a stream.
+        """Run a command to its end.
 
-        Raises ToolError, SandboxUnavailable, or OSError where it cannot be started.
+        The command gets the secrets of `asker`, and the variables in `env` in addition to the usual ones. `input` is
+        its whole stdin; None means no stdin. `fds` stay open in the command, and are closed here. `spill` stores the
+        output that exceeds `limit` characters per stream.
+
+        Raises ToolError, SandboxUnavailable or OSError if the command cannot be started.
         """
         passed = list(fds)
         try:
@@ -128,24 +130,24 @@ class CommandRunner:
     async def finished(
         self, process: Process, prepared: PreparedCommand, ctx: ToolContext, command: str
     ) -> tuple[ProcessResult, CommandOutcome]:
-        """Wait for a command's end, and for the outcome of its changes. `command` is the name they are noted under.
+        """Wait for a command's end, and for the outcome of its changes. They are recorded under the name `command`.
 
-        Raises what ended the command before its time, or what kept it from starting.
+        Raises the error that ended the command early or prevented its start.
         """
         try:
             result = await process.finished()
-        except BaseException:  # what it left is looked at all the same
+        except BaseException:  # the changes are checked all the same
             self.look_over(prepared, ctx, command)
             raise
         outcome = await in_thread(prepared.sandbox, self.look_over, prepared, ctx, command)
         return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
 
     def secret_names(self, asker: str) -> list[str]:
-        """The environment variables in which commands of `asker` get secrets."""
+        """Return the names of the environment variables in which commands of `asker` get secrets."""
         return [] if self._secrets is None else self._secrets.names_for(asker)
 
     async def granted(self, asker: str) -> tuple[dict[str, str], list[str]]:
-        """The secrets for a command, read in a thread: they may come from a program."""
+        """Return the secrets for a command. A thread reads them, because they may come from a program."""
         if self._secrets is None or not self.secret_names(asker):
             return {}, []
         return await shared_threads.run(self._secrets.environment, asker)
@@ -155,9 +157,9 @@ class CommandRunner:
     ) -> PreparedCommand:
         """Prepare a command. `env` is set in addition to the usual variables.
 
-        Raises ToolError for a folder to run in that is not there, SandboxUnavailable, or OSError.
+        Raises ToolError if the working folder does not exist, and SandboxUnavailable or OSError if the sandbox fails.
         """
-        # the first time a probe runs commands
+        # in a thread, because the first use probes the sandbox with commands
         sandbox = self.sandbox.known or await shared_threads.run(self.sandbox)
         return await in_thread(sandbox, self._wrap, sandbox, argv, working_dir, timeout, env)
 
@@ -195,24 +197,24 @@ class CommandRunner:
         return self.workspace.root / self.workspace.real(shown)
 
     def place(self, working_dir: str) -> str:
-        """A folder to run in, relative to the workspace. Raises OutsideWorkspace."""
+        """Return a working folder relative to the workspace. Raises OutsideWorkspace if it is outside."""
         place = self.workspace.locate(working_dir)
         if place.root.path != self.workspace.root:
             raise OutsideWorkspace(f"working_dir {working_dir!r} must be inside the workspace {self.workspace.root}")
         return place.shown
 
     def spill_of(self, call_id: str | None) -> Callable[[str], SpillTarget] | None:
-        """Opens a file for what one call prints and the model does not read."""
+        """Return a function that opens a file for the output of one call that is too long for the model; or None."""
         open_spill = self._open_spill
         return None if open_spill is None else lambda name: open_spill(call_id or "call", f"{name}.txt")
 
     def look_over(self, prepared: PreparedCommand, ctx: ToolContext, command: str) -> CommandOutcome:
-        """Look at what a command changed, and move away what it must not make. Blocks; called once."""
+        """Check the changes of a command, and move away files that it must not create. Blocks; call it once."""
         outcome = CommandOutcome()
         if self.effects is not None:
             outcome = self.effects.collect(prepared.layer, prepared.sandbox, ctx, command)
         found = prepared.spawn.appeared()
-        if prepared.layer is not None:  # what is new outside the layer was not made by the command
+        if prepared.layer is not None:  # the command did not make the new files outside the layer
             found = [path for path in found if outcome.touches(path)]
         outcome.notes += [*self._moved_away(found, ctx.call_id), *prepared.spawn.notes]
         return outcome
@@ -227,12 +229,12 @@ class CommandRunner:
                     continue
                 self._move_to_trash(path, call_id or "exec", "made by a command, and other programs run or trust it")
                 moved.append(path)
-            except Exception:  # whatever is wrong with the journal, the person must hear of the file
+            except Exception:  # the person must learn about the file, even if the journal fails
                 log.warning("%s was made by a command and could not be moved away", path, exc_info=True)
                 failed.append(path)
         return appeared(moved, failed)
 
 
 async def in_thread(sandbox: Sandbox, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `fn`, which looks through the workspace, in a thread. Without a sandbox it has nothing to look for."""
+    """Call `fn`, which searches the workspace, in a thread; without a sandbox, call it directly, as it has no work."""
     return await shared_threads.run(fn, *args, **kwargs) if sandbox.active else fn(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The tools `glob` and `grep`: find files by name and by content, on ripgrep."""
+"""The tools `glob` and `grep`: they find files by name and by content, with ripgrep."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from .search_page import (
 
 OutputMode = Literal["files_with_matches", "content", "count"]
 
-SECONDS = 20.0  # a search that takes longer is answered with what it found until then
-# A search keeps at most this many matches and sorts them afterwards. Where there are more it is run again in the
-# order of paths, on one thread, and stopped at the page's end. So pages are the same whatever the threads did.
+SECONDS = 20.0  # a search that takes longer returns the matches that it found until then
+# A search holds at most this many matches and sorts them afterwards. If there are more, it runs again on one thread, in
+# the order of paths, and stops at the end of the page. So the pages do not depend on the timing of threads.
 MAX_SORTED = 2_000
-MAX_HELD = 100_000  # names beyond the wanted ones before the oldest are let go
-MAX_BYTES = 16 << 20  # of lines that are held, context included
+MAX_HELD = 100_000  # names in addition to the wanted ones, before the oldest are dropped
+MAX_BYTES = 16 << 20  # bytes of lines that are held, with their context
 
 _MODES: Mapping[OutputMode, Mode] = {"files_with_matches": "files", "content": "lines", "count": "count"}
 
 
 class SearchTools:
-    """`glob` and `grep` over a workspace. `ripgrep` is a configured path; None looks for one.
+    """The tools `glob` and `grep` for a workspace. `ripgrep` is a configured path; None searches for one.
 
-    `hider` tells which files beneath a directory are to be as if they were not there, by the tool's name.
+    `hider` says which files under a directory are hidden from the tool with a given name.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class SearchTools:
 
     @property
     def ripgrep(self) -> Ripgrep | None:
-        """The ripgrep in use, looked for once; None means Python's slower stand-in."""
+        """The ripgrep in use, searched for once. None: the slower replacement in Python is used."""
         if not self._looked_for:
             self._looked_for.append(find_ripgrep(self._configured, outside=self.workspace.root))
         return self._looked_for[0]
 
     def tools(self) -> list[Tool]:
-        """Both tools."""
+        """Return both tools."""
         return [
             tool(
                 self.glob,
@@ -200,10 +200,10 @@ class SearchTools:
         with contextlib.ExitStack() as stack:
             haystack = self._file_or_directory(path, stack)
             single = haystack.stdin is not None
-            if single:  # named by the caller: filters by name say nothing about it
+            if single:  # the caller named this file: filters by name do not apply to it
                 query = replace(query, include=(), exclude=(), type=None, stdin=True)
             found = self._collect(query, haystack, path, MAX_SORTED, 0, ctx)
-            if found.stopped == "enough":  # lines of one file are in order as they are
+            if found.stopped == "enough":  # the lines of one file are already in order
                 query = replace(query, in_order=not single)
                 found = self._collect(query, haystack, path, offset + limit + 1, offset, ctx)
         if found.binary:
@@ -218,7 +218,7 @@ class SearchTools:
             page = [no_matches(query, path, offset, found.matches)]
         return ToolOutput(join_page(page, notes))
 
-    # Before it runs
+    # Before the call runs
 
     def _judge_glob(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         pattern = args.get("pattern", "")
@@ -226,7 +226,7 @@ class SearchTools:
         return judge_path(self.workspace, path or "/", read=False)
 
     def _judge_grep(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        return judge_path(self.workspace, args.get("path", "."))  # a secret file that is named is asked about
+        return judge_path(self.workspace, args.get("path", "."))  # a call that names a secret file needs an approval
 
     # Where to search
 
@@ -245,7 +245,7 @@ class SearchTools:
         place = self.workspace.locate(path)
         if not place.parts:
             return Haystack(directory, (), self._ignore_files())
-        root = self.workspace.open_dir(place.root.path)  # ignore files between it and the directory count, too
+        root = self.workspace.open_dir(place.root.path)  # ignore files between the root and the directory count, too
         stack.callback(os.close, root)
         return Haystack(directory, (root,), self._ignore_files())
 
@@ -253,7 +253,7 @@ class SearchTools:
         try:
             mode = self.workspace.stat(path).st_mode
         except OSError:
-            return self._directory(path, stack)  # has the words for it
+            return self._directory(path, stack)  # raises the right error
         if stat.S_ISDIR(mode):
             return self._directory(path, stack)
         descriptor = self.workspace.open_read(path)
@@ -261,7 +261,7 @@ class SearchTools:
         return Haystack(self._directory(".", stack).directory, stdin=descriptor)
 
     def _ignore_files(self) -> tuple[str, ...]:
-        """Ignore files above the workspace, which count where it lies in a larger repository."""
+        """Return the ignore files above the workspace. They count if the workspace is part of a larger repository."""
         if self._above is None:
             found: list[str] = []
             folder = self.workspace.root
@@ -279,7 +279,10 @@ class SearchTools:
         return search(query, haystack, ripgrep=self.ripgrep, seconds=self.seconds, cancelled=lambda: ctx.cancelled)
 
     def _hidden(self, name: str, path: str) -> Callable[[str], bool] | None:
-        """Tells which paths beneath `path`, spelled as a search answers, rules keep from the tool of this name."""
+        """Return a function that says whether rules hide a path under `path` from the tool `name`.
+
+        It takes paths in the form in which a search returns them. Returns None if the rules hide nothing.
+        """
         if self._hider is None:
             return None
         folder = os.path.join(self.workspace.root, self.workspace.real(path))
@@ -289,7 +292,7 @@ class SearchTools:
     def _newest(
         self, query: Query, haystack: Haystack, path: str, limit: int, ctx: ToolContext
     ) -> tuple[list[str], int, Stop | None]:
-        """The newest files' paths, how many there are, and why the search ended early, if it did."""
+        """Return the paths of the newest files, the number of all files, and the reason if the search ended early."""
         meant, total = is_meant(query), 0
         hides = self._hidden("glob", path)
         found: list[tuple[int, bytes]] = []
@@ -310,16 +313,16 @@ class SearchTools:
     def _collect(
         self, query: Query, haystack: Haystack, path: str, most: int, skip: int, ctx: ToolContext
     ) -> FoundLines:
-        """What is found, up to `most` matches. Files that hold secrets are as if they were not there.
+        """Return the matches, at most `most` of them. Files with secrets are left out.
 
-        In a search that comes in order, the first `skip` matches are counted but not held.
+        In a search with ordered results, the first `skip` matches are counted but not held.
         """
         found, size = FoundLines(), 0
         real, meant = self.workspace.real(path), is_meant(query)
         own_name = self.workspace.relative(path)
         hides = None if query.stdin else self._hidden("grep", path)
         if haystack.stdin is not None:
-            os.lseek(haystack.stdin, 0, os.SEEK_SET)  # the second time around
+            os.lseek(haystack.stdin, 0, os.SEEK_SET)  # for the second search
         with self._search(query, haystack, ctx) as answer:
             for name, line, count in entries(query, answer):
                 if query.stdin:
@@ -356,7 +359,7 @@ class SearchTools:
 
 
 def _ages(names: list[bytes], directory: int) -> list[tuple[int, bytes]]:
-    """(negative modification time, name) of files in a directory; what is gone meanwhile is left out."""
+    """Return (negative modification time, name) of files in a directory. Files that are gone meanwhile are left out."""
     look = os.stat
     try:
         return [(-look(name, dir_fd=directory, follow_symlinks=False).st_mtime_ns, name) for name in names]
@@ -369,14 +372,14 @@ def _ages(names: list[bytes], directory: int) -> list[tuple[int, bytes]]:
 
 
 def _glob_paths(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
-    """Where `glob` begins: its path and the plain directories at the front of its pattern."""
+    """Return the path where `glob` begins: its `path` and the plain directories at the front of its pattern."""
     pattern, path = str(args.get("pattern", "")), str(args.get("path") or ".")
     prefix = split_prefix(pattern)[0]
     return [(prefix or "/" if pattern.startswith("/") else f"{path}/{prefix}" if prefix else path, "search")]
 
 
 def _name_filter(glob: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Patterns to include and to exclude. As in ripgrep, one without a slash fits at any depth."""
+    """Return the patterns to include and to exclude. As in ripgrep, a pattern without a slash fits at any depth."""
     if not glob:
         return (), ()
     excluded = glob.startswith("!")

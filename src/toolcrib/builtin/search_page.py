@@ -1,4 +1,4 @@
-"""What `glob` and `grep` answer with: pages of paths and lines, and what is said of the rest."""
+"""The answers of `glob` and `grep`: pages of paths and lines, and notes about the rest."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..boundary.read_only_run import Stop
 from ..boundary.ripgrep import MAX_LINE, Mode, Query
 from .listing import printable_path
 
-MAX_CHARACTERS = 40_000  # of a page: below the pipeline's bound, so that no page is cut in its middle
+MAX_CHARACTERS = 40_000  # per page: less than the pipeline's bound, so that no page is cut in the middle
 
 _UNITS: Mapping[Mode, str] = {"files": "files", "lines": "matching lines", "count": "files", "names": "files"}
 _RECORD = re.compile(rb"(\d+)(?::(\d+):|-)")
-_CUT_SHORT = re.compile(r" \[\.\.\. [^\]]*\]\Z")  # what ripgrep puts after the shown part of a long line
+_CUT_SHORT = re.compile(r" \[\.\.\. [^\]]*\]\Z")  # ripgrep's text after the shown part of a long line
 
 
 @dataclass(frozen=True, slots=True)
 class MatchLine:
-    """One line of a file: `column` is where a match begins, 0 in a line of context."""
+    """One line of a file: `column` is the beginning of a match, or 0 for a line of context."""
 
     number: int
     column: int
@@ -30,7 +30,7 @@ class MatchLine:
 
 @dataclass(slots=True)
 class FoundLines:
-    """What a search found: for each path its lines, or how many match. `skipped` matches are not held."""
+    """The matches of a search: for each path its lines, or the number of matches. `skipped` matches are not held."""
 
     lines: dict[str, list[MatchLine]] = field(default_factory=dict[str, list[MatchLine]])
     counts: dict[str, int] = field(default_factory=dict[str, int])
@@ -41,7 +41,7 @@ class FoundLines:
 
 
 def entries(query: Query, answer: SearchResults) -> Iterator[tuple[str, MatchLine | None, int]]:
-    """(path, line, count) of what a search says: a line, or how many lines match."""
+    """Yield (path, line, count) from the output of a search: a line, or the number of matching lines."""
     if query.mode == "files":
         for names in answer.names():
             for name in names:
@@ -63,18 +63,18 @@ def _name(name: bytes) -> str:
 
 
 def _by_parts(path: str) -> list[str]:
-    return path.split("/")  # the order in which ripgrep's --sort=path goes
+    return path.split("/")  # the same order as ripgrep's --sort=path
 
 
 def pick_files(found: FoundLines, base: str, offset: int, limit: int, counts: bool) -> tuple[list[str], int]:
-    """The page's lines, one a file, and how many files they show."""
+    """Return the lines of a page, one per file, and the number of files that they show."""
     names = sorted(found.counts, key=_by_parts)[offset : offset + limit]
     page = fit(shown_path(base, name) + (f":{found.counts[name]}" if counts else "") for name in names)
     return page, len(page)
 
 
 def fit(lines: Iterable[str]) -> list[str]:
-    """As many lines as a page holds, at least one."""
+    """Return as many lines as fit on a page, but at least one."""
     page: list[str] = []
     size = 0
     for line in lines:
@@ -86,7 +86,7 @@ def fit(lines: Iterable[str]) -> list[str]:
 
 
 def pick_lines(found: FoundLines, base: str, offset: int, limit: int, context: int) -> tuple[list[str], int]:
-    """The page's lines with their context, and how many matches they show."""
+    """Return the lines of a page with their context, and the number of matches that they show."""
     page: list[str] = []
     index = shown = size = 0
     for name in sorted(found.lines, key=_by_parts):
@@ -115,7 +115,7 @@ def pick_lines(found: FoundLines, base: str, offset: int, limit: int, context: i
 
 
 def what_is_left(query: Query, found: FoundLines, offset: int, shown: int) -> list[str]:
-    """What of the matches the page does not show, and how to get it."""
+    """Return notes that say which matches the page does not show, and how to get them."""
     unit, end = _UNITS[query.mode], offset + shown
     if not shown or (found.stopped != "enough" and found.matches == shown):
         if query.mode == "count" and len(found.counts) > 1:
@@ -128,7 +128,7 @@ def what_is_left(query: Query, found: FoundLines, offset: int, shown: int) -> li
 
 
 def shown_path(base: str, name: str) -> str:
-    """A path relative to the workspace, on one line whatever it is called."""
+    """Return a path relative to the workspace, always on one line."""
     return printable_path(name if base == "." else f"{base}/{name}")
 
 

@@ -1,4 +1,4 @@
-"""Remembers how a file was when a session last read or wrote it, to tell when somebody else changed it since."""
+"""Remembers the state of each file when a session last read or wrote it, to detect changes by others since then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIMIT = 4096  # files over all sessions; the least recently used are forgotten
 
 
 class Seen:
-    """For each session and path, the identity of the file as that session knows it."""
+    """Stores, for each session and path, the identity of the file that the session knows."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
@@ -19,7 +19,7 @@ class Seen:
         self._known: OrderedDict[tuple[str | None, str], Identity] = OrderedDict()
 
     def note(self, session: str | None, path: str, identity: Identity) -> None:
-        """This session now knows the file so."""
+        """Record that this session now knows the file with this identity."""
         key = (session, path)
         with self._lock:
             self._known[key] = identity
@@ -28,11 +28,11 @@ class Seen:
                 self._known.popitem(last=False)
 
     def changed(self, session: str | None, path: str, identity: Identity) -> bool:
-        """Whether the session knows the file otherwise; False for one that it never read."""
+        """Return whether the file has changed since the session knew it; False if the session never read it."""
         known = self._known.get((session, path))
         return known is not None and known != identity
 
     def forget(self, session: str | None, path: str) -> None:
-        """The file is gone."""
+        """Forget a file, because it was deleted."""
         with self._lock:
             self._known.pop((session, path), None)

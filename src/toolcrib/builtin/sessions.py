@@ -1,4 +1,4 @@
-"""Commands that go on in the background: who may touch them, how many there may be, and for how long."""
+"""Background commands: their owners, and the limits of their number and their idle time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..boundary.process import Process
 from ..core.errors import ToolError
 from .command_effects import CommandOutcome
 
-MAX_SESSIONS = 8  # a caller
+MAX_SESSIONS = 8  # per caller
 MAX_SESSIONS_IN_ALL = 64
-IDLE_SECONDS = 1800.0  # a session that nobody touched for so long is ended
+IDLE_SECONDS = 1800.0  # an idle session is ended after this time
 
 
 @dataclass
 class CommandSession:
-    """One background command and who started it."""
+    """One background command and the owner that started it."""
 
     id: str
     owner: str | None
@@ -33,12 +33,12 @@ class CommandSession:
     looked_over: threading.Event = field(default_factory=threading.Event)
 
     def watch(self) -> None:
-        """Begin: end it when idle for too long, and look over the workspace when it has ended."""
+        """Start to watch the command: end it after a long idle time, and check the workspace after its end."""
         self.touch()
         self.process.when_done(lambda: threading.Thread(target=self._look_over, daemon=True).start())
 
     def touch(self) -> None:
-        """Somebody cares: start counting idle time anew."""
+        """Start to count the idle time again, because the session was used."""
         self.process.extend(IDLE_SECONDS)
 
     def _look_over(self) -> None:
@@ -49,7 +49,7 @@ class CommandSession:
 
     @property
     def age(self) -> float:
-        """Seconds since it was started."""
+        """Seconds since the start of the command."""
         return time.monotonic() - self.started
 
 
@@ -61,10 +61,13 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, CommandSession] = {}
         self._closed = False
-        self._coming: Counter[str | None] = Counter()  # reserved, not added yet
+        self._coming: Counter[str | None] = Counter()  # places that are reserved and not used yet
 
     def reserve(self, owner: str | None) -> None:
-        """Keep room for one more, until `add` or `release`. Ended sessions that nobody read make way."""
+        """Reserve a place for one more session, until `add` or `release`. Ended sessions make room for it.
+
+        Raises ToolError if the owner, or the whole toolbox, has too many sessions.
+        """
         with self._lock:
             for group, coming, most in (
                 (self._of(owner), self._coming[owner], self._most),
@@ -84,7 +87,7 @@ class Sessions:
             self._coming[owner] += 1
 
     def release(self, owner: str | None) -> None:
-        """Give back what was reserved."""
+        """Give back a reserved place."""
         with self._lock:
             self._coming[owner] -= 1
             if self._coming[owner] <= 0:
@@ -99,7 +102,7 @@ class Sessions:
         *,
         layered: bool = False,
     ) -> CommandSession:
-        """Keep a command that was started. `look_over` looks at the workspace once it has ended."""
+        """Add a started command. `look_over` checks the workspace after the command has ended."""
         with self._lock:
             name = f"sh-{secrets.token_hex(3)}"
             while name in self._sessions:
@@ -109,12 +112,12 @@ class Sessions:
             if not closed:
                 self._sessions[name] = session
         session.watch()
-        if closed:  # it was on its way while everything was ended
+        if closed:  # `close` ran while this command was starting
             process.kill()
         return session
 
     def get(self, owner: str | None, name: str) -> CommandSession:
-        """A session of this owner. Another's is as unknown as one that never was."""
+        """Return a session of this owner. A session of another owner counts as unknown."""
         with self._lock:
             session = self._sessions.get(name)
             mine = [s.id for s in self._of(owner)]
@@ -125,12 +128,12 @@ class Sessions:
         return session
 
     def forget(self, session: CommandSession) -> None:
-        """Its end was reported."""
+        """Remove a session whose end was reported."""
         with self._lock:
             self._sessions.pop(session.id, None)
 
     def of(self, owner: str | None) -> list[CommandSession]:
-        """The sessions of one owner, oldest first."""
+        """Return the sessions of one owner, oldest first."""
         with self._lock:
             return self._of(owner)
 
@@ -138,7 +141,7 @@ class Sessions:
         return [session for session in self._sessions.values() if session.owner == owner]
 
     def close(self) -> None:
-        """End them all."""
+        """End all sessions."""
         with self._lock:
             self._closed = True
             sessions, self._sessions = [*self._sessions.values()], {}

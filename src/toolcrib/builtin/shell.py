@@ -1,4 +1,4 @@
-"""The tools `exec` and `exec_session`: run a command, now or in the background."""
+"""The tools `exec` and `exec_session`: they run commands, in the foreground or in the background."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .transcript import MAX_CHARACTERS, NO_UNDO, ending, exit_code, streams
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
-# Linux takes 128 KiB in one argument (MAX_ARG_STRLEN), the closing NUL included.
+# Linux allows 128 KiB in one argument (MAX_ARG_STRLEN), with the closing NUL.
 MAX_COMMAND_BYTES = 128 * 1024 - 1
-_EARLY_SECONDS = 0.25  # a background command that fails at once says so at once
+_EARLY_SECONDS = 0.25  # how long to wait for a background command that fails at once
 
 
 class ShellTools:
@@ -54,7 +54,7 @@ class ShellTools:
         self._judged = CommandJudge(str(runner.workspace.root), self._rules, self._runner.sandbox)
 
     def tools(self) -> list[Tool]:
-        """The two tools."""
+        """Return the two tools."""
         return [
             tool(
                 _with_timeout(self.exec, self._timeout),
@@ -205,7 +205,7 @@ class ShellTools:
         return await self._report(session, ctx)
 
     async def _report(self, session: CommandSession, ctx: ToolContext) -> ToolOutput:
-        """What a session printed since the last time and, once, how it ended."""
+        """Report the new output of a session and, once, how it ended."""
         done = session.process.done
         meta: dict[str, Any] = {"session_id": session.id, "running": not done}
         if not done:
@@ -246,7 +246,7 @@ class ShellTools:
                 cwd = str(self._workspace.root / self._workspace.real(self._runner.place(str(working_dir))))
             except ToolError as error:
                 return Judgement("deny", str(error), "path:outside")
-            except OSError as error:  # exec will say so
+            except OSError as error:  # exec reports it
                 return Judgement("ask", f"working_dir {working_dir!r}: {error.strerror or error}", "path:missing")
         bare = bool(ctx.metadata.get("bare"))
         command = str(args.get("command", ""))
@@ -255,7 +255,7 @@ class ShellTools:
             return self._judged.judge(command, cwd, bare=bare)
         try:
             direct = effects.judge(self._runner.sandbox())
-        except SandboxUnavailable:  # said by the policy
+        except SandboxUnavailable:  # the policy reports it
             return self._judged.judge(command, cwd)
         found = self._judged.judge(command, cwd, held=direct is None)
         return found if direct is None or found.verdict == "deny" else direct
@@ -297,7 +297,7 @@ class ShellTools:
 
 
 def _what_it_does(command: str, cwd: str) -> str:
-    """A line for each part of a command line, for a preview; none where the command says it all."""
+    """Describe each part of a command line in one line, for a preview; "" if the command is clear by itself."""
     from ..policy.shell.summary import summary
 
     try:
@@ -309,7 +309,7 @@ def _what_it_does(command: str, cwd: str) -> str:
 
 
 def _shown(command: str, limit: int = 2_500) -> str:
-    """A command in a preview: both its ends, and room for the line of each of its parts."""
+    """Return a command for a preview, cut in the middle if it is long, so that its description has room, too."""
     from ..policy.preview import fit, visible
 
     return fit(visible(command), limit, "`toolcrib approvals show` has it whole")
@@ -320,12 +320,12 @@ _POLL_SECONDS = 0.05
 
 
 def default_shell() -> str:
-    """The shell that runs commands."""
+    """Return the path of the shell that runs commands."""
     return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
 
 
 def _with_timeout(method: Callable[..., Any], seconds: int) -> Callable[..., Any]:
-    """The method with another default for `timeout`, so that the model reads the one that holds."""
+    """Return the method with another default for `timeout`, so that the model sees the configured default."""
     if seconds == DEFAULT_SECONDS:
         return method
     code = cast("FunctionType", cast("MethodType", method).__func__)
@@ -386,7 +386,7 @@ def _asked_again(outcome: CommandOutcome) -> ToolOutput:
 
 
 def _with_kind(text: str, outcome: CommandOutcome, meta: dict[str, Any]) -> ToolOutput:
-    """The output, an error where a person said no to the effects or has not answered yet."""
+    """Return the output; it is an error if a person refused the changes or has not answered yet."""
     if outcome.kind is None:
         return ToolOutput(text, meta=meta)
     waits = outcome.kind == "pending"
@@ -398,7 +398,7 @@ def _not_started(error: OSError) -> ToolOutput:
 
 
 async def _output_or_end(process: Process, wait: float, *, until_end: bool) -> None:
-    """Wait until something was printed or the command has ended."""
+    """Wait until the command has printed something or has ended."""
     loop = asyncio.get_running_loop()
     until = loop.time() + wait
     while not process.done and (until_end or process.idle_output) and loop.time() < until:

@@ -1,6 +1,7 @@
-"""Makes a page's tree (lxml's) ready for trafilatura: what nobody sees is out, what it stumbles over is put plainly.
+"""Prepares the lxml tree of a page for trafilatura.
 
-Each of the repairs has a page in benchmarks/pages.json that lost text without it.
+It removes invisible elements and rewrites elements that trafilatura handles wrongly. For each of these repairs there is
+a page in benchmarks/pages.json that lost text without it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from urllib.parse import urljoin, urlsplit
 
 from ..core.text import one_line
 
-# A list is a menu if it is hardly more than links and these are short.
+# A list is a menu if it has hardly anything but links and the links are short.
 MENU_LINKS = 4
 MENU_SHARE = 0.8
 MENU_LINK_CHARS = 30
-# A section is prose if it is this long and no more of it than this is links.
+# A section is prose if it has at least this length and at most this share of links.
 SECTION_CHARS = 500
 SECTION_SHARE = 0.3
 
@@ -33,7 +34,7 @@ _INLINE = frozenset(
 
 
 def tidy(tree: Any, url: str) -> None:
-    """All of it, in place. `url` is the page's."""
+    """Make all the repairs in `tree`, in place. `url` is the address of the page."""
     for element in list(tree.iter()):
         if isinstance(element.tag, str) and is_unseen(element.attrib):
             _drop(element)
@@ -51,7 +52,7 @@ def tidy(tree: Any, url: str) -> None:
 
 
 def is_unseen(attributes: Mapping[str, Any]) -> bool:
-    """Whether an element says of itself that it is not shown."""
+    """Return whether the attributes of an element say that the element is not shown."""
     if "hidden" in attributes and attributes["hidden"] != "until-found":
         return True
     style = attributes.get("style")
@@ -59,7 +60,7 @@ def is_unseen(attributes: Mapping[str, Any]) -> bool:
 
 
 def absolute(base: str, href: str) -> str | None:
-    """A link's whole address; None for what is no web address."""
+    """Return the absolute address of a link, or None if it is not a web address."""
     try:
         whole = urljoin(base, href.strip())
         scheme = urlsplit(whole).scheme
@@ -87,7 +88,10 @@ def _size(element: Any) -> int:
 
 
 def _sections(tree: Any) -> None:
-    """A section of documentation is named after its heading: `id="related-objects"` is no list of related articles."""
+    """Repair sections whose names come from their headings.
+
+    In documentation, `id="related-objects"` is the name of such a section and not of a list of related articles.
+    """
     for section in list(tree.iter("section", "div")):
         named = section.get("id")
         if not named or (section.tag == "div" and "section" not in (section.get("class") or "").split()):
@@ -98,9 +102,9 @@ def _sections(tree: Any) -> None:
 
 
 def _links(tree: Any, url: str) -> None:
-    """Links get their whole address; those that lead nowhere, or have nothing to be seen, are none.
+    """Give each link its absolute address, or none if it leads nowhere. Remove links without visible content.
 
-    An empty one in a heading (`<h2><a class="anchor"/>Title</h2>`) makes trafilatura lose the heading's text.
+    An empty link in a heading (`<h2><a class="anchor"/>Title</h2>`) makes trafilatura lose the heading's text.
     """
     for link in list(tree.iter("a")):
         if link.getparent() is None:
@@ -118,7 +122,10 @@ def _links(tree: Any, url: str) -> None:
 
 
 def _code(tree: Any) -> None:
-    """Code in the form that becomes a fenced block; a link in code is a link, or the text behind it is lost."""
+    """Rewrite code into the form that becomes a fenced block. Inline code with a link becomes ordinary text.
+
+    Otherwise trafilatura would lose the text behind the link.
+    """
     for block in list(tree.iter("pre")):
         if block.getparent() is None:
             continue
@@ -135,7 +142,7 @@ def _code(tree: Any) -> None:
 
 
 def _frames(tree: Any) -> None:
-    """A table of one row that holds headings is there to place things side by side."""
+    """Replace layout tables: a table of one row with headings only places things side by side."""
     for table in list(tree.iter("table")):
         if len(table.findall(".//tr")) == 1 and next(table.iter(*_HEADINGS), None) is not None:
             for part in list(table.iter("table", "tbody", "tr", "td", "th")):
@@ -143,7 +150,7 @@ def _frames(tree: Any) -> None:
 
 
 def _paragraphs(tree: Any) -> None:
-    """A `div` of text and nothing but what stands in lines is a paragraph."""
+    """Turn each `div` that has only text and inline elements into a paragraph."""
     for div in list(tree.iter("div")):
         own = (div.text or "").strip() or any((child.tail or "").strip() for child in div)
         if own and _in_line(div):
@@ -151,7 +158,10 @@ def _paragraphs(tree: Any) -> None:
 
 
 def _answers(tree: Any) -> None:
-    """The answer under what it quotes, in one `div` with it as in forums, is a paragraph: short, it would be lost."""
+    """Turn an answer that shares one `div` with its quotation, as in forums, into a paragraph.
+
+    Without that, trafilatura loses short answers.
+    """
     for block in _quotations(tree):
         parent = block.getparent()
         if block.tag in _INLINE or parent is None or parent.tag != "div":
@@ -165,7 +175,7 @@ def _answers(tree: Any) -> None:
 
 
 def _quotations(tree: Any) -> list[Any]:
-    """What is quoted, and what that stands in, each once."""
+    """Return the quotations and the elements around them, each once."""
     found: dict[Any, None] = {}
     for start in tree.iter("*"):
         each: Any = start

@@ -1,4 +1,4 @@
-"""search_tools and call_tool: the way to tools that are too many to be listed (spec 1.10)."""
+"""The tools search_tools and call_tool: they give access to tools when there are too many to list (spec 1.10)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 MAX_RESULTS = 20
 MAX_DESCRIPTION = 400
-"""Characters of a found tool's description; its first sentences say what it does."""
+"""The most characters of a found tool's description; the first sentences say what the tool does."""
 MAX_SCHEMA = 3_000
-"""Characters of a found tool's parameters; of longer ones only the names are told."""
+"""The most characters of a found tool's parameters; if they are longer, the answer has only their names."""
 MAX_SOURCES = 20
-"""Servers and sources that the description of `search_tools` names."""
+"""The most servers and sources that the description of `search_tools` names."""
 
 
 def search_tools(exposure: Exposure) -> list[Tool]:
-    """The two tools over what an exposure does not list."""
+    """Return the two tools that search and call the tools that `exposure` does not list."""
     return [_SearchTools(exposure), _CallTool()]
 
 
@@ -58,7 +58,7 @@ class _SearchTools(Tool):
     ) -> ToolOutput:
         """Search, and show this session what was found."""
         registry = self._exposure.registry
-        # in a thread: after a change, all tools are read first
+        # in a thread: after a change, the search reads all tools first
         found = await shared_threads.run(registry.search, query, limit)
         if not found:
             close = [name for name in registry.closest(query) if name not in (self.name, "call_tool")]
@@ -72,7 +72,7 @@ class _CallTool(FunctionTool):
     def __init__(self) -> None:
         super().__init__(
             call_tool, name="call_tool", title="Call a tool by its name",
-            # what it calls has a category; clients are told the worst
+            # the called tool has its category; clients see the worst case
             category=ToolCategory.MEMORY, read_only=False, destructive=True, open_world=True,
             description="Call a tool that search_tools has found and your list does not show. It is checked, approved "
             "and recorded as that tool's own call.",
@@ -104,7 +104,7 @@ def _told(tool: Tool) -> str:
 
 
 def _search_description(exposure: Exposure) -> str:
-    """The description of `search_tools`: it changes with the registry."""
+    """Return the description of `search_tools`. It changes when the registry changes."""
     return (
         f"Find a tool by what it should do. {_behind(exposure)} Answers with the names, descriptions and parameters "
         "of the best matches; call one by its name, or through call_tool if your list of tools does not show it."

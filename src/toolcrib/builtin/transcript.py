@@ -1,4 +1,4 @@
-"""What a model reads of a command: stdout, `STDERR:` and stderr, `Exit code: N`, and what else it should know."""
+"""Formats a command's result for a model: stdout, `STDERR:` and stderr, `Exit code: N`, and notes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_CHARACTERS = 10_000  # of both streams together (spec 5.1)
 
 NO_UNDO = "(undo does not cover what a command changes)"
 
-# Limits of the sandbox end a command by these; a shell reports them as 128 + N.
+# The signals with which limits of the sandbox end a command; a shell reports them as 128 + N.
 _LIMITS = {
     signal.SIGXCPU: "it used all the CPU time it may use",
     signal.SIGXFSZ: "it wrote a file larger than it may write",
@@ -21,12 +21,12 @@ _LIMITS = {
 
 
 def exit_code(result: ProcessResult) -> int | None:
-    """The exit code as shells count: 128 + N after signal N. None if it did not end by itself."""
+    """Return the exit code as shells do: 128 + N after signal N. None if the command did not end by itself."""
     return 128 + result.signal if result.signal is not None else result.exit_code
 
 
 def streams(stdout: Capture, stderr: Capture, redact: Callable[[str], str] | None = None) -> list[str]:
-    """Both streams as text within MAX_CHARACTERS. stderr gets at least half of them if it needs them."""
+    """Return both streams as text within MAX_CHARACTERS. stderr gets at least half of them if it needs them."""
     out, err = stdout.excerpt(MAX_CHARACTERS, redact), stderr.excerpt(MAX_CHARACTERS, redact)
     if _size(out) + _size(err) > MAX_CHARACTERS:
         err = stderr.excerpt(max(MAX_CHARACTERS // 2, MAX_CHARACTERS - _size(out)), redact)
@@ -41,7 +41,7 @@ def streams(stdout: Capture, stderr: Capture, redact: Callable[[str], str] | Non
 
 
 def ending(result: ProcessResult) -> list[str]:
-    """How the command ended, for one that ended by itself."""
+    """Return lines that say how a command ended that ended by itself."""
     code = exit_code(result)
     lines = [f"Exit code: {code}"]
     why = _LIMITS.get(signal.Signals(code - 128)) if code is not None and code - 128 in _LIMITS else None
@@ -49,7 +49,7 @@ def ending(result: ProcessResult) -> list[str]:
 
 
 def appeared(moved: Sequence[str], failed: Sequence[str]) -> list[str]:
-    """A word on protected names that a command made."""
+    """Return notes about files with protected names that a command created."""
     lines: list[str] = []
     if moved:
         lines.append(

@@ -1,4 +1,4 @@
-"""The web tools together: which of them can be there, and what they share."""
+"""Makes all web tools that can be available, with their shared parts."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def web_tools(
     closers: list[Callable[[], object]] | None = None,
     documents: DocumentReading | None = None,
 ) -> list[Tool]:
-    """web_fetch, http_request and web_search. What cannot be there is named in `missing`.
+    """Return web_fetch, http_request and web_search. Tools that cannot be available are named in `missing`.
 
-    `gate` is asked about each address that a request is redirected to; `keep` stores texts that are too long;
-    `closers` gets what ends our processes.
+    `gate` is asked about each address of a redirect. `keep` stores texts that are too long. `closers` gets the
+    functions that end our processes.
     """
     settings = settings or WebSettings()
     outgoing = OutgoingRequests(guard, gate, settings.user_agent or USER_AGENT)

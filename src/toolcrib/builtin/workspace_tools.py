@@ -1,4 +1,4 @@
-"""The six file tools of one workspace, sharing what each session has seen."""
+"""Makes the six file tools of one workspace, with a shared record of the files that each session has seen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def file_tools(
     hider: Hider | None = None,
     documents: DocumentReading | None = None,
 ) -> list[Tool]:
-    """read_file, write_file, edit_file, apply_patch, list_dir and delete_file."""
+    """Return read_file, write_file, edit_file, apply_patch, list_dir and delete_file."""
     seen = Seen()
     return [
         *FileTools(
@@ -35,7 +35,7 @@ def file_tools(
 
 
 def warm(journal: Journal) -> None:
-    """Do now, in a thread of a long-lived host, what the first edit and the first miss would otherwise wait for.
+    """Prepare the first edit and the first failed search, in a thread of a long-lived host, so that they do not wait.
 
     Opening the journal's list takes 1 to 3 ms, importing rapidfuzz 7 ms or more.
     """

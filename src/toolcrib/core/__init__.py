@@ -1,1 +1,1 @@
-"""What a call is: frozen data and the row of stages it flows through. Imports no other room."""
+"""The call: frozen data, and the stages that it runs through. It imports no other package of Toolcrib."""

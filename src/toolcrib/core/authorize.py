@@ -1,4 +1,4 @@
-"""May a call run? Asks the authorizer; describes a dry run; commits to the record what is about to run."""
+"""Decides whether a call may run: asks the authorizer, describes dry runs, and records what is about to run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_EDITS = 10
 
 
 async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutput]:
-    """Ask the authorizer: the call, with the arguments that its approver edited, and its grant or refusal."""
+    """Ask the authorizer. Returns the call with the arguments that its approver edited, and its grant or refusal."""
     tool, authorizer = call.tool, stages.authorizer
     assert authorizer is not None
     try:
@@ -68,7 +68,7 @@ async def _commit_and_run(stages: Stages, intent: Intent, call: Call, grant: Gra
         waiting = intent(call, grant)
         if waiting is not None:
             await waiting
-    except ToolExecutionDenied as error:  # the approval it rests on is used up
+    except ToolExecutionDenied as error:  # the stored approval is used up
         return with_hint(denied(tool, error))
     except Exception as error:
         log.exception("the intent of %s could not be recorded", tool.name)
@@ -77,7 +77,7 @@ async def _commit_and_run(stages: Stages, intent: Intent, call: Call, grant: Gra
 
 
 async def describe(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
-    """A dry run: what the call would do. The tool is not run."""
+    """Describe what the call would do, for a dry run. The tool does not run."""
     tool, preview = call.tool, call.tool.preview
     shown = call.canonical
     if preview is not None:

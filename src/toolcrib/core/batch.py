@@ -1,4 +1,4 @@
-"""Several calls of one model turn: one after another if they have effects, together if they only read."""
+"""Runs several calls of one model turn: one after another if they have effects, together if they only read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger("toolcrib.pipeline")
 
 
 class Registry(Protocol):
-    """What a batch needs of a `ToolRegistry`."""
+    """The part of a `ToolRegistry` that a batch needs."""
 
     pipeline: Pipeline
 
@@ -36,7 +36,7 @@ class Registry(Protocol):
 
 
 def to_call(value: Any) -> ToolCall:
-    """A `ToolCall` from one, a dict, or an OpenAI or Anthropic call object. Raises ValueError for anything else.
+    """Make a `ToolCall` from one, a dict, or an OpenAI or Anthropic call object. Raises ValueError for anything else.
 
     Known shapes: OpenAI chat completions and responses, Anthropic `tool_use`, MCP and LangChain (`args`). A call
     without an id gets one.
@@ -69,7 +69,7 @@ def _attribute(value: Any, key: str) -> Any:
 
 
 async def run_batch(registry: Registry, calls: Iterable[Any], ctx: ToolContext | None, limit: int) -> list[ToolOutput]:
-    """Outputs in call order, one for each call. See `ToolRegistry.execute_parallel`."""
+    """Run a batch. Returns outputs in call order, one for each call. See `ToolRegistry.execute_parallel`."""
     batch = [_resolved(registry, _read_call(value)) for value in calls]
     outputs: list[ToolOutput | None] = [None] * len(batch)
     good = [call for call in batch if isinstance(call, ToolCall)]
@@ -131,7 +131,7 @@ async def _wait(event: asyncio.Event) -> None:
 
 
 def _groups(readers: set[int], count: int) -> Iterator[tuple[int, int]]:
-    """Ranges of calls that run together: neighbours that only read; any other call is alone."""
+    """Yield ranges of calls that run together: neighbours that only read. Any other call runs alone."""
     first = 0
     while first < count:
         end = first + 1
@@ -149,11 +149,11 @@ def _read_call(value: Any) -> ToolCall | ValueError:
 
 
 def _resolved(registry: Registry, call: ToolCall | ValueError) -> ToolCall | ValueError:
-    """The inner call of a forwarding tool, so that the hooks of batches see it too."""
+    """Return the inner call of a forwarding tool, so that the hooks of batches see it too."""
     if isinstance(call, ToolCall):
         try:
             _, name, arguments = registry.resolve_forward(call.name, call.arguments)
-        except Exception:  # it is refused later, with the reason
+        except Exception:  # the call is refused later, with the reason
             return call
         if name != call.name:
             return ToolCall(call.id, name, arguments)

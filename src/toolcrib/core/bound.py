@@ -11,7 +11,7 @@ from .empty import EMPTY
 from .output import WIRE_META, AudioBlock, ContentBlock, ImageBlock, ResourceBlock, TextBlock, ToolOutput
 
 Spill = Callable[[str, str, str | bytes], str | None]
-"""`spill(call_id, name, data)` keeps data and returns how `read_file` can reach it, or None if it could not."""
+"""`spill(call_id, name, data)` stores data and returns the path for `read_file`, or None if that failed."""
 
 Redact = Callable[[str], str]
 """Removes secrets from a text."""
@@ -44,7 +44,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def safe(text: str) -> str:
-    """Text without terminal escapes and bidi controls: C0 but tab, LF and CR, DEL, C1, U+202A-E, U+2066-9 escaped."""
+    """Escape terminal escapes and bidi controls: C0 without tab, LF and CR; DEL, C1, U+202A-E, U+2066-9."""
     return text if text.isprintable() else _UNSAFE.sub(_escape, text)
 
 
@@ -140,7 +140,7 @@ def _bound_blocks(
     redact: Redact | None,
     notes: list[str],
 ) -> list[ContentBlock]:
-    """The blocks that fit; the others are spilled and noted. Text is bounded by characters, other blocks by bytes."""
+    """Return the blocks that fit; spill and note the others. Text is bounded by characters, other blocks by bytes."""
     blocks: list[ContentBlock] = []
     bytes_left, text_left, extra_left = MAX_BLOCKS_BYTES, limit, MAX_EXTRA_CHARS
     for number, block in enumerate(content):
@@ -175,7 +175,7 @@ def _bound_blocks(
 def _bound_extra(
     extra: Mapping[str, Any], room: int, redact: Redact | None, notes: list[str]
 ) -> tuple[Mapping[str, Any], int]:
-    """Metadata without secrets and control characters; empty if it is too long."""
+    """Return metadata without secrets and control characters, or empty metadata if it is too long; and its length."""
     known = dict(extra)
     if redact is not None:
         known = map_texts(known, redact)
@@ -224,7 +224,7 @@ def _encode(data: Any) -> str:
 
 
 def map_texts(data: Any, change: Callable[[str], str]) -> Any:
-    """JSON data with `change` applied to every string, keys included."""
+    """Return JSON data with `change` applied to every string, also to keys."""
     if isinstance(data, str):
         return change(data)
     if isinstance(data, dict):
@@ -236,5 +236,5 @@ def map_texts(data: Any, change: Callable[[str], str]) -> Any:
 
 
 def without_surrogates(text: str) -> str:
-    """Text that can be encoded: file names that are not UTF-8 hold lone surrogates."""
+    """Return a text that can be encoded: file names that are not UTF-8 hold lone surrogates."""
     return text.encode("utf-8", "replace").decode() if _SURROGATE.search(text) else text

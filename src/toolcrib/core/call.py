@@ -1,4 +1,4 @@
-"""One call: what a model asked for, and what the pipeline passes on from stage to stage."""
+"""One call: the request of a model, and the data that the pipeline passes from stage to stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What a model asked for: `arguments` are a dict or JSON text."""
+    """The request of a model: `arguments` are a dict or JSON text."""
 
     id: str
     name: str
@@ -91,7 +91,7 @@ class Call(CallRequest):
         self.text = text if isinstance(text, str) else text.decode()
 
     def with_arguments(self, bound: tuple[dict[str, Any], str | bytes], ctx: ToolContext) -> Call:
-        """The same call with other arguments and another context; it is not authorized yet."""
+        """Return the same call with other arguments and another context; it is not authorized yet."""
         call = Call(self.call_id, self.tool, ctx, self.waiting)
         call.set_arguments(*bound)
         if call.text is self.text:

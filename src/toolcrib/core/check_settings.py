@@ -1,4 +1,4 @@
-"""Is a plain value what a section of the settings takes? pydantic checks it; absent sections cost nothing."""
+"""Checks with pydantic whether a plain value fits a section of the settings. Absent sections cost nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXTS = {
     "path_type": "should be a path",
     "unexpected_keyword_argument": "there is no such setting",
 }
-"""What we say instead of pydantic, by its type of error."""
+"""Our texts in place of pydantic's, by the type of error."""
 
 
 Keys = tuple[str, ...]
@@ -30,7 +30,7 @@ Keys = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One value that is wrong: where, why, and the value. `words` are those that a setting of few words takes."""
+    """One wrong value: its place, the reason, and the value. `words` are the words that the setting allows."""
 
     path: Keys
     text: str
@@ -43,10 +43,10 @@ class Violation:
 def check(
     annotation: Any, value: Any, path: Keys, folder: Path | None = None, *, from_text: bool = False
 ) -> tuple[Any, list[Violation]]:
-    """The value as settings have it (a section, for one), and what is wrong with it.
+    """Check a value. Returns it in the form of the settings (a section, for example), and its violations.
 
-    `path` is where it is. Relative paths in it start at `folder`. `from_text` is for values that are texts, as those of
-    variables: "5" is a number.
+    `path` is its place. Relative paths in it start at `folder`. `from_text` is for values that are texts, such as
+    those of environment variables: then "5" is a number.
     """
     from pydantic_core import ValidationError
 
@@ -66,7 +66,7 @@ def _validator(annotation: Any, from_text: bool) -> SchemaValidator:
 
 
 def _strict(schema: Any) -> Any:
-    """A schema in which a number is not a text, nor true a number. Lists and paths stay as they are."""
+    """Return a schema in which a text is not a number, and true is not a number. Lists and paths do not change."""
     if isinstance(schema, dict):
         node = cast("dict[str, Any]", schema)
         strict = {"strict": True} if node.get("type") in ("bool", "float", "int", "str") else {}

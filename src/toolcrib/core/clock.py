@@ -1,7 +1,7 @@
 """Ends calls whose time is over: like `asyncio.timeout`, but cheap for thousands of calls at once.
 
-Calls of the same length end in the order in which they began, so one timer of the loop serves them all: a timer for
-each call costs as much again as the rest of a call that waits.
+Calls with the same timeout end in the order of their starts, so one timer of the loop serves them all. A timer for
+each call would double the cost of a call that waits.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ class Clock:
         self._task = cast("asyncio.Task[Any]", asyncio.current_task(line.loop))
         self._before = self._task.cancelling()
         self.cancels = 0
-        self._handle: asyncio.TimerHandle | None = None  # its own timer, once it does not end in order
+        self._handle: asyncio.TimerHandle | None = None  # a separate timer, if the call does not end in order
         self.when = line.loop.time() + seconds
         line.join(self)
 
     def over(self) -> None:
-        """The timeout, or the time to clean up, has passed."""
+        """Cancel the task, because the timeout or the time to clean up has passed."""
         self.cancels += 1
         if self.cancels == 1:
             self._set(GRACE)
         self._task.cancel()
 
     def pause(self) -> None:
-        """A person is asked. That time does not count, up to a limit."""
+        """Stop the time while a person is asked, up to a limit."""
         self._left = max(0.0, self.when - self._line.loop.time())
         if not self.cancels:
             self._set(self._left + ASK_SECONDS)
 
     def go_on(self) -> None:
-        """The person answered: the remaining time runs again."""
+        """Let the remaining time run again after the person has answered."""
         if not self.cancels:
             self._set(self._left)
 
@@ -54,7 +54,7 @@ class Clock:
         self._handle = self._line.loop.call_at(self.when, self.over)
 
     def stop(self) -> None:
-        """The call ended in time."""
+        """Stop the clock of a call that ended in time."""
         self._line.waiting.pop(self, None)
         if self._handle is not None:
             self._handle.cancel()
@@ -82,7 +82,7 @@ class _Line:
             self._timer = self.loop.call_at(clock.when, self._ring)
 
     def close(self) -> None:
-        """No call waits here, and none will."""
+        """Cancel the timer: no call waits here now or later."""
         if self._timer is not None:
             self._timer.cancel()
 

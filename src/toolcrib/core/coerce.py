@@ -38,7 +38,7 @@ _KINDS: dict[Any, str] = {
 
 
 def parse_object(text: str | bytes) -> Json:
-    """A JSON object from what a model sent as arguments, with lossless repairs. Raises InvalidArguments."""
+    """Parse a model's arguments as a JSON object, with lossless repairs. Raises InvalidArguments if that fails."""
     try:
         raw = text.decode() if isinstance(text, bytes) else text
     except UnicodeDecodeError as error:
@@ -194,7 +194,7 @@ def _never(_value: object) -> bool:
 
 
 def _member_validator(member: Json, root: Json) -> Any:
-    """Whether a value fits one member of a union; references inside it are to the whole schema."""
+    """Return a validator of one member of a union. References inside the member point into the whole schema."""
     import jsonschema_rs
 
     whole = {key: value for key, value in root.items() if key != "$id"}
@@ -228,7 +228,7 @@ def _kinds(node: Json) -> set[str]:
 
 
 def _accepts_null(schema: Any, root: Json, depth: int = 0) -> bool:
-    """Whether null may fit a schema. Yes where that is hard to say: then it stays, and validation decides."""
+    """Return whether null may fit a schema. In unclear cases, return True: null stays, and the validation decides."""
     node = resolve(schema, root)
     if not node or depth > 16:
         return True
@@ -242,7 +242,7 @@ def _accepts_null(schema: Any, root: Json, depth: int = 0) -> bool:
 
 
 def _coerce_leaf(value: Any, kinds: set[str]) -> Any:
-    """The table. `kinds` are the JSON types that fit; empty means all do."""
+    """Convert a single value by the table. `kinds` are the JSON types that fit; if it is empty, all types fit."""
     own = _KINDS.get(type(value))
     if not kinds or own in kinds or (own == "integer" and "number" in kinds):
         return value

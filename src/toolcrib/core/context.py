@@ -1,4 +1,4 @@
-"""The context of a call: who calls, and from where. Tools get it as a parameter, or by `current_context()`."""
+"""The context of a call: its caller and its origin. Tools get it as a parameter, or by `current_context()`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Progress = Callable[[float, float | None, str | None], Awaitable[None]]
 class ToolContext:
     """The surroundings of one call. Frozen, and never shared between concurrent calls.
 
-    `deps` is whatever the host hands to its own tools. `ask` is None where there is no person to ask.
+    `deps` is any data that the host passes to its tools. `ask` is None if there is no person to ask.
     `cancelled()` is true once the call was cancelled or timed out: sync tools poll it.
     """
 
@@ -44,11 +44,11 @@ class ToolContext:
     secret_of: Callable[[str], str] | None = field(default=None, compare=False, repr=False)
 
     def with_channel(self, channel: str, chat_id: str | None = None) -> ToolContext:
-        """A copy that speaks for another channel and chat."""
+        """Return a copy for another channel and chat."""
         return replace(self, channel=channel, chat_id=chat_id)
 
     def with_workspace(self, workspace: str | Path) -> ToolContext:
-        """A copy with another workspace."""
+        """Return a copy with another workspace."""
         from pathlib import Path
 
         return replace(self, workspace=Path(workspace))
@@ -59,9 +59,9 @@ class ToolContext:
         return self.is_cancelled is not None and self.is_cancelled()
 
     def secret(self, name: str) -> str:
-        """The value of the secret of this name, for tools that it was granted to. Raises ToolError for others.
+        """Return the value of a secret that is granted to this tool. Raises ToolError for any other secret.
 
-        It is read at first use, which may run a command. The tool's output is redacted.
+        The secret is read at first use, which may run a command. The tool's output is redacted.
         """
         if self.secret_of is None:
             raise ToolError(
@@ -81,5 +81,5 @@ _current: ContextVar[ToolContext] = ContextVar("toolcrib_context", default=EMPTY
 
 
 def current_context() -> ToolContext:
-    """The context of the call that is running in this task or worker thread, or an empty one."""
+    """Return the context of the call that runs in this task or worker thread, or an empty context."""
     return _current.get()

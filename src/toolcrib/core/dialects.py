@@ -1,4 +1,4 @@
-"""A tool's definition as each provider wants it.
+"""Makes a tool's definition in the form of each provider.
 
     openai            {"type": "function", "function": {name, description, parameters, strict?}}   chat completions
     openai-responses  {"type": "function", name, description, parameters, strict}                  responses API
@@ -7,7 +7,7 @@
     mcp               {name, title?, description, inputSchema, outputSchema?, annotations, …}   and `Tool.mcp_fields`
     flat              {name, description, input_schema}      the first design's `list_schemas()`
 
-What a provider cannot express is said in the description instead; validation is always against the full schema.
+If a provider cannot express a part, the description says it instead. Validation always uses the full schema.
 Sources: OpenAI "Structured outputs: supported schemas", Gemini API `Schema` reference, MCP 2025-11-25 `Tool`.
 """
 
@@ -32,7 +32,7 @@ MAX_NAME = 64
 
 
 def legal_name(name: str) -> str:
-    """A name within `[A-Za-z0-9_-]{1,64}`; one that had to change ends in a hash of what it was."""
+    """Return a name within `[A-Za-z0-9_-]{1,64}`. A changed name ends in a hash of the original."""
     if len(name) <= MAX_NAME and name and not _ILLEGAL.search(name):
         return name
     return f"{_ILLEGAL.sub('_', name)[: MAX_NAME - 9]}_{_hash(name)}"
@@ -45,7 +45,7 @@ def _hash(text: str) -> str:
 
 
 def legal_names(names: Iterable[str]) -> dict[str, str]:
-    """Each name with its legal form; all legal forms differ."""
+    """Return each name with its legal form. All legal forms differ."""
     taken: set[str] = set()
     result: dict[str, str] = {}
     ordered = list(names)
@@ -61,8 +61,10 @@ def legal_names(names: Iterable[str]) -> dict[str, str]:
 def definition(
     tool: ToolFields, schema: Json, dialect: str = "openai", *, compact: bool = False, name: str | None = None
 ) -> Json:
-    """One tool's definition in a dialect. Its schema is copied: callers may change it. Raises ValueError for an
-    unknown dialect."""
+    """Return a tool's definition in a dialect. Its schema is a copy: callers may change it.
+
+    Raises ValueError if the dialect is unknown.
+    """
     legal = name or legal_name(tool.name)
     text = tool.summary if compact else tool.description
     schema = cast("Json", json.loads(json.dumps(schema, default=str)))
@@ -166,8 +168,10 @@ _STRICT_KEYWORDS = frozenset({
 
 
 def strict_schema(schema: Json) -> Json | None:
-    """The schema under OpenAI's strict rules: every property required, optional ones nullable, objects closed.
-    None where strict mode cannot express it (free-form objects, unsupported keywords)."""
+    """Return the schema under OpenAI's strict rules: all properties required, optional ones nullable, objects closed.
+
+    Returns None if strict mode cannot express it (free-form objects, unsupported keywords).
+    """
     try:
         return _strict(schema)
     except _NotStrict:

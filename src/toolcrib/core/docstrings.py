@@ -61,8 +61,10 @@ _HEADING = re.compile(r"^[ \t]*\w[\w \t-]*:[ \t]*$|^[ \t]*:\w|^[ \t]*-{3,}[ \t]*
 
 
 def _plain_google(clean: str) -> Docstring | None:
-    """Prose and then one parameter section, each parameter `name: text`, at the docstring's end; None for any other
-    shape, and for what might be a further section."""
+    """Parse prose that is followed by one parameter section with lines `name: text` at the end of the docstring.
+
+    Returns None for any other shape, and if there may be a further section.
+    """
     begin = _GOOGLE_BEGIN.search(clean)
     if begin is None or _HEADING.search(clean[: begin.start()]) or _HEADING.search(clean[begin.end() :]):
         return None
@@ -82,7 +84,7 @@ def _plain_google(clean: str) -> Docstring | None:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence or, if there is none, the first line."""
+    """Return the first sentence, or the first line if the text has no full sentence."""
     flat = one_line(text.strip().split("\n\n", 1)[0])
     match = re.match(r"(.+?[.!?])(?=\s|$)", flat)
     return match.group(1) if match else flat

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.pipeline")
 
 NOT_STARTED = object()
-"""Given instead of the first yielded value of a coroutine that has not run yet."""
+"""Takes the place of the first yielded value if a coroutine has not run yet."""
 
 
 class TimedOut(Exception):
-    """The call's time is over."""
+    """Says that the call's time is over."""
 
 
 class Asking:
@@ -50,7 +50,7 @@ class Asking:
                 self._clock.go_on()
 
     def started(self, clock: Clock | None) -> None:
-        """Use this clock from now on; a question may be open already. None: there is no clock any more."""
+        """Use this clock from now on; a question may be open already. None: the call has no clock now."""
         self._clock = clock
         if clock is not None and self._questions:
             clock.pause()
@@ -60,7 +60,7 @@ class Asking:
 def drive(
     work: Coroutine[Any, Any, Any], pending: Any, timeout: float | None, asking: Asking | None = None
 ) -> Generator[Any, Any, Any]:
-    """Drive a coroutine that was started by hand on, in this same task, until it ends or its time is over.
+    """Continue a manually started coroutine, in this same task, until it ends or its time is over.
 
     A tool that ends by itself within GRACE seconds of its cancellation keeps its result; any error it raises then
     is the timeout's. One that ignores the cancellation is closed and never resumed.

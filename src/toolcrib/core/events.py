@@ -82,7 +82,7 @@ class CallFinished:
 
     @property
     def labels(self) -> Labels | None:
-        """Where the output came from and who may see it, if known."""
+        """The origin of the output and its readers, if known."""
         return self.output.labels
 
 
@@ -95,7 +95,7 @@ def finished(**fields: Any) -> CallFinished:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A configured hook tells a person about a call."""
+    """A configured hook informs a person about a call."""
 
     call_id: str
     tool: str
@@ -110,8 +110,10 @@ Listener = Callable[[Any], None]
 
 
 class EventStream:
-    """Hands events to listeners, in order, on the thread that made them. A listener that raises is
-    logged, and stays."""
+    """Passes events to listeners, in order, on the thread that made them.
+
+    If a listener raises an error, the error is logged, and the listener stays.
+    """
 
     def __init__(self) -> None:
         self.listeners: tuple[Listener, ...] = ()

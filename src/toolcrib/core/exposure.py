@@ -1,7 +1,7 @@
-"""Limits how many tools a model is shown.
+"""Limits how many tools a model sees.
 
-Up to a number, all of them. Beyond it, the host's own and those that a session has found; the rest is behind
-`search_tools`. A tool that is not shown can be called all the same: the list grants nothing and refuses nothing.
+Up to a limit, all tools are listed. Above it, only the host's own tools and the tools that a session has found are
+listed; `search_tools` finds the rest. An unlisted tool can still be called: the list grants and refuses nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger("toolcrib.core")
 LIST_LIMIT = 40
 """Most tools that are shown without a search (spec 1.10)."""
 MAX_FOUND = 100
-"""How many found tools a session is shown: the latest."""
+"""The most found tools that a session sees: the latest ones."""
 MAX_SESSIONS = 1_000
 _NOBODY = "\0"
 
@@ -51,7 +51,7 @@ class Exposure:
         self._changed()
 
     def listed(self, session_id: str | None = None) -> list[Tool]:
-        """The tools that a session is shown, in the registry's order."""
+        """Return the tools that a session sees, in the registry's order."""
         tools = self.registry.listed()
         if not self.active:
             return tools
@@ -61,7 +61,7 @@ class Exposure:
         return [tool for tool in tools if tool.is_meta or tool.name in shown or tool.name in found]
 
     def hidden(self) -> list[Tool]:
-        """The tools that no session is shown before it searches."""
+        """Return the tools that a session does not see before it searches."""
         shown = {tool.name for tool in self.listed(_NOBODY)}
         return [tool for tool in self.registry.listed() if tool.name not in shown]
 

@@ -40,7 +40,7 @@ class LastAttempt:
 def finish(
     stages: Stages, tool: Tool, kwargs: Mapping[str, Any], own: ToolContext, output: ToolOutput, made: bool
 ) -> ToolOutput:
-    """The output of a tool as a model may see it: labelled, redacted, bounded.
+    """Return the output of a tool in the form for a model: labelled, redacted, bounded.
 
     `made`: the output was just created from plain text, so it may be changed in place.
     """
@@ -71,7 +71,7 @@ def _id(own: ToolContext) -> str:
 
 def bound_again(stages: Stages, tool: Tool, call_id: str, output: ToolOutput) -> ToolOutput:
     """Bound an answer that did not come from the tool (a hook, middleware, the authorizer)."""
-    if output.is_error and output.for_llm.endswith(HINT):  # bounded already, before the hint came on top
+    if output.is_error and output.for_llm.endswith(HINT):  # bounded already, before the hint was added
         output = replace(output, for_llm=output.for_llm.removesuffix(HINT))
     return bound(output, tool.max_output, call_id, stages.spill, stages.redact)
 
@@ -89,7 +89,7 @@ def clean(stages: Stages, output: ToolOutput) -> ToolOutput:
 
 
 def without_secrets(stages: Stages, text: str) -> str:
-    """A text without secrets, for events and people."""
+    """Return a text without secrets, for events and people."""
     if stages.redact is None:
         return text
     try:
@@ -100,7 +100,7 @@ def without_secrets(stages: Stages, text: str) -> str:
 
 
 def shown(arguments: Any) -> str:
-    """Arguments of any type as text."""
+    """Return arguments of any type as text."""
     if isinstance(arguments, str):
         return arguments
     if isinstance(arguments, bytes):
@@ -112,7 +112,7 @@ def shown(arguments: Any) -> str:
 
 
 def verdict_of(output: ToolOutput) -> str:
-    """The decision on a call; "none" if it ended before one was made."""
+    """Return the decision on a call; "none" if the call ended before a decision."""
     return _VERDICTS.get(output.error_kind or "", "allow")
 
 
@@ -120,9 +120,9 @@ def emit_finished(
     stages: Stages, call: Call, last: LastAttempt, arguments: Any, since: tuple[float, float],
     output: ToolOutput,
 ) -> None:  # fmt: skip
-    """Emit how a call ended. `last` has the arguments that were used last; `arguments` is what came in.
+    """Emit how a call ended. `last` has the arguments that were used last; `arguments` are the received ones.
 
-    `since` is when the call began, as `time.time()` and as `time.perf_counter()`.
+    `since` is the start of the call, as `time.time()` and as `time.perf_counter()`.
     """
     text = last.call.redacted_arguments
     if text is None:

@@ -8,12 +8,14 @@ from collections import deque
 from contextvars import ContextVar, Token
 
 _inside: ContextVar[bool] = ContextVar("toolcrib_gate", default=False)
-"""Whether this code runs inside a call that holds a gate: calls made by a tool do not wait for its own."""
+"""Whether this code runs inside a call that holds a gate. Calls made by a tool do not wait for the tool's own gate."""
 
 
 class Gate:
-    """One exclusive call, or any number of others; first come, first served. `needed` is true once an
-    exclusive tool exists."""
+    """Lets in one exclusive call, or any number of others, in the order of arrival.
+
+    `needed` is true if an exclusive tool exists.
+    """
 
     def __init__(self) -> None:
         self.needed = False

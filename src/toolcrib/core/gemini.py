@@ -1,7 +1,7 @@
-"""A JSON Schema in the OpenAPI 3.0 subset that Gemini takes.
+"""Converts a JSON Schema into the OpenAPI 3.0 subset that Gemini accepts.
 
-References are inlined, unions with null become `nullable`, and what the subset cannot express is said in the
-description. Source: Gemini API reference, `Schema`.
+References are inlined, and unions with null become `nullable`. The description says what the subset cannot express.
+Source: Gemini API reference, `Schema`.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _Conversion:
 
 
 def _one_type(schema: Json, out: Json) -> None:
-    """`type` as one name: a list becomes `nullable` and `anyOf`, a constant an enum."""
+    """Write `type` as one name: a list becomes `nullable` and `anyOf`, a constant becomes an enum."""
     kinds = schema.get("type")
     if isinstance(kinds, list):
         names = [kind for kind in cast("list[str]", kinds) if kind != "null"]
@@ -135,7 +135,7 @@ def _one_type(schema: Json, out: Json) -> None:
 
 
 def _said(schema: Json) -> list[str]:
-    """The keywords that the subset lacks, in words."""
+    """Describe in words the keywords that the subset lacks."""
     said = [text.format(_plain(schema[key])) for key, text in _SAID.items() if schema.get(key) is not None]
     extra: Any = schema.get("additionalProperties")
     if isinstance(extra, dict) and extra:

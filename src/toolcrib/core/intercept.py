@@ -1,4 +1,4 @@
-"""What hosts put around a call: the loop guard, middleware, and hooks before and after it."""
+"""Runs the parts that hosts put around a call: the loop guard, middleware, and hooks before and after it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("toolcrib.pipeline")
 
 
 def refuse_repetition(guard: CallGuard, call: Call) -> ToolOutput | None:
-    """The loop guard's refusal of a call that goes round in circles, or None."""
+    """Return the loop guard's refusal of a call that goes round in circles, or None."""
     try:
         reason = guard.before(call.tool, call.text, call.ctx)
     except Exception as error:
@@ -35,7 +35,7 @@ def refuse_repetition(guard: CallGuard, call: Call) -> ToolOutput | None:
 
 
 def with_warning(guard: CallGuard, call: Call, output: ToolOutput) -> ToolOutput:
-    """The output, with the loop guard's warning if it has one."""
+    """Return the output, with the loop guard's warning if it has one."""
     try:
         warning = guard.after(call.tool, call.text, output, call.ctx)
     except Exception:
@@ -62,7 +62,7 @@ async def intercept(stages: Stages, call: Call, attempt: Callable[[Call], Awaita
         try:
             if answer is not first or _encoded(answer.arguments) != as_read:
                 bound = tool.bind(answer.arguments)
-            elif attempts:  # a retry runs the tool again: it needs keyword arguments of its own
+            elif attempts:  # a retry runs the tool again: it needs new keyword arguments
                 bound = tool.bind(call.text)
             else:
                 bound = call.kwargs, call.text
@@ -90,7 +90,7 @@ async def intercept(stages: Stages, call: Call, attempt: Callable[[Call], Awaita
 
 
 async def _before(stages: Stages, call: Call, asked: ToolCall, ctx: ToolContext) -> ToolCall | ToolOutput:
-    """The call after all before-hooks, or the output that one of them answers or refuses with."""
+    """Run all before-hooks. Returns the call, or the output with which a hook answers or refuses it."""
     for hook in stages.hooks:
         try:
             answer = await hook.before(asked, ctx)
@@ -108,7 +108,7 @@ async def _before(stages: Stages, call: Call, asked: ToolCall, ctx: ToolContext)
 
 
 async def _after(stages: Stages, call: Call, asked: ToolCall, ctx: ToolContext, output: ToolOutput) -> ToolOutput:
-    """The output after all after-hooks. If one fails, the output is withheld."""
+    """Run all after-hooks. Returns the output, or an error without the output if a hook fails."""
     for hook in stages.hooks:
         try:
             if output.is_error:
@@ -130,5 +130,5 @@ def _link(middleware: Middleware, inner: Next, first: ToolCall, ctx: ToolContext
 
 
 def _encoded(arguments: Mapping[str, Any] | str) -> str:
-    """Arguments as the JSON text that would be bound."""
+    """Return the arguments as the JSON text that would be bound."""
     return arguments if isinstance(arguments, str) else encode(arguments)

@@ -33,16 +33,16 @@ class Authorizer(Protocol):
     """Decides whether a call may run."""
 
     def hides(self, tool: Tool) -> bool:
-        """Whether every call of this tool is denied, so that it should not be listed."""
+        """Return whether every call of this tool is denied, so that it should not be listed."""
         ...
 
     def clears(self, tool: Tool) -> bool:
-        """Whether every call of this tool is allowed, with any arguments and context. The answer is cached until
+        """Return whether every call of this tool is allowed, with any arguments and context. The answer is cached until
         `ToolRegistry.policy_changed()`."""
         ...
 
     async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
-        """A grant, or the error output to answer with. `approved` is a person's yes to arguments they edited."""
+        """Return a grant, or the error output to answer with. `approved` is a person's yes to arguments they edited."""
         ...
 
 
@@ -81,11 +81,11 @@ class CallGuard(Protocol):
         ...
 
     def before(self, tool: Tool, text: str, ctx: ToolContext) -> str | None:
-        """Why the call is refused, or None."""
+        """Return why the call is refused, or None."""
         ...
 
     def after(self, tool: Tool, text: str, output: ToolOutput, ctx: ToolContext) -> str | None:
-        """A warning to add to the output, or None."""
+        """Return a warning to add to the output, or None."""
         ...
 
 
@@ -93,9 +93,9 @@ class Labeller(Protocol):
     """Labels results by where they came from, and remembers what a session has read."""
 
     def label(self, tool: Tool, arguments: Mapping[str, Any], output: ToolOutput, ctx: ToolContext) -> Labels:
-        """The labels of a result. It is the tool's own: not cut or redacted yet."""
+        """Return the labels of a result. It is the tool's own: not cut or redacted yet."""
         ...
 
 
 Intent = Callable[["CallRequest", Grant], Awaitable[None] | None]
-"""Commits to the record that a call is about to run. If it raises, the call is refused."""
+"""Records that a call is about to run. If it raises an error, the call is refused."""

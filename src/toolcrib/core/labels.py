@@ -18,20 +18,20 @@ META_KEY = "ifc"
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Where a text came from, and who may see it."""
+    """The labels of a text: its origin, and its allowed readers."""
 
     integrity: Integrity = "trusted"
     confidentiality: Confidentiality = "public"
 
     def join(self, other: Labels) -> Labels:
-        """The labels of something made from both: untrusted if either is, private if either is."""
+        """Return the labels of a text made from both: untrusted if either is, private if either is."""
         untrusted = "untrusted" in (self.integrity, other.integrity)
         private = "private" in (self.confidentiality, other.confidentiality)
         return LABELS[untrusted, private]
 
     @property
     def wire(self) -> dict[str, str]:
-        """As MCP carries them under `_meta.ifc`."""
+        """The labels in the form of MCP, under `_meta.ifc`."""
         return {"integrity": self.integrity, "confidentiality": self.confidentiality}
 
 
@@ -40,13 +40,13 @@ LABELS = {
     for untrusted in (False, True)
     for private in (False, True)
 }
-"""All four, by (untrusted, private)."""
+"""All four labels, by (untrusted, private)."""
 
 
 def from_wire(value: Any) -> Labels | None:
-    """Labels as another server sent them; None where they cannot be read.
+    """Read the labels that another server sent. Returns None if they cannot be read.
 
-    Confidentiality was a list of readers once: one that is not just "public" counts as private.
+    Confidentiality was a list of readers in the past: a list other than just "public" counts as private.
     """
     if not isinstance(value, Mapping):
         return None

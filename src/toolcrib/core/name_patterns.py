@@ -1,4 +1,4 @@
-"""Does a name fit a list of patterns? For settings that name tools: `mcp_github_*`, `exec`."""
+"""Matches names with lists of patterns, for settings that name tools: `mcp_github_*`, `exec`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from fnmatch import fnmatchcase
 
 
 def matches(names: str | Iterable[str], patterns: Iterable[str]) -> bool:
-    """Whether one of the names fits one of the patterns, by shell wildcards and letter case."""
+    """Return whether one of the names fits one of the patterns. Shell wildcards are allowed; letter case counts."""
     known = (names,) if isinstance(names, str) else tuple(names)
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in known)

@@ -1,4 +1,4 @@
-"""How deep arguments may nest for a type that contains itself in a union.
+"""Limits how deep arguments may nest for a type that contains itself in a union.
 
 pydantic tries every member of a union, so `class A: n: A | B` and `class B: n: A | B` take 2 to the power of the depth
 steps: 10 s for 16 levels that a model can write in 100 characters. A discriminated union has no such cost.
@@ -23,7 +23,7 @@ _EITHER = frozenset({
 
 
 def deepest(core: Json) -> int | None:
-    """How many levels the arguments of a core schema may have; None for no own limit."""
+    """Return how many levels the arguments of a core schema may have, or None if it needs no limit."""
     if core.get("type") != "definitions":
         return None  # nothing contains itself
     widest = max((_widest(definition) for definition in core["definitions"]), default=1)
@@ -36,7 +36,7 @@ def deepest(core: Json) -> int | None:
 
 
 def _widest(node: Any) -> int:
-    """The most members that could hold more of the same in any union of a core schema."""
+    """Return the largest number of members, in any union of a core schema, that could hold more of the same."""
     if isinstance(node, list | tuple):
         return max((_widest(item) for item in cast("list[Any]", node)), default=1)
     if not isinstance(node, dict):

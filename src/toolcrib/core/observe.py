@@ -1,4 +1,4 @@
-"""One call that is listened to, intercepted, authorized or counted: all its stages in order, and its events."""
+"""Runs one call that has listeners, hooks, an authorizer or a counter: all its stages in order, and its events."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
 
 def _emit_started(stages: Stages, call: Call, started: float) -> None:
     """Redact the arguments once for all events, and emit CallStarted if a listener wants it."""
-    if stages.redact is not None:  # otherwise the record may have a redactor of its own
+    if stages.redact is not None:  # otherwise the record may have another redactor
         call.redacted_arguments = without_secrets(stages, call.text)
     if stages.events.eager:
         shown, tool = call.redacted_arguments or call.text, call.tool

@@ -34,7 +34,7 @@ WIRE_EMPTY = "empty"
 
 
 def foreign_meta(value: Any) -> dict[str, Any]:
-    """The part of another server's `_meta` that clients get: without our keys, and without labels."""
+    """Return the part of another server's `_meta` that clients get: without our keys, and without labels."""
     if not isinstance(value, Mapping):
         return {}
     items = cast("Mapping[Any, Any]", value).items()
@@ -53,7 +53,7 @@ def _extra() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """Plain text. `extra`, of every block: what MCP says of it besides, by wire name (`annotations`, `_meta`)."""
+    """Plain text. `extra` holds further MCP fields of a block, by wire name (`annotations`, `_meta`)."""
 
     text: str
     type: Literal["text"] = "text"
@@ -70,7 +70,7 @@ class ImageBlock:
     extra: Mapping[str, Any] = _extra()
 
     def base64(self) -> str:
-        """The bytes as base64 text, the form that providers and MCP take."""
+        """Return the bytes as base64 text, the form that providers and MCP take."""
         return _base64(self.data)
 
 
@@ -84,7 +84,7 @@ class AudioBlock:
     extra: Mapping[str, Any] = _extra()
 
     def base64(self) -> str:
-        """The bytes as base64 text."""
+        """Return the bytes as base64 text."""
         return _base64(self.data)
 
 
@@ -141,7 +141,7 @@ class ToolOutput:
 
     @classmethod
     def user_visible(cls, text: str, **more: Any) -> ToolOutput:
-        """The same text for the model and the person."""
+        """Return the same text for the model and the person."""
         return cls(text, for_user=text, **more)
 
     @classmethod

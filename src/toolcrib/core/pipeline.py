@@ -38,7 +38,7 @@ class Pipeline:
         self._count = itertools.count(1)
 
     def new_id(self) -> str:
-        """A call id. Ids of different processes differ too."""
+        """Return a call id. Ids of different processes differ too."""
         return f"{self._prefix}{next(self._count):x}"
 
     async def run(
@@ -67,7 +67,7 @@ class Pipeline:
     def refuse(
         self, name: str, arguments: Any, ctx: ToolContext | None, call_id: str | None, output: ToolOutput
     ) -> ToolOutput:
-        """The outcome of a call that reached no tool. It is an event like any other."""
+        """Return the outcome of a call that reached no tool. It is an event like any other."""
         output = clean(self.stages, with_hint(output))
         if self.stages.events.listeners:
             emit_refused(self.stages, call_id or self.new_id(), name, arguments, ctx or EMPTY_CONTEXT, output)

@@ -1,4 +1,4 @@
-"""Outputs for calls that failed: what was wrong, and a hint to try something else."""
+"""Makes the outputs for failed calls: the reason, and a hint to try something else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_INVALID = 8_000
 
 
 def invalid(tool: Tool, error: InvalidArguments) -> ToolOutput:
-    """The output for arguments that do not fit: every violation, each with its path."""
+    """Return the output for wrong arguments: all violations, each with its path."""
     texts: list[str] = []
     told: list[dict[str, str]] = []
     for path, text in error.violations:
@@ -64,7 +64,7 @@ def denied(tool: Tool, error: BaseException, lead: str | None = None) -> ToolOut
 
 
 def not_bound(tool: Tool, error: Exception) -> ToolOutput:
-    """The output for arguments that could not be bound: they are invalid, or reading them failed."""
+    """Return the output for arguments that could not be bound: they are invalid, or reading them failed."""
     if isinstance(error, InvalidArguments):
         return invalid(tool, error)
     log.exception("the arguments of %s could not be read", tool.name)

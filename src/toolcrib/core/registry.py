@@ -125,7 +125,7 @@ class ToolRegistry:
     # --- finding
 
     def find(self, name: str) -> Tool | None:
-        """The tool with that name, other name, or spelling of its name in some dialect. None if there is none."""
+        """Return the tool with that name, other name, or spelling of its name in a dialect, or None."""
         try:
             tool = self._tools.get(name)
         except TypeError:  # not a name: unhashable
@@ -155,18 +155,18 @@ class ToolRegistry:
         return target, inner_name, inner
 
     def get(self, name: str) -> Tool | None:
-        """The tool of that name, or None."""
+        """Return the tool of that name, or None."""
         return self.find(name)
 
     def require(self, name: str) -> Tool:
-        """The tool of that name. Raises ToolNotFoundError, with the closest names."""
+        """Return the tool of that name. Raises ToolNotFoundError, with the closest names."""
         tool = self.find(name)
         if tool is None:
             raise ToolNotFoundError(self.unknown(name))
         return tool
 
     def has(self, name: str) -> bool:
-        """Whether there is a tool of that name."""
+        """Return whether there is a tool of that name."""
         return self.find(name) is not None
 
     @property
@@ -190,7 +190,7 @@ class ToolRegistry:
         return self.find(cast("str", name)) is not None
 
     def unknown(self, name: object) -> str:
-        """The error text for an unknown name: the closest names, in at most 500 characters."""
+        """Return the error text for an unknown name: the closest names, in at most 500 characters."""
         given = name if isinstance(name, str) else type(name).__name__
         text = f"Tool not found: {clip(given, 80)!r}."
         close = self.closest(given)
@@ -201,7 +201,7 @@ class ToolRegistry:
         return clip(text, UNKNOWN_LIMIT - 70)
 
     def closest(self, name: str, limit: int = 5) -> list[str]:
-        """The most similar registered names."""
+        """Return the most similar registered names."""
         from rapidfuzz import fuzz, process, utils
 
         found = process.extract(
@@ -243,7 +243,7 @@ class ToolRegistry:
     def definitions(
         self, dialect: str = "openai", names: Sequence[str] | None = None, compact: bool = False
     ) -> list[dict[str, Any]]:
-        """The definitions of all tools, or those of `names` that exist. Cached until a change: do not edit."""
+        """Return the definitions of all tools, or those of `names` that exist. Cached until a change: do not edit."""
         if self._version != self.stages.policy_version:
             self._version = self.stages.policy_version
             self._cache.clear()
@@ -264,7 +264,7 @@ class ToolRegistry:
         return [body for name, body in zip(shown, bodies, strict=True) if name in wanted]
 
     def listed(self) -> list[Tool]:
-        """The tools that may be shown: all but those whose every call is denied by a rule."""
+        """Return the tools that may be shown: all but those whose every call is denied by a rule."""
         authorizer = self.stages.authorizer
         return list(self) if authorizer is None else [tool for tool in self if not authorizer.hides(tool)]
 
@@ -290,7 +290,7 @@ class ToolRegistry:
         rename: Mapping[str, str] | None = None,
         prefix: str = "",
     ) -> ToolRegistry:
-        """A registry with some of these tools, perhaps under other names, through the same pipeline.
+        """Return a registry with some of these tools, perhaps under other names, through the same pipeline.
 
         Raises TypeError where `select` is a string, ToolConflictError where two tools would have one name.
         """
@@ -309,7 +309,7 @@ class ToolRegistry:
 
     @property
     def stages(self) -> Stages:
-        """What the pipeline's stages are filled with: policy, record, loop guard, hooks, events."""
+        """The parts that the pipeline's stages use: policy, record, loop guard, hooks, events."""
         return self.pipeline.stages
 
     @property
@@ -386,7 +386,7 @@ class ToolRegistry:
 
 if TYPE_CHECKING:
     default_registry: ToolRegistry
-    """A registry for those who want a global one, made when first touched. Nothing inside uses it."""
+    """An optional global registry, made at first use. Toolcrib itself does not use it."""
     tool_registry: ToolRegistry
     """The first design's name for `default_registry`."""
 

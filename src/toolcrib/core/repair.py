@@ -1,8 +1,8 @@
 """Repairs broken JSON, if it can be read in one way only.
 
 Models send Python dicts, trailing commas, raw newlines inside strings, `\\d` in regular expressions, code fences.
-All of these lose nothing when they are read. An object that is cut off has lost something, and a quote that nobody
-escaped could end a string or belong to it: such text is refused, never completed or guessed.
+All of these can be read without loss. An object that is cut off has lost data, and an unescaped quote could end a
+string or belong to it: such text is refused, never completed or guessed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
 def repair(text: str) -> Json | None:
-    """The object that a broken JSON text means, or None if that is not certain."""
+    """Return the object that a broken JSON text means, or None if that is not certain."""
     plain = _FENCE.sub("", text.strip())
     if not plain.startswith("{") or not plain.endswith("}"):
         return None
@@ -82,7 +82,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _guess(text: str) -> Any:
-    """The result of json-repair, if it added, dropped and reinterpreted nothing."""
+    """Return the result of json-repair, if it added, dropped and reinterpreted nothing."""
     if len(text) > MAX_GUESSED or "\\" in text or "'" in text:
         return None
     bare = _STRING.sub(" ", text)

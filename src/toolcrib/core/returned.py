@@ -1,4 +1,4 @@
-"""The output schema of a tool: read from its return annotation, and checked against what it returned."""
+"""Reads the output schema of a tool from its return annotation, and checks the tool's results against it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_VIOLATIONS = 5
 
 
 def schema_of(annotation: Any) -> Json | None:
-    """The JSON Schema of a model, dataclass or TypedDict as it is serialized; None for any other annotation."""
+    """Return the JSON Schema of a model, dataclass or TypedDict as it is serialized; None for any other annotation."""
     if not isinstance(annotation, type):
         return None
     parents: tuple[type[Any], ...] = annotation.__mro__
@@ -36,7 +36,7 @@ def schema_of(annotation: Any) -> Json | None:
 
 
 def misfit(data: Any, validator: Any) -> list[str]:
-    """What is wrong with structured data under an output schema; empty if it fits."""
+    """Return the violations of structured data under an output schema; empty if the data fits."""
     if data is None:
         return ["it has no structured data"]
     try:

@@ -1,4 +1,4 @@
-"""Runs a tool: under its time limit, with a context of its own; its errors become outputs."""
+"""Runs a tool under its time limit, with a separate context. Its errors become outputs."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def run_tool(stages: Stages, tool: Tool, kwargs: dict[str, Any], ctx: Tool
 
 
 def _failed(tool: Tool, error: BaseException, timeout: float | None) -> ToolOutput | None:
-    """The output for an exception of a tool, or None if it is not the tool's own and has to be raised."""
+    """Return the output for an exception of a tool, or None if it is not the tool's own and has to be raised."""
     if isinstance(error, TimedOut):
         return timed_out(tool, timeout)
     if isinstance(error, asyncio.CancelledError):

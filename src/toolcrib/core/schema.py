@@ -206,7 +206,7 @@ WRAPPERS = ("arguments", "input", "parameters")
 
 
 def _beyond_coercion(value: Any, kind: str) -> bool:
-    """Whether the table in `coerce` has no conversion for a value that did not fit."""
+    """Return whether the table in `coerce` has no conversion for a value that did not fit."""
     if isinstance(value, str):
         text = value.strip()
         return bool(text) and text[0] not in "[{-0123456789" and text.lower() not in ("true", "false")
@@ -232,7 +232,7 @@ def _fail_fast(node: Any) -> Any:
 
 
 def _describe(parameter: inspect.Parameter, text: str | None) -> inspect.Parameter:
-    """The parameter with its docstring's description, unless its annotation has one already."""
+    """Return the parameter with its docstring's description, unless its annotation has one already."""
     if not text or parameter.kind is parameter.VAR_KEYWORD:
         return parameter
     from pydantic import Field
@@ -247,7 +247,7 @@ def _describe(parameter: inspect.Parameter, text: str | None) -> inspect.Paramet
 
 
 def _arguments_schema(core: Json) -> Any:
-    """The `arguments` schema inside a `call` schema, its typed objects closed to unknown keys."""
+    """Return the `arguments` schema inside a `call` schema, its typed objects closed to unknown keys."""
     if core["type"] == "definitions":
         return {**_closed(core), "schema": _arguments_schema(core["schema"])}
     if core["type"] == "call":
@@ -260,7 +260,7 @@ _OPAQUE = frozenset({"config", "metadata", "serialization", "cls", "default", "e
 
 
 def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
-    """A copy of a core schema in which typed objects that do not say otherwise forbid unknown keys."""
+    """Return a copy of a core schema in which typed objects that do not say otherwise forbid unknown keys."""
     if isinstance(node, list):
         return [_closed(item, config) for item in cast("list[Any]", node)]
     if isinstance(node, tuple):
@@ -312,7 +312,7 @@ def _finite(value: Any) -> bool:
 
 
 def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
-    """The JSON Schema of a pydantic core schema, without the titles that only repeat names."""
+    """Return the JSON Schema of a pydantic core schema, without the titles that only repeat names."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class Untitled(GenerateJsonSchema):
@@ -345,7 +345,7 @@ def generate(core: Any, mode: Literal["validation", "serialization"]) -> Json:
 
 
 def _said_closed(said: Json, core: Json) -> Json:
-    """The JSON Schema of a typed object with `additionalProperties: false` where its validator forbids them."""
+    """Return the JSON Schema of a typed object with `additionalProperties: false` where its validator forbids them."""
     inner = core
     while "extra_behavior" not in inner and isinstance(inner.get("schema"), dict):
         inner = cast("Json", inner["schema"])
@@ -358,7 +358,7 @@ def _said_closed(said: Json, core: Json) -> Json:
 
 
 def full_schema(parameters: Mapping[str, Any]) -> Json:
-    """A complete object schema, from one or from a map of properties (spec 1.2). Raises ToolDefinitionError."""
+    """Return a complete object schema, from one or from a map of properties (spec 1.2). Raises ToolDefinitionError."""
     if parameters.get("type") == "object":
         return dict(parameters)
     if isinstance(parameters.get("$ref"), str) or any(
@@ -385,7 +385,7 @@ def _refuse_remote(uri: str) -> Any:
 
 
 def compile_schema(schema: Json, owner: str) -> Any:
-    """A jsonschema-rs validator that never fetches anything. Raises ToolDefinitionError."""
+    """Return a jsonschema-rs validator that never fetches anything. Raises ToolDefinitionError."""
     import jsonschema_rs
 
     try:
@@ -408,7 +408,7 @@ class _Misfit(ValueError):
 
 
 def _is_larger(value: Any, limit: int) -> bool:
-    """Whether a JSON value has more parts than a limit."""
+    """Return whether a JSON value has more parts than a limit."""
     left = [value]
     while left and limit >= 0:
         item = left.pop()

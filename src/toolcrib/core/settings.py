@@ -1,4 +1,4 @@
-"""What is a section of the settings? The base class of every room's settings, and the types its fields may have.
+"""The base class of all sections of the settings, and the types that their fields may have.
 
 A section is a frozen dataclass. pydantic checks it where a configuration is read (`config/check.py`) and not before:
 nothing here imports pydantic when it is loaded. The annotations say which values are right, and how an untrusted file

@@ -1,4 +1,4 @@
-"""What a pipeline's stages are filled with: policy, record, loop guard, redaction, hooks, events."""
+"""The parts that a pipeline's stages use: policy, record, loop guard, redaction, hooks, events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Stages:
-    """One per registry; its views share it. A stage that is not filled is skipped. Any field may change at any time."""
+    """The parts of one registry's stages, shared by its views. Empty stages are skipped. Any field may change later."""
 
     authorizer: Authorizer | None = None
     intent: Intent | None = None
@@ -47,15 +47,15 @@ class Stages:
         self.policy_version += 1
 
     def hides(self, tool: Tool) -> bool:
-        """Whether the policy denies every call of this tool."""
+        """Return whether the policy denies every call of this tool."""
         return self.authorizer is not None and self.authorizer.hides(tool)
 
     def must_authorize(self, tool: Tool) -> bool:
-        """Whether the authorizer has to be asked about a call of this tool."""
+        """Return whether the authorizer has to be asked about a call of this tool."""
         return self.authorizer is not None and tool not in self.cleared
 
     def runs_freely(self, tool: Tool) -> bool:
-        """Whether a call needs nothing but to be bound, run and bounded: then no `Call` is made for it."""
+        """Return whether a call needs nothing but to be bound, run and bounded: then no `Call` is made for it."""
         return not (
             self.events.listeners
             or self.guard is not None

@@ -1,8 +1,8 @@
-"""What an untrusted file may say: for each setting, how a proposed value is joined so that it can only tighten.
+"""Joins settings from an untrusted file: each setting has a rule, so that the proposed value can only tighten it.
 
 A rule is attached to a field (`Annotated[int, Smaller()]`; a function in it needs a name: a lambda would not see its
-module). A field without a rule takes nothing from an
-untrusted file: a setting that somebody forgets to think about is closed, not open.
+module). A field without a rule takes nothing from an untrusted file. So a setting is closed, not open, if its rule was
+forgotten.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Tightening:
     """Joins the current value of a setting with one that an untrusted file proposes."""
 
     def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
-        """The value to use, never looser than `current`, and whether the whole proposal is in it."""
+        """Return the value to use, never looser than `current`, and whether the whole proposal is in it."""
         raise NotImplementedError
 
 
@@ -37,7 +37,7 @@ class Rank(Tightening):
 
 @dataclass(frozen=True, slots=True)
 class Smaller(Tightening):
-    """A limit: the smaller number. `unset` returns the number that None means, so that a number cannot loosen it."""
+    """A limit: the smaller number wins. `unset` returns the number that None means, so that none can loosen it."""
 
     unset: Callable[[], float] | None = None
 
@@ -55,7 +55,7 @@ class Smaller(Tightening):
 
 @dataclass(frozen=True, slots=True)
 class Longer(Tightening):
-    """How long or how much is kept: the larger number; 0 is without limit."""
+    """How long or how much is stored: the larger number wins; 0 means without limit."""
 
     def __call__(self, current: Any, proposed: Any) -> tuple[Any, bool]:
         keeps_more = current != 0 and (proposed == 0 or proposed > current)

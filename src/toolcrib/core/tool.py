@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Tool(ToolFields):
-    """Something a model may call. Subclass it with `name`, `description`, `parameters` and `async execute`.
+    """A function that a model may call. Subclass it with `name`, `description`, `parameters` and `async execute`.
 
     Without `parameters` the schema comes from the annotations of `execute`. The signature of `execute` decides
     whether it gets `(args, ctx)` or keywords; a parameter annotated `ToolContext` is injected and hidden. All
@@ -116,7 +116,7 @@ class Tool(ToolFields):
         return self.output_schema
 
     def check_output(self, output: ToolOutput) -> ToolOutput:
-        """The output, or an error if its structured data does not fit `output_schema`."""
+        """Return the output, or an error if its structured data does not fit `output_schema`."""
         from .returned import misfit
 
         wrong = misfit(output.data, self.output_validator)
@@ -154,7 +154,7 @@ class Tool(ToolFields):
         return definition(self, self.schema, dialect, compact=compact)
 
     def validate_params(self, params: Mapping[str, Any] | str) -> list[str]:
-        """What is wrong with arguments, after the coercions a call would make; empty if nothing."""
+        """Return the violations of arguments, after the coercions of a call; empty if there are none."""
         try:
             self.bind(params)
         except InvalidArguments as error:
@@ -218,7 +218,7 @@ class Tool(ToolFields):
                 setattr(cls, name, _Computed(value.fget))
 
     def renamed(self, name: str) -> Tool:
-        """A copy of this tool under another name; rules and settings still know it by its former names."""
+        """Return a copy of this tool under another name; rules and settings still know it by its former names."""
         copied = copy.copy(self)
         vars(copied).pop("invoke", None)  # it calls the original
         vars(copied).update(name=name, names=(), former_names=tuple(sorted(self.every_name)))

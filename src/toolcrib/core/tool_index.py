@@ -68,7 +68,7 @@ class ToolIndex:
         return len(self._tools)
 
     def search(self, query: str, limit: int, hides: Callable[[Tool], bool] | None = None) -> list[tuple[Tool, float]]:
-        """The tools that match best and their scores, best first, without those for which `hides` is true."""
+        """Return the tools that match best and their scores, best first, without those for which `hides` is true."""
         scores: dict[int, float] = {}
         covered: dict[int, float] = {}
         groups = [group for word in asked(query) if (group := self._known(word))]

@@ -1,4 +1,4 @@
-"""What a tool says of itself: the one list of its attributes, and the types they take."""
+"""The attributes with which a tool describes itself, in one list, and their types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import ToolDefinitionError
 
 
 class ToolCategory(StrEnum):
-    """What a tool does to the world; modes and approval depend on it. A tool without one is `shell`, which asks."""
+    """The kind of effects that a tool has; modes and approval depend on it. The default `shell` needs approval."""
 
     FILESYSTEM_READ = "filesystem_read"
     FILESYSTEM_WRITE = "filesystem_write"
@@ -38,7 +38,7 @@ Category = (
 )  # fmt: skip
 
 Access = Literal["read", "search", "write", "edit"]
-"""What a tool does with a path: reads the file, looks through a directory, writes blindly, or shows and changes it."""
+"""The use that a tool makes of a path: read the file, search a directory, write blindly, or show and change it."""
 Paths = Mapping[str, Access] | Callable[[Mapping[str, Any]], Iterable[tuple[str, Access]]]
 """Which arguments hold paths, by parameter; or a function from the arguments to (path, access)."""
 
@@ -62,7 +62,7 @@ class ToolFields:
     description: str = ""
     category: ToolCategory = ToolCategory.SHELL
     categorized: bool = False
-    """Whether somebody chose the category."""
+    """Whether the category was chosen explicitly."""
     parameters: Any = None
     """A JSON Schema, or a bare map of properties in which entries without `default` are required."""
     read_only: bool | None = None
@@ -149,7 +149,7 @@ class ToolSpec(ToolFields):
 
 
 def category_of(value: Any, owner: str) -> ToolCategory:
-    """The category of that name. Raises ToolDefinitionError."""
+    """Return the category of that name. Raises ToolDefinitionError."""
     try:
         return ToolCategory(value)
     except ValueError:

@@ -84,7 +84,7 @@ def spoken(name: str) -> str:
 
 
 def asked(query: str) -> list[str]:
-    """The words of a question without stop words, each once; all words if only stop words are left."""
+    """Return the words of a question without stop words, each once; all words if only stop words are left."""
     given = split(spoken(query[:2_000]))
     telling = [word for word in given if word not in _STOP]
     return list(dict.fromkeys(stem(word) for word in telling or given))

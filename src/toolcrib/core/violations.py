@@ -1,4 +1,4 @@
-"""What is wrong with arguments, so that a model can correct them: a path, what was expected, what came."""
+"""Describes wrong arguments so that a model can correct them: a path, the expected value, and the received value."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def path_text(location: Sequence[str | int]) -> str:
 
 
 def show(value: Any, limit: int = 60) -> str:
-    """A value as short JSON-like text for an error message."""
+    """Return a value as short JSON-like text for an error message."""
     if (
         isinstance(value, str)
         and len(value) < limit - 1
@@ -82,7 +82,7 @@ def _article(kind: str) -> str:
 
 
 def resolve(schema: Any, root: Json) -> Json:
-    """A sub-schema with its local `$ref`s followed; {} if one leads nowhere."""
+    """Return a sub-schema with its local `$ref`s followed; {} if one leads nowhere."""
     seen = 0
     while isinstance(schema, dict) and isinstance(cast("Json", schema).get("$ref"), str) and seen < 16:
         ref = cast("Json", schema)["$ref"]
@@ -99,7 +99,7 @@ def resolve(schema: Any, root: Json) -> Json:
 
 
 def known_keys(location: Sequence[str | int], root: Json) -> list[str]:
-    """The property names that a schema knows at a place, through local references and unions."""
+    """Return the property names that a schema knows at a place, through local references and unions."""
     nodes = [resolve(root, root)]
     for part in location:
         following: list[Json] = []
@@ -114,7 +114,7 @@ def known_keys(location: Sequence[str | int], root: Json) -> list[str]:
 
 
 def properties_of(node: Mapping[str, Any]) -> Json:
-    """The `properties` of a schema, {} if it has none."""
+    """Return the `properties` of a schema, {} if it has none."""
     found: Any = node.get("properties")
     return cast("Json", found) if isinstance(found, dict) else {}
 
@@ -132,7 +132,7 @@ def _alternatives(nodes: list[Json], root: Json, depth: int = 4) -> list[Json]:
 
 
 def unknown_key(location: Sequence[str | int], schema: Json) -> Violation:
-    """The text for an unknown key, with the closest known one."""
+    """Return the text for an unknown key, with the closest known one."""
     from rapidfuzz import process
 
     path, key = path_text(location), str(location[-1])[:100]
@@ -215,7 +215,7 @@ def _nested_violations(errors: Sequence[ErrorDetails], text: str | bytes, schema
 
 
 def _location(error: ErrorDetails, value: Any) -> tuple[str | int, ...]:
-    """Where an error is in the JSON value: pydantic's location without the labels of union members."""
+    """Return where an error is in the JSON value: pydantic's location without the labels of union members."""
     location: list[str | int] = []
     parts = error["loc"]
     keeps_last = error["type"] in MISSING_KINDS or error["type"] in UNKNOWN_KINDS

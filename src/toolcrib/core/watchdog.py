@@ -1,6 +1,6 @@
-"""Reports a coroutine that blocks the event loop: its tool's name and where it hangs.
+"""Reports a coroutine that blocks the event loop: its tool's name and its place in the code.
 
-A timeout cannot end a coroutine that never gives the loop back, so the least is to say which one it is.
+A timeout cannot end a coroutine that never returns to the loop, so the watchdog at least says which one it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLOCKED_SECONDS = 1.0
 
 
 class Watchdog:
-    """A daemon thread that asks the loop for a sign of life and, if none comes, logs who holds it: once a blockage.
+    """A daemon thread that checks whether the loop answers. If not, it logs the blocking tool, once per blockage.
 
     Start it on the loop's own thread. Its rounds cost the loop one callback each.
     """
@@ -96,5 +96,5 @@ def _stack(frame: FrameType | None) -> list[tuple[FrameType, int]]:
 
 
 def _code(tool: Tool) -> object:
-    """The code object of a tool's function."""
+    """Return the code object of a tool's function."""
     return getattr(inspect.unwrap(tool.handler), "__code__", None)

@@ -1,4 +1,4 @@
-"""Which wings does this installation have? A wing is a package that everything else can do without."""
+"""Finds the wings of this installation. A wing is an optional package: everything else works without it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ the package itself; without its folder and its line here everything else works."
 
 
 def has_wing(name: str) -> bool:
-    """Whether the wing is there."""
+    """Return whether the wing is installed."""
     return name in WINGS
 
 
 def absent(name: str) -> str:
-    """Why something that needs the wing is not there."""
+    """Return why a part that needs the wing is not available."""
     return f"this installation of toolcrib has no {name!r}"

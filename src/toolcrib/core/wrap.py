@@ -17,7 +17,7 @@ _MAGIC = (
 
 
 def wrap(result: Any) -> ToolOutput:
-    """An output of a str, None, model, dataclass, dict, number, bytes, image, content block, or a list of these."""
+    """Make an output of a str, None, model, dataclass, dict, number, bytes, image, content block, or list of these."""
     if isinstance(result, ToolOutput):
         return result
     if isinstance(result, str):
@@ -41,7 +41,7 @@ def wrap(result: Any) -> ToolOutput:
 
 
 def as_text(data: Any) -> str:
-    """JSON data as compact text; a string as it is."""
+    """Return JSON data as compact text, and a string unchanged."""
     if isinstance(data, str):
         return data
     from pydantic_core import to_json
@@ -50,7 +50,7 @@ def as_text(data: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """JSON-like data from models, dataclasses, enums, dates and containers of them."""
+    """Return JSON-like data from models, dataclasses, enums, dates and containers of them."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, inf_nan_mode="constants", serialize_unknown=True)
@@ -75,7 +75,7 @@ def _block(value: Any) -> ContentBlock:
 
 
 def image_type(data: bytes) -> str | None:
-    """The MIME type of PNG, JPEG, GIF or WebP bytes, by their first bytes."""
+    """Return the MIME type of PNG, JPEG, GIF or WebP data by its first bytes, or None."""
     for magic, mime in _MAGIC:
         if data.startswith(magic):
             return mime
@@ -100,7 +100,7 @@ def _of_blocks(blocks: list[ContentBlock]) -> ToolOutput:
 
 
 def describe(block: ContentBlock) -> str:
-    """A block as text, for a model or person that can only read."""
+    """Return a block as text, for a model or person that can read only text."""
     if isinstance(block, TextBlock):
         return block.text
     if isinstance(block, ResourceBlock):

@@ -1,4 +1,4 @@
-"""The browser tools: a Chromium of our own behind the filtering proxy, one context a session."""
+"""The browser tools: our own Chromium behind the filtering proxy, with one context per session."""
 
 from .browser_tools import browser_tools
 from .installed import find_browser, missing, needs_no_sandbox

@@ -1,6 +1,7 @@
 """The tools that do something on a page: browser_click, browser_type, browser_select.
 
-A click may order, a text may be sent: their category is network_write. In allowed domains they are not asked about.
+A click may order something and a form may send a text, so their category is network_write. In allowed domains they run
+without an approval.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from .session import BrowserSession, Ref
 
 Resolve = Callable[..., str]
-"""`resolve(text, asker)` puts granted secrets into a text, as `Secrets.resolve` does."""
+"""`resolve(text, asker)` puts granted secrets into a text, like `Secrets.resolve`."""
 
 MAX_TEXT = 100_000
 MAX_CLICKS = 3
@@ -34,7 +35,7 @@ _SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
 
 
 class ActingTools:
-    """Tools with effects on a page. `resolve` puts secrets into what is typed; without it there are none."""
+    """The tools that change a page. `resolve` puts secrets into the typed text; without it, no secret can be typed."""
 
     names = ("browser_click", "browser_type", "browser_select")
 
@@ -42,7 +43,7 @@ class ActingTools:
         self._engine, self._resolve = engine, resolve
 
     def tools(self) -> list[Tool]:
-        """The tools, ready to register."""
+        """Return the tools, ready to register."""
         common: dict[str, Any] = {
             "category": "network_write",
             "open_world": True,
@@ -129,7 +130,7 @@ class ActingTools:
 
         async def work(session: BrowserSession) -> ToolOutput:
             found, locator = await session.element(ref)
-            if judged is not None and found != judged:  # what was judged is not what would be done
+            if judged is not None and found != judged:  # the call would act on another element than the judged one
                 raise ToolError(f"{ref} is another element than a moment ago; take a new browser_snapshot")
             said = await act(session, found, locator)
             await session.settle(found.tab)
@@ -142,7 +143,10 @@ class ActingTools:
         return await self._engine.run(ctx, work)
 
     async def _with_secrets(self, session: BrowserSession, found: Ref, text: str) -> str:
-        """The text to type. A secret goes to pages in allowed domains alone: others may look like the right one."""
+        """Return the text to type, with its secrets.
+
+        Only pages in allowed domains get a secret, because another page may look like the right one.
+        """
         if not _SECRET.search(text):
             return text
         if self._resolve is None:
@@ -152,10 +156,10 @@ class ActingTools:
             raise ToolError(f"secrets are typed in allowed domains only ({SETTING}); this is {where}")
         return await shared_threads.run(self._resolve, text, "browser_type")
 
-    # --- before they run
+    # --- before the tools run
 
     def _judge(self, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """In an allowed domain nothing is asked; an element in a frame may belong to anybody, so it is."""
+        """Allow an action in an allowed domain, but ask about elements in a frame: a frame may come from any site."""
         found = _found(self._engine, arguments.get("ref"), ctx)
         session = self._engine.session(ctx)
         if found is None or session is None or found.element.framed or ctx.metadata.get("bare"):
@@ -165,7 +169,7 @@ class ActingTools:
         return None
 
     def _preview(self, arguments: Mapping[str, Any], ctx: ToolContext) -> str:
-        """What a person is shown: the element as the page calls it, and where."""
+        """Return the preview for a person: the element with the name that the page gives it, and its page."""
         found = _found(self._engine, arguments.get("ref"), ctx)
         rest = "\n".join(f"{name}: {value}" for name, value in arguments.items() if name != "ref" and value)
         if found is None:

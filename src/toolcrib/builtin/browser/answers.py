@@ -1,4 +1,4 @@
-"""How a page is told to the model: what is ours outside, what the page says between two marks."""
+"""Formats a page for the model: our words are outside two marks, and the content of the page is between them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def told(
     *,
     content: tuple[ContentBlock, ...] = (),
 ) -> ToolOutput:
-    """One answer: a line of ours, the tab and what happened, the page. `said` is one that holds no word of a page."""
+    """Return one answer: our line `said`, the tab and its events, the page. `said` must not contain text of a page."""
     lines = [] if tab is None else [await heading(session, tab)]
     lines += session.notes.take()
     if page is not None:
@@ -47,11 +47,11 @@ async def told(
 
 
 async def heading(session: BrowserSession, tab: Tab) -> str:
-    """The tab, its title and address."""
+    """Return a line with the number, the title and the address of a tab."""
     try:
         async with asyncio.timeout(_TITLE_SECONDS):
             title = await tab.page.title()
-    except Exception:  # it is on its way elsewhere, hangs, or is gone
+    except Exception:  # the page is loading another address, hangs, or is closed
         title = ""
     count = f" of {len(session.tabs)}" if len(session.tabs) > 1 else ""
     return f"tab {tab.number}{count}: {quoted(title)} {unforged(safe(tab.page.url[:2_000]))}"

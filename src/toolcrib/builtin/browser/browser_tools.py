@@ -1,4 +1,4 @@
-"""The browser tools together, and what is missing where they cannot be there."""
+"""Makes all browser tools, or says what is missing for them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def browser_tools(
     lacking: list[tuple[str, str]] | None = None,
     closers: list[Callable[[], object]] | None = None,
 ) -> list[Tool]:
-    """The browser tools, or none, with the reason in `lacking`. The browser is started by the first page.
+    """Return the browser tools, or no tools and the reason in `lacking`. The first page starts the browser.
 
-    `user_agent` None is Chromium's own; `gate` is asked about addresses that pages go to;
-    `closers` gets what ends the browser.
+    If `user_agent` is None, Chromium sends its default. `gate` is asked about addresses that pages open. `closers`
+    gets the function that ends the browser.
     """
     settings = settings or BrowserSettings()
     why = why_missing(settings)

@@ -1,4 +1,4 @@
-"""Files that pages send: kept outside the workspace until `browser_save` is allowed to put one there."""
+"""Files that pages send. They are stored outside the workspace until `browser_save` copies one into it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MAX_NAME = 100
 
 @dataclass(slots=True)
 class Kept:
-    """Something that can be saved. `data` or `path` has it once it is whole; `failed` says why it never will be."""
+    """A file that can be saved. `data` or `path` has it when it is complete; `failed` says why it never will be."""
 
     name: str
     data: bytes | None = None
@@ -35,7 +35,7 @@ class Kept:
 
 
 class Downloads:
-    """The downloads and screenshots of one session, by a short id. `folder` is where Chromium writes files."""
+    """The downloads and screenshots of one session, by a short id. Chromium writes files into `folder`."""
 
     def __init__(self, folder: Path, most_bytes: int, notes: Notes) -> None:
         self._folder, self._most_bytes, self._notes = folder, most_bytes, notes
@@ -44,24 +44,24 @@ class Downloads:
         self._count = 0
 
     def began(self, download: Download) -> None:
-        """A page sends a file."""
+        """Register a download that a page started."""
         task = asyncio.ensure_future(self._follow(download))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def keep(self, name: str, data: bytes) -> str:
-        """Keep bytes of ours, a screenshot; the id."""
+        """Store our own bytes, such as a screenshot, and return their id."""
         kept = Kept(name, data, size=len(data))
         kept.done.set()
         return self._add("s", kept)
 
     async def settle(self, seconds: float) -> None:
-        """Wait a moment for small files to be whole."""
+        """Wait a moment until small files are complete."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=seconds)
 
     def of(self, name: str) -> Kept:
-        """What is kept under an id. Raises ToolError."""
+        """Return the file with an id. Raises ToolError if there is no such file."""
         kept = self._kept.get(name)
         if kept is None:
             there = ", ".join(self._kept) or "none"
@@ -69,7 +69,7 @@ class Downloads:
         return kept
 
     async def read(self, kept: Kept, seconds: float) -> bytes:
-        """The bytes, when they are there. Raises ToolError."""
+        """Wait for the bytes of a file and return them. Raises ToolError if the download fails or takes too long."""
         try:
             async with asyncio.timeout(seconds):
                 await kept.done.wait()
@@ -102,7 +102,7 @@ class Downloads:
                 kept.path = path if kept.size <= self._most_bytes else None
             if kept.path is None and kept.failed is None:
                 kept.failed = failure or self._too_large()
-        except Exception as error:  # the page, its context or the browser is gone
+        except Exception as error:  # the page, its context or the browser was closed
             kept.failed = kept.failed or str(error).splitlines()[0][:200]
         finally:
             watching.cancel()
@@ -118,7 +118,10 @@ class Downloads:
         )
 
     async def _watch(self, download: Download, kept: Kept) -> None:
-        """Stop a download that grows too large. Chromium does not say which file is whose: the largest counts."""
+        """Stop a download that grows too large.
+
+        Chromium does not say which file belongs to which download, so the size of the largest file counts.
+        """
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             kept.size = await asyncio.to_thread(_largest, self._folder)
@@ -131,13 +134,13 @@ class Downloads:
         return f"it is larger than {self._most_bytes:,} bytes (tools.browser.max_download_bytes)"
 
     def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop watching all downloads."""
         for task in list(self._tasks):
             task.cancel()
 
 
 def safe_name(suggested: str) -> str:
-    """A file name out of what a page suggests: no directories, no hidden files, no odd characters."""
+    """Make a safe file name from the name that a page suggests: no directories, hidden files or unusual characters."""
     last = re.split(r"[/\\]", suggested)[-1]
     plain = _UNSAFE.sub("_", last).strip(" .")
     stem, dot, ending = plain.rpartition(".")

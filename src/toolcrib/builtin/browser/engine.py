@@ -1,7 +1,7 @@
-"""The one browser of a toolbox: started at the first page, shared by its sessions, ended with it.
+"""Runs the one browser of a toolbox. It starts with the first page, serves all sessions, and ends with the toolbox.
 
-It lives on a loop of its own, so that a toolbox may be called from any loop, and from threads. A session is a
-context: its cookies, storage and tabs are its own, and are gone with it.
+It runs on a separate event loop, so that a toolbox may be called from any loop and from threads. Each session has a
+browser context: its cookies, storage and tabs are separate, and are deleted with it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_SESSIONS = 16
-BUSY_SECONDS = 30.0  # a session used so recently is not closed for another
-REAP_SECONDS = 5.0  # how often idle sessions are looked for
+BUSY_SECONDS = 30.0  # a session that was used so recently is not closed to make room
+REAP_SECONDS = 5.0  # time between two checks for idle sessions
 CLOSE_SECONDS = 30.0
 _MAX_REMEMBERED = 1_000
 
 
 class Engine:
-    """Runs work on sessions of one browser. `folder` is where its profiles are; `gate` asks policy about addresses."""
+    """Runs work on sessions of one browser. `folder` has its profiles; `gate` asks the policy about addresses."""
 
     def __init__(
         self,
@@ -59,29 +59,29 @@ class Engine:
         self._starting_thread = threading.Lock()
         self._chromium: Chromium | None = None
         self._sessions: dict[str, BrowserSession] = {}
-        self._begun: set[str] = set()  # sessions that had pages: what happened to them can be said
+        self._begun: set[str] = set()  # sessions that had pages: an error can say why the pages are gone
         self._starting: asyncio.Lock | None = None
         self._reaper: asyncio.Task[None] | None = None
 
     async def run(self, ctx: ToolContext, work: Callable[[BrowserSession], Awaitable[T]], *, create: bool = False) -> T:
-        """Do something with the caller's session, one call at a time; `create` makes one where there is none.
+        """Run `work` with the caller's session, one call at a time. `create` makes a session if the caller has none.
 
-        Raises ToolError: no page is open, Chromium cannot be started, has crashed.
+        Raises ToolError if no page is open, or if Chromium cannot be started or has crashed.
         """
         return await self._thread().within(self._run(ctx, work, create))
 
     def session(self, ctx: ToolContext) -> BrowserSession | None:
-        """The session of a caller, for a look from another thread."""
+        """Return the session of a caller, for reading from another thread, or None."""
         return self._sessions.get(_key(ctx))
 
     async def end(self, ctx: ToolContext) -> bool:
-        """Close the caller's session. Whether there was one."""
+        """Close the caller's session. Returns whether there was one."""
         if self._loop is None:
             return False
         return await self._loop.within(self._end(_key(ctx)))
 
     def close(self) -> None:
-        """End the browser with all its processes and files."""
+        """End the browser with all its processes, and delete its files."""
         with self._starting_thread:
             self._closed = True
             loop, self._loop = self._loop, None
@@ -116,7 +116,7 @@ class Engine:
                 session.used = time.monotonic()
 
     def _explained(self, session: BrowserSession, error: Exception) -> Exception:
-        """A failure of the browser in words; what is a mistake of ours stays as it is."""
+        """Return a ToolError that explains a failure of the browser. An error in our own code is returned unchanged."""
         if session.chromium is not self._chromium or not session.chromium.browser.is_connected():
             return ToolError("the browser ended unexpectedly, and its pages are gone; browser_open starts it again")
         if isinstance(error, TimeoutError):
@@ -166,7 +166,7 @@ class Engine:
         return session
 
     async def _make_room(self) -> None:
-        """Close the session that was used longest ago where there are too many, unless all of them are busy."""
+        """Close the least recently used session if there are too many, unless all of them are busy."""
         now = time.monotonic()
         while len(self._sessions) >= MAX_SESSIONS:
             idle = {key: each for key, each in self._sessions.items() if not each.lock.locked()}
@@ -182,7 +182,7 @@ class Engine:
         return await launch(self.settings, self._folder / f"{os.getpid()}-{secrets.token_hex(4)}")
 
     async def _bury(self) -> None:
-        """Let go of a browser that has ended by itself."""
+        """Clean up after a browser that has ended by itself."""
         chromium = self._chromium
         if chromium is None or chromium.browser.is_connected():
             return
@@ -206,7 +206,7 @@ class Engine:
         return True
 
     async def _reap(self) -> None:
-        """Close what nobody uses: sessions, and after the last of them the browser itself."""
+        """Close idle sessions, and after the last of them the browser itself."""
         while True:
             await asyncio.sleep(min(REAP_SECONDS, self.settings.idle_timeout))
             assert self._starting is not None
@@ -234,7 +234,7 @@ def _key(ctx: ToolContext) -> str:
 
 
 def _in_words(said: str) -> str:
-    """What Playwright says of a step that failed, without its own names."""
+    """Return Playwright's message about a failed step, without Playwright's internal names."""
     first = said.splitlines()[0]
     if "Timeout" in first:
         lines = [line.strip(" -") for line in said.splitlines()[1:]]

@@ -1,4 +1,4 @@
-"""Which Chromium is installed, and what is missing where the browser tools cannot be there?"""
+"""Finds the installed Chromium, and says what is missing if the browser tools cannot work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INSTALL = "apt-get install chromium, or name one by the setting tools.browser.ex
 
 
 def find_browser(executable: Path | None = None) -> Path | None:
-    """The Chromium to start: the one that was set, else the first on PATH. None where there is none that runs."""
+    """Return the Chromium to start: the configured one, else the first on PATH. None if none can be started."""
     if executable is not None:
         path = executable.expanduser()
         return path if path.is_file() and os.access(path, os.X_OK) else None
@@ -26,7 +26,7 @@ def find_browser(executable: Path | None = None) -> Path | None:
 
 
 def missing(settings: BrowserSettings) -> str | None:
-    """Why the browser tools cannot be there; None if they can. Nothing is imported or started."""
+    """Return why the browser tools cannot be available, or None if they can. Does not import or start anything."""
     if not settings.enabled:
         return "disabled by tools.browser.enabled"
     absent = [name for name in ("playwright", "h11") if find_spec(name) is None]
@@ -40,5 +40,5 @@ def missing(settings: BrowserSettings) -> str | None:
 
 
 def needs_no_sandbox() -> bool:
-    """Whether Chromium's own sandbox is off: it refuses to start as root otherwise."""
+    """Return whether Chromium's own sandbox must be off: as root, Chromium refuses to start with it."""
     return hasattr(os, "geteuid") and os.geteuid() == 0

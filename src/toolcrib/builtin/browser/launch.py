@@ -1,7 +1,7 @@
-"""Starts and ends a Chromium: its switches, its surroundings, its processes.
+"""Starts and ends a Chromium: its switches, its environment, its processes.
 
-The browser itself is given a proxy that nobody answers at: what it would like to fetch for its own ends goes nowhere.
-Pages go through the proxy of their session (`session.py`).
+The browser itself gets a proxy address where no server answers, so its own background requests fail. The requests of
+pages go through the proxy of their session (`session.py`).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ LAUNCH_SECONDS = 60.0
 LOCK = "in-use"
 CLOSE_SECONDS = 10.0
 _REAP_SECONDS = 1.0
-NOWHERE = "http://127.0.0.1:1"  # tcpmux: a privileged port that nothing has listened at for decades
-# https://peter.sh/experiments/chromium-command-line-switches/; Playwright adds about forty of its own for automation:
+NOWHERE = "http://127.0.0.1:1"  # tcpmux: a privileged port that no program has used for decades
+# https://peter.sh/experiments/chromium-command-line-switches/; Playwright adds about forty switches for automation:
 # no component updates, no sync, no first run, no background networking, no extensions.
 SWITCHES = (
-    # Chromium 150 obeys the second alone; older ones, and other users of the engine, know the first
+    # Chromium 150 obeys only the second; older versions, and other browsers with this engine, know the first
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-quic",
@@ -50,17 +50,19 @@ SWITCHES = (
     "--no-first-run",
     "--no-pings",
     "--no-service-autorun",
-    # the resolver of the browser itself answers nothing: names are resolved by the proxy
+    # the browser's own resolver finds no names: the proxy resolves them
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )
-# Of the variables around us, those a browser needs to draw text; no secret is among them.
+# The environment variables that a browser needs to draw text. They hold no secrets.
 _KEPT = ("PATH", "LANG", "LANGUAGE", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True, slots=True)
 class Chromium:
-    """A running browser. `leader` is its first process, which leads the group of all of them (None if not found);
-    `lock` a descriptor that says its folder is in use."""
+    """A running browser. `leader` is its first process, the leader of its process group (None if not found).
+
+    `lock` is a descriptor whose lock shows that the folder is in use.
+    """
 
     playwright: Playwright
     browser: Browser
@@ -70,16 +72,16 @@ class Chromium:
 
     @property
     def downloads(self) -> Path:
-        """Where Chromium puts files that pages send."""
+        """The folder in which Chromium stores files that pages send."""
         return self.folder / "downloads"
 
     async def close(self) -> None:
-        """End it, with every process and file of it."""
+        """End the browser with all its processes, and delete its files."""
         for closing in (self.browser.close, self.playwright.stop):
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await closing()
-            except Exception as error:  # what is broken already cannot be closed in good order
+            except Exception as error:  # a broken browser cannot be closed in the normal way
                 log.debug("closing the browser: %s", error)
         await asyncio.to_thread(end_group, self.leader, self.folder)
         await asyncio.to_thread(shutil.rmtree, self.folder, ignore_errors=True)
@@ -87,7 +89,7 @@ class Chromium:
 
 
 async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
-    """Start Chromium with a new profile below `folder`, which is made. Raises ToolError with what to do."""
+    """Create `folder`, and start Chromium with a new profile in it. Raises ToolError, with advice, if that fails."""
     path = find_browser(settings.executable_path)
     if path is None:
         raise ToolError(f"no Chromium was found: {INSTALL}")
@@ -113,7 +115,7 @@ async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
             handle_sighup=False,
             timeout=LAUNCH_SECONDS * 1000,
         )
-    except BaseException as error:  # a cancelled call, too, leaves nothing behind
+    except BaseException as error:  # a cancelled call must not leave files or processes, either
         with contextlib.suppress(Exception):
             await playwright.stop()
         end_group(None, folder)
@@ -126,8 +128,8 @@ async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
 
 
 async def _driver(folder: Path) -> Playwright:
-    """Playwright's driver (a Node.js program) with the same bare environment; its temporary files are in `folder`."""
-    from playwright._impl import transport  # its own name for this may change: then the driver gets all variables
+    """Start Playwright's driver (a Node.js program) with the same small environment and temporary files in `folder`."""
+    from playwright._impl import transport  # a private name that may change: then the driver gets all variables
     from playwright.async_api import async_playwright
 
     module: Any = transport
@@ -151,7 +153,7 @@ def _environment(home: Path) -> Mapping[str, str]:
 
 
 def _why(path: Path, said: str) -> str:
-    """What kept Chromium from starting, for the model and the person."""
+    """Return the reason why Chromium did not start, for the model and the person."""
     if "sandbox" in said.lower() and "no usable sandbox" in said.lower():
         return (
             f"{path} cannot make its sandbox here (no user namespaces): allow them (sysctl "
@@ -162,12 +164,12 @@ def _why(path: Path, said: str) -> str:
 
 
 def sweep(folder: Path) -> None:
-    """Remove the folders of browsers whose Toolcrib was killed."""
+    """Remove the folders of browsers whose Toolcrib process was killed."""
     dead(folder)
 
 
 def dead(folder: Path, *, remove: bool = True) -> list[str]:
-    """Which profiles below `folder` belong to nobody: their locks are not held. Removed, unless it is only asked."""
+    """Return the unused profiles in `folder`, whose locks no process holds. With `remove`, also delete them."""
     found: list[str] = []
     for lock in sorted(folder.glob(f"*/{LOCK}")):
         try:
@@ -190,7 +192,7 @@ def dead(folder: Path, *, remove: bool = True) -> list[str]:
 
 
 def leader_of(folder: Path) -> int | None:
-    """The process that leads the group of the browser with a profile below `folder`."""
+    """Return the leader of the process group of the browser with a profile in `folder`, or None."""
     for pid in _pids():
         if _runs_in(pid, folder) and os.getpgid(pid) == pid:
             return pid
@@ -198,7 +200,7 @@ def leader_of(folder: Path) -> int | None:
 
 
 def end_group(leader: int | None, folder: Path) -> None:
-    """Kill what is left of a browser: its group, and each process that names its folder."""
+    """Kill the remaining processes of a browser: its process group, and each process that names its folder."""
     if leader is not None and any(_group(pid) == leader for pid in _pids()):
         with contextlib.suppress(OSError):
             os.killpg(leader, signal.SIGKILL)
@@ -211,7 +213,10 @@ def end_group(leader: int | None, folder: Path) -> None:
 
 
 def _reap(leader: int) -> None:
-    """Bury those of the group that became our children, which they do where we are the subreaper."""
+    """Wait for processes of the group that became our children, so that they do not remain as zombies.
+
+    They become our children if this process is the subreaper.
+    """
     until = time.monotonic() + _REAP_SECONDS
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < until:
@@ -222,7 +227,7 @@ def _reap(leader: int) -> None:
 def _pids() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
-    except OSError:  # no /proc: nothing can be found
+    except OSError:  # no /proc: no processes can be found
         return []
 
 
@@ -234,7 +239,7 @@ def _group(pid: int) -> int:
 
 
 def _runs_in(pid: int, folder: Path) -> bool:
-    """Whether a process was started with an option that names something below the folder."""
+    """Return whether an option of a process names a path in the folder."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return b"=" + os.fsencode(folder) + b"/" in file.read()

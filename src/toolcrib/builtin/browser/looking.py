@@ -1,4 +1,4 @@
-"""The tools that look: browser_open, browser_snapshot, browser_scroll, browser_wait, browser_screenshot, …"""
+"""The browser tools that only look: browser_open, browser_snapshot, browser_scroll, browser_wait, and others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Direction = Literal["down", "up", "bottom", "top"]
 TabAction = Literal["list", "select", "close"]
 
-LAUNCH_SECONDS = 75.0  # more than a start of Chromium and of a session may take
+LAUNCH_SECONDS = 75.0  # longer than the start of Chromium and of a session may take
 MAX_WAIT = 30.0
 ACTION_SECONDS = 10.0
 _TALLEST = 8_000  # pixels of a whole-page screenshot
@@ -38,7 +38,7 @@ _SCROLL = """([how, pages]) => {
 
 
 class LookingTools:
-    """Tools that load pages and show them. Their category is network_read, as web_fetch's is."""
+    """The tools that load pages and show them. Their category is network_read, like the category of web_fetch."""
 
     names = (
         "browser_open", "browser_snapshot", "browser_scroll", "browser_wait", "browser_screenshot", "browser_tabs",
@@ -49,7 +49,7 @@ class LookingTools:
         self._engine = engine
 
     def tools(self) -> list[Tool]:
-        """The tools, ready to register."""
+        """Return the tools, ready to register."""
         most = 5_000 + 2 * self._engine.settings.max_chars
         step = self._engine.settings.timeout
         common: dict[str, Any] = {
@@ -83,7 +83,7 @@ class LookingTools:
             url: Address, http or https.
             new_tab: Open it beside the tab that is shown instead of in it.
         """
-        self._engine.guard().target(url)  # before anything is started for it
+        self._engine.guard().target(url)  # refuse a wrong address before anything is started
 
         async def work(session: BrowserSession) -> ToolOutput:
             address = session.visits.opened(url)
@@ -251,7 +251,7 @@ class LookingTools:
 
 
 async def _whole(session: BrowserSession, tab: Any) -> Any:
-    """The rectangle of a whole page, as far down as a picture may be tall."""
+    """Return the rectangle of a whole page, limited to the largest height of a picture."""
     async with asyncio.timeout(ACTION_SECONDS):
         height = await tab.page.evaluate("document.documentElement ? document.documentElement.scrollHeight : 0")
     return {"x": 0, "y": 0, "width": session.settings.viewport[0], "height": max(1, min(height, _TALLEST))}

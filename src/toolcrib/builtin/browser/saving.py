@@ -1,4 +1,4 @@
-"""The tool `browser_save`: what a page sent, or a screenshot, into the workspace."""
+"""The tool `browser_save`: it saves a download or a screenshot into the workspace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class SavingTool:
-    """`browser_save`: a file tool in all but where its bytes come from. It never replaces a file."""
+    """The tool `browser_save`: a file tool whose bytes come from the browser. It never replaces a file."""
 
     names = ("browser_save",)
 
@@ -31,7 +31,7 @@ class SavingTool:
         self._engine, self._ws, self._journal = engine, workspace, journal
 
     def tool(self) -> Tool:
-        """The tool."""
+        """Return the tool, ready to register."""
         return tool(
             self.browser_save,
             category="filesystem_write",

@@ -1,4 +1,4 @@
-"""One session's part of the browser: a context of its own behind a proxy of its own, its tabs and its refs."""
+"""One session's part of the browser: a separate context behind a separate proxy, with its tabs and refs."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
     from .launch import Chromium
 
 MAX_TABS = 20
-QUIET_SECONDS = 0.25  # without a request a page counts as settled
+QUIET_SECONDS = 0.25  # a page without a request for this time counts as settled
 SETTLE_SECONDS = 4.0
 FRAME_SECONDS = 3.0
-LOAD_SECONDS = 5.0  # after the first bytes, until what is there is shown
+LOAD_SECONDS = 5.0  # after the first bytes; then the page is shown as it is
 ACTION_SECONDS = 10.0  # for a click, a text, a picture
 _LOOK_SECONDS = 0.05
-# The switches of the browser keep these to the proxy; they have changed names before, so pages do not get them at all.
+# Switches of the browser force these features to use the proxy. The names of the switches have changed before, so pages
+# do not get the features at all.
 _NO_DATAGRAMS = (
     "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete window[name]"
 )
-_ENDLESS = frozenset({"eventsource", "websocket", "ping", "media"})  # requests that a page never has done with
+_ENDLESS = frozenset({"eventsource", "websocket", "ping", "media"})  # types of requests that may never end
 
 
 @dataclass(eq=False, slots=True)
 class Tab:
-    """A page with its number. `handles` are Playwright's refs of its last snapshot, by ours."""
+    """A page with its number. `handles` maps our refs to Playwright's refs of the last snapshot."""
 
     number: int
     page: Page
@@ -54,7 +55,7 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """What a ref means: a tab, an element there, and the address of the page when it was shown."""
+    """The meaning of a ref: a tab, an element in it, and the address of the page when the snapshot was taken."""
 
     tab: Tab
     element: Element
@@ -62,7 +63,7 @@ class Ref:
 
 
 class BrowserSession:
-    """The tabs of one session. Everything here runs on the browser's loop, one call at a time (`lock`)."""
+    """The tabs of one session. All its methods run on the browser's loop, one call at a time (`lock`)."""
 
     def __init__(
         self, settings: BrowserSettings, visits: Visits, chromium: Chromium, user_agent: str | None = None
@@ -75,19 +76,19 @@ class BrowserSession:
         self.downloads = Downloads(chromium.downloads, settings.max_download_bytes, self.notes)
         self.tabs: dict[int, Tab] = {}
         self.current = 0
-        self.accepting = False  # whether dialogs are answered with yes
+        self.accepting = False  # whether dialogs are accepted
         self._count = 0
         self._making = False
         self._closing: set[asyncio.Future[None]] = set()
-        # Not from 1: an approval of `e5` in a session that is gone must not fit some element of the next.
+        # Not from 1: an approval of `e5` in a closed session must not match an element of the next session.
         self._refs = 1_000 + secrets.randbelow(9_000)
         self._context: BrowserContext | None = None
         self._proxy: FilteringProxy | None = None
 
-    # --- beginning and end
+    # --- start and end
 
     async def start(self) -> None:
-        """Make the proxy and the context."""
+        """Create the proxy and the context."""
         credential = ("toolcrib", secrets.token_urlsafe(24))
         self._proxy = FilteringProxy(
             self.visits.admit, credential=credential, dial=self.visits.dial, on_refused=self._refused
@@ -119,7 +120,7 @@ class BrowserSession:
         context.on("page", self._appeared)
 
     async def close(self) -> None:
-        """End the context, with what it was downloading, and its proxy."""
+        """Close the context with its running downloads, and the proxy."""
         self.downloads.close()
         if self._context is not None:
             with contextlib.suppress(Exception):
@@ -129,7 +130,7 @@ class BrowserSession:
             await self._proxy.close()
 
     def begin(self, ctx: ToolContext) -> None:
-        """A call begins."""
+        """Prepare the session for a new call."""
         self.visits.begin(ctx)
         self.used = time.monotonic()
         self.accepting = False
@@ -137,7 +138,7 @@ class BrowserSession:
     # --- tabs
 
     def tab(self, number: int | None = None) -> Tab:
-        """The tab of a number, or the current one. Raises ToolError."""
+        """Return the tab with a number, or the current tab. Raises ToolError if there is no such tab."""
         found = self.tabs.get(self.current if number is None else number)
         if found is not None:
             return found
@@ -146,7 +147,7 @@ class BrowserSession:
         raise ToolError(f"there is no tab {number}; there are {', '.join(map(str, self.tabs))}")
 
     async def new_tab(self) -> Tab:
-        """A new empty tab, which becomes the current one. Raises ToolError where there are too many."""
+        """Open an empty tab and make it the current tab. Raises ToolError if there are too many tabs."""
         assert self._context is not None
         if len(self.tabs) >= MAX_TABS:
             raise ToolError(f"{MAX_TABS} tabs are open; close some with browser_tabs")
@@ -160,7 +161,7 @@ class BrowserSession:
         return tab
 
     def _appeared(self, page: Page) -> None:
-        """A page is there: one of ours, or one that another opened."""
+        """Register a new page: one that we opened, or one that another page opened."""
         self._count += 1
         tab = Tab(self._count, page)
         self.tabs[tab.number] = tab
@@ -190,7 +191,7 @@ class BrowserSession:
         if self.current == tab.number:
             self.current = max(self.tabs, default=0)
 
-    # --- what pages do
+    # --- events of pages
 
     def _sent(self, tab: Tab, request: Request) -> None:
         tab.moved = time.monotonic()
@@ -222,10 +223,10 @@ class BrowserSession:
             self.notes.add(f"refused {quoted(refusal.where)}: {refusal.reason}")
 
     async def _route(self, route: Route, request: Request) -> None:
-        """The second layer: what an address alone shows to be wrong is not even sent to the proxy."""
+        """Abort requests with a forbidden address before they reach the proxy. This is a second layer of protection."""
         try:
             why = self.visits.refuses(request.url, page=self._is_page(request))
-        except Exception as error:  # a check that fails is a refusal
+        except Exception as error:  # if the check itself fails, the request is refused
             why = f"it could not be judged ({type(error).__name__})"
         with contextlib.suppress(Exception):  # the page may have gone meanwhile
             if why is None:
@@ -241,13 +242,13 @@ class BrowserSession:
             return False
         try:
             return request.frame.parent_frame is None
-        except Exception:  # the first request of a new tab comes before its frame
+        except Exception:  # the first request of a new tab comes before its frame exists
             return True
 
-    # --- what calls do
+    # --- actions of calls
 
     async def settle(self, tab: Tab, most: float = SETTLE_SECONDS) -> None:
-        """Wait until a page has nothing under way, for a few seconds at most, and look where it is."""
+        """Wait a few seconds at most until a page has no requests under way, and then check its address."""
         until = time.monotonic() + most
         await asyncio.sleep(_LOOK_SECONDS)
         while time.monotonic() < until and tab.number in self.tabs:
@@ -259,7 +260,11 @@ class BrowserSession:
             await self._leave_if_refused(each)
 
     async def _leave_if_refused(self, tab: Tab) -> None:
-        """A redirect is judged when it is dialled, but what only asks, and odd schemes, are seen here."""
+        """Leave a page with a forbidden address.
+
+        The proxy judges redirects when it connects. This check also finds unusual schemes, and addresses that need an
+        approval.
+        """
         url = tab.page.url
         if url in ("", "about:blank") or url.startswith("chrome-error:"):
             return
@@ -271,17 +276,17 @@ class BrowserSession:
             await tab.page.goto("about:blank")
 
     async def goto(self, tab: Tab, url: str) -> Response | None:
-        """Load an address. Raises ToolError with the reason that the proxy gave."""
+        """Load an address. Raises ToolError if that fails, with the reason that the proxy gave."""
         proxy = self._proxy
         assert proxy is not None
         proxy.refused.clear()
         for attempt in range(3):
             try:
-                # a page that goes elsewhere at once is never loaded: what came is enough, `settle` waits for the rest
+                # a page that redirects at once never finishes loading: its beginning is enough, `settle` waits for more
                 response = await tab.page.goto(url, wait_until="commit")
             except Exception as error:
                 said = str(error)
-                # the page of an error comes a moment after the error, and would be what ends the next visit
+                # the error page comes a moment after the error, and would interrupt the next visit
                 if "interrupted by another navigation" in said and "chrome-error" in said and attempt < 2:
                     await asyncio.sleep(0.2)
                     continue
@@ -294,7 +299,7 @@ class BrowserSession:
             ours = proxy.refused.get(where if ":" in where else f"{where}:80")
             with contextlib.suppress(Exception):
                 await tab.page.wait_for_load_state("domcontentloaded", timeout=LOAD_SECONDS * 1000)
-            if ours is not None:  # the page is the proxy's own word
+            if ours is not None:  # the page is a message of the proxy
                 raise ToolError(f"{url} could not be opened: {ours.where}: {ours.reason}")
             return response
         return None
@@ -314,13 +319,13 @@ class BrowserSession:
     # --- snapshots and refs
 
     async def snapshot(self, tab: Tab, start: int = 1, within: str | None = None, *, changes: bool = False) -> Lines:
-        """The accessibility tree as lines with our refs, or what is in the element `within`; with `changes` only what
-        is new in it, unless that is most of it.
+        """Return the accessibility tree as lines with our refs, or only the content of the element `within`.
 
-        Refs of earlier snapshots of this tab fit no more, but an element that is still there keeps its own. It is
-        always the whole tree, with mode="ai": Playwright forgets the refs of all that its last snapshot does not have.
+        With `changes`, return only the new lines, unless most lines are new. Refs of earlier snapshots of this tab
+        become invalid, but an element that still exists keeps its ref. Playwright always makes the whole tree, with
+        mode="ai", because it forgets the refs of elements that are not in its last snapshot.
         """
-        try:  # frames that never load are waited for as long as this, then left out
+        try:  # waits this long for frames that never load, then leaves them out
             tree = await tab.page.aria_snapshot(mode="ai", timeout=FRAME_SECONDS * 1000)
         except Exception as error:
             if "Timeout" not in str(error):
@@ -352,7 +357,7 @@ class BrowserSession:
         return paged(lines, start, self.settings.max_chars)
 
     def find(self, ref: str) -> Ref | None:
-        """What a ref means, if a tab's last snapshot had it. May be called from other threads."""
+        """Return the meaning of a ref if the last snapshot of a tab had it, else None. Other threads may call it."""
         wanted = plain_ref(ref)
         for tab in list(self.tabs.values()):
             found = tab.shown.get(wanted)
@@ -361,13 +366,13 @@ class BrowserSession:
         return None
 
     async def element(self, ref: str) -> tuple[Ref, Locator]:
-        """The element of a ref, if it is still there. Raises ToolError that says to look again."""
+        """Return the element of a ref. Raises ToolError, with the advice to look again, if it no longer exists."""
         found = self.find(ref)
         if found is None:
             raise ToolError(f"{ref[:40]!r} is not a ref of the last snapshot; take one with browser_snapshot")
         locator = found.tab.page.locator(f"aria-ref={found.element.handle}")
         there = 0
-        with contextlib.suppress(Exception):  # Playwright knows no such frame any more
+        with contextlib.suppress(Exception):  # Playwright no longer knows this frame
             there = await locator.count()
         if there != 1 or not same_page(found.url, found.tab.page.url):
             role = found.element.said.partition(" ")[0]
@@ -377,5 +382,5 @@ class BrowserSession:
 
 
 def same_page(first: str, second: str) -> bool:
-    """Whether two addresses are of the same site: the origin, as scripts may change the rest without a new page."""
+    """Return whether two addresses have the same origin. Scripts may change the rest of it without a new page."""
     return first.split("/")[:3] == second.split("/")[:3]

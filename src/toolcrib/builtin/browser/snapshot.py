@@ -1,7 +1,7 @@
-"""A page as text: Playwright's accessibility tree with refs of ours, bounded, in pages of whole lines.
+"""Shows a page as text: Playwright's accessibility tree with our refs, bounded, in pages of whole lines.
 
-Playwright numbers elements anew in each tab. Ours count through a whole session and are never given twice, so that a
-ref says which tab it belongs to, and one from before a page was left fits nothing on the next.
+Playwright starts its numbers again in each tab. Our refs count through a whole session and are never used twice. So a
+ref identifies its tab, and a ref of an earlier page does not match any element of the next page.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...core.bound import safe
 
-# One node: `role`, perhaps a name in JSON quotes, attributes in brackets. YAML may put the whole in single quotes.
+# One node: `role`, perhaps a name in JSON quotes, attributes in brackets. YAML may put all of it in single quotes.
 _NODE = re.compile(
     r'(?P<said>[a-z]+(?: "(?:[^"\\]|\\.)*")?)(?P<attributes>(?: \[[^\]]*\])*)(?P<rest>(?::.*)?)', re.DOTALL
 )
@@ -21,15 +21,15 @@ _QUOTED = re.compile(r"'(?P<key>(?:[^']|'')*)'(?P<rest>:.*)?", re.DOTALL)
 _REF = re.compile(r" \[ref=((?:f\d+)?e\d+)\]")
 _FORGED = re.compile(r"\[(?=\s*ref\s*=)", re.IGNORECASE)
 _FEW = 4_000  # characters: a small page is shown whole
-_MOSTLY = 0.6  # of the lines: then the whole page is easier to read
-# Characters that are ends of lines to some readers.
+_MOSTLY = 0.6  # share of the lines that changed: above it, the whole page is easier to read
+# Characters that some readers treat as line ends.
 _BREAKS = str.maketrans(dict.fromkeys("\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
 MAX_LINE = 1_000  # characters; one paragraph of a page may be a book
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of a snapshot: its number in Playwright, what it was said to be, whether it is in a frame."""
+    """An element of a snapshot: its number in Playwright, its description, and whether it is in a frame."""
 
     handle: str
     said: str
@@ -38,7 +38,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Lines `first` to `last` (from 1) of `total`; with `partly` only what is new among them."""
+    """Lines `first` to `last` (from 1) of `total`; with `partly`, only the new lines of a page."""
 
     text: str
     first: int
@@ -48,10 +48,10 @@ class Page:
 
 
 def renumbered(tree: str, name: Callable[[Element], str]) -> list[str]:
-    """The lines of a tree, each real ref replaced by the one that `name` gives; what a page wrote is no ref.
+    """Return the lines of a tree. The result of `name` replaces each real ref; a page cannot write a ref itself.
 
-    Playwright puts what a page says on one line, in quotes. Should a page break out of them all the same, it could give
-    the ref of one element to the words of another: a ref that stands twice is none.
+    Playwright puts the text of a page on one line, in quotes. If a page breaks out of the quotes all the same, it could
+    give the ref of one element to the text of another. So a ref that occurs twice is not accepted as a ref.
     """
     nodes = [_read(line) for line in tree.split("\n")]
     count = Counter(node.handle for node in nodes)
@@ -72,7 +72,7 @@ def renumbered(tree: str, name: Callable[[Element], str]) -> list[str]:
 
 
 def subtree(lines: list[str], ref: str) -> list[str]:
-    """The line of an element, by our ref, and those of what is in it; no line where it is not there."""
+    """Return the line of the element with our ref, and the lines of its content; no lines if it does not exist."""
     for number, line in enumerate(lines):
         if f" [ref={ref}]" in line:
             indent = len(line) - len(line.lstrip(" "))
@@ -84,15 +84,16 @@ def subtree(lines: list[str], ref: str) -> list[str]:
 
 
 def changed(before: list[str], lines: list[str]) -> list[str] | None:
-    """The lines that are new, each with those it stands in, `…` for the others; None if most are, or there are few.
+    """Return the new lines with the lines that enclose them, and `…` for the others.
 
-    An element keeps its ref, so a line that says the same of it is the same line.
+    Returns None if most lines are new, or if the page is small. An element keeps its ref, so equal lines describe the
+    same element.
     """
     if sum(map(len, lines)) <= _FEW:
         return None
     left = Counter(before)
     wanted: set[int] = set()
-    above: list[tuple[int, int]] = []  # (indent, number) of the lines around the one that is looked at
+    above: list[tuple[int, int]] = []  # (indent, number) of the lines that enclose the current line
     for number, line in enumerate(lines):
         indent = len(line) - len(line.lstrip(" "))
         while above and above[-1][0] >= indent:
@@ -115,7 +116,7 @@ def changed(before: list[str], lines: list[str]) -> list[str] | None:
 
 
 def paged(lines: list[str], start: int, most_chars: int) -> Page:
-    """Whole lines from number `start` (from 1) on, as many as `most_chars` has room for, one at least."""
+    """Return whole lines from line `start` (from 1) on: as many as fit into `most_chars`, but at least one."""
     first = max(1, min(start, len(lines)))
     size = 0
     last = first - 1
@@ -128,13 +129,13 @@ def paged(lines: list[str], start: int, most_chars: int) -> Page:
 
 
 def plain_ref(ref: str) -> str:
-    """A ref as models write it: `e12`, `ref=e12`, `[ref=e12]`."""
+    """Return the bare ref from the forms that models write: `e12`, `ref=e12`, `[ref=e12]`."""
     return ref.strip().removeprefix("[").removeprefix("ref=").removesuffix("]")
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """One line: its text with `{ref}` where ours goes (other braces doubled), and what was read in it."""
+    """One parsed line: its text with `{ref}` in the place of our ref (other braces are doubled), and its parts."""
 
     indent: int
     text: str
@@ -167,7 +168,7 @@ def _read(line: str) -> _Node:
 
 
 def _frame_of(handle: str) -> str:
-    """The part of Playwright's ref that says which document it is in: `f2` of `f2e7`."""
+    """Return the part of Playwright's ref that identifies the document: `f2` of `f2e7`."""
     return handle.partition("e")[0]
 
 
@@ -176,7 +177,7 @@ def _braced(text: str) -> str:
 
 
 def unforged(text: str) -> str:
-    """What a page wrote, without anything that looks like a ref."""
+    """Return the text of a page without anything that looks like a ref."""
     return _FORGED.sub("(", text)
 
 

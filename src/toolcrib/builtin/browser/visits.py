@@ -1,4 +1,4 @@
-"""May a page of this session go there? The rules, the domains of the settings, and the address guard, in this order."""
+"""Decides where a session's pages may go: by the rules, the configured domains and the address guard, in this order."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 SETTING = "tools.browser.allowed_domains"
 RULE_OWN = "browser:own-request"
-# What Chromium asks of its maker because of a page (form fields are described to the first): nothing of the page's.
+# Requests that Chromium sends to Google because of a page (the first gets descriptions of form fields). The page itself
+# does not send them.
 OWN_REQUESTS = frozenset({"content-autofill.googleapis.com", "optimizationguide-pa.googleapis.com"})
 _FRAGMENT = "!$&'()*+,;=:@/?-._~%"  # RFC 3986 §3.5
 _WEB = ("http", "https")
-_INSIDE = ("about", "data", "blob")  # what is in a page already; as a page of its own only about:blank
+_INSIDE = ("about", "data", "blob")  # content that is in a page already; of these, only about:blank may be a whole page
 
 
 class Visits:
-    """Judges where one session's pages go, as `browser_open` would be judged with that address."""
+    """Judges the addresses that one session's pages open, like a call of `browser_open` with the address."""
 
     def __init__(self, guard: Callable[[], AddressGuard], settings: BrowserSettings, gate: Gate | None) -> None:
         self._guard, self._settings, self._gate = guard, settings, gate
@@ -37,23 +38,24 @@ class Visits:
         self._opened: set[str] = set()
 
     def begin(self, ctx: ToolContext) -> None:
-        """A call begins: rules are asked in its name."""
+        """Begin a call. The rules are asked on its behalf."""
         self._ctx = ctx
         self._ruled.clear()
 
     def opened(self, url: str) -> str:
-        """This address was allowed to `browser_open`: its host needs no further question in this session.
+        """Record an address that `browser_open` may open: its host needs no more approval in this session.
 
-        The address as the guard reads it, so that the browser reads no other. Raises AddressRefused.
+        Returns the address in the guard's form, so that the browser cannot read it as another address. Raises
+        AddressRefused if the guard refuses it.
         """
         target = self._guard().target(url)
         self._judge_domain(str(target.host))
         self._opened.add(_host(target.url))
-        fragment = url.partition("#")[2]  # many pages read it themselves
+        fragment = url.partition("#")[2]  # many pages use the fragment in scripts
         return f"{target.url}#{quote(fragment, safe=_FRAGMENT)}" if fragment else target.url
 
     async def admit(self, host: str, port: int) -> Sequence[Address]:
-        """For the proxy: the addresses to dial. Raises AddressRefused."""
+        """Return the addresses that the proxy may connect to. Raises AddressRefused if the host is not allowed."""
         if host in OWN_REQUESTS:
             raise AddressRefused("Chromium asks this of itself", RULE_OWN)
         bare = f"[{host}]" if ":" in host else host
@@ -65,13 +67,13 @@ class Visits:
 
     @property
     def dial(self) -> Dial:
-        """How the proxy connects: directly, or through the one of `web.proxy`."""
+        """The function with which the proxy connects: directly, or through the proxy of `web.proxy`."""
         from ...boundary.proxy.dialling import dialling
 
         return dialling(self._guard().settings)
 
     def refuses(self, url: str, *, page: bool) -> str | None:
-        """Why a request of a page may not go out, as far as its address says; `page`: it would become the page."""
+        """Return why a page's request to an address is refused, or None. `page`: the address would become the page."""
         scheme = urlsplit(url).scheme.lower()
         if scheme not in _WEB:
             harmless = scheme in _INSIDE and (not page or url == "about:blank")
@@ -91,7 +93,7 @@ class Visits:
         return f"it is asked about first ({ruled.reason}); call browser_open with that address"
 
     def trusts(self, url: str) -> bool:
-        """Whether a page is in a domain where clicking and typing is not asked about."""
+        """Return whether a page is in a domain where clicking and typing need no approval."""
         try:
             host = self._guard().target(url).host
         except AddressRefused:
@@ -106,7 +108,7 @@ class Visits:
             raise AddressRefused(f"{host} is not one of the domains in {SETTING}; only those may be reached", SETTING)
 
     def _rule(self, url: str) -> Judgement | None:
-        """What policy says of opening this address; a rule that fails to be asked refuses."""
+        """Return the policy's judgement of opening this address. If a rule cannot be asked, the address is refused."""
         if self._gate is None:
             return None
         if url not in self._ruled:

@@ -1,4 +1,4 @@
-"""Documents as Markdown: PDF, Word, PowerPoint, spreadsheets, images. Read in a process of their own."""
+"""Reads documents as Markdown: PDF, Word, PowerPoint, spreadsheets, images. A separate process reads each of them."""
 
 from .reader import DocumentReader
 

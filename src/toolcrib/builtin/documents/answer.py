@@ -1,4 +1,4 @@
-"""What `read_file` says of a document: its text, what to know about it, and how to go on."""
+"""The answer of `read_file` about a document: its text, notes about it, and how to read on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..document_reading import DocumentText
 
 
 def answer(found: DocumentText, name: str) -> ToolOutput:
-    """The text with a footer, and images as blocks, in order."""
+    """Return the text with a footer, and the images as blocks, in order."""
     if found.kind == "image" and not found.unit:
         block = found.images[0]
         text = f"[image {name}, {found.text}; here {block.mime_type}, {len(block.data):,} bytes]"

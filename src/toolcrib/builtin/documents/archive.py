@@ -1,7 +1,7 @@
-"""Is a ZIP an Office document that is safe to unpack, and which?
+"""Checks whether a ZIP is an Office document that is safe to unpack, and finds its kind.
 
-Judged before a reader sees it: how large its members say they are (Python's zipfile gives no more than that), and that
-none declares a DTD, which no Office format has: it is what entity bombs are made of.
+The check comes before any reader. It limits the declared sizes of the members (Python's zipfile never returns more than
+these). It also refuses every DTD, because entity bombs need one and Office formats never have one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .document import Refused
 
 MAX_MEMBERS = 10_000
 MAX_UNPACKED = 512 << 20  # bytes, all members together
-MAX_RATIO = 250  # of a member above RATIO_FROM; XML of real documents is packed 1:10 to 1:60
+MAX_RATIO = 250  # for members larger than RATIO_FROM; real documents pack their XML at 1:10 to 1:60
 RATIO_FROM = 8 << 20
-_LISTS_BYTES = 4 << 20  # of [Content_Types].xml
+_LISTS_BYTES = 4 << 20  # bytes of [Content_Types].xml
 _PIECE = 64 << 10
 
-# Main parts by content type (ECMA-376 part 1, and [MS-OFFMACRO2]), with and without macros, templates and shows.
+# Main parts by content type (ECMA-376 part 1, and [MS-OFFMACRO2]), with and without macros; also templates and shows.
 _MAIN = {
     "wordprocessingml.document.main": "docx", "wordprocessingml.template.main": "docx",
     "ms-word.document.macroenabled.main": "docx", "ms-word.template.macroenabledtemplate.main": "docx",
@@ -44,14 +44,14 @@ _SHEETS = "application/vnd.oasis.opendocument.spreadsheet"
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """`kind` is docx, xlsx, pptx or ods."""
+    """An Office document. `kind` is docx, xlsx, pptx or ods."""
 
     kind: str
     macros: bool
 
 
 def inspect(data: bytes) -> Office:
-    """Which document a ZIP is. Refused where it is none, is damaged, or is a bomb."""
+    """Return the kind of document in a ZIP. Raises Refused if it is not a document, is damaged, or is a bomb."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _judge_sizes(archive)
@@ -105,11 +105,11 @@ def _start(archive: zipfile.ZipFile, name: str, size: int) -> bytes:
 
 
 class _Enough(Exception):
-    """The first element has begun: no DTD can follow."""
+    """Says that the first element has begun, so no DTD can follow."""
 
 
 def _judge_xml(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
-    """Refuse a member with a DTD. Only what comes before its first element is unpacked."""
+    """Refuse a member with a DTD. Only the part before its first element is unpacked."""
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = _raising(
         Refused(f"{info.filename[:100]!r} in it declares XML entities or a DTD, which no Office document has")

@@ -1,4 +1,4 @@
-"""What every reader gives: a document of numbered parts, each of lines of Markdown, perhaps with images."""
+"""The result of every reader: a document with numbered parts. Each part has lines of Markdown and may have images."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 
 class Refused(Exception):
-    """The document is not read. The text says why and what to try, for the model."""
+    """Says that a document cannot be read. The text gives the model the reason and advice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image as a model can take it."""
+    """An image in a form that a model accepts."""
 
     data: bytes
     mime: str
@@ -20,7 +20,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A page, slide or sheet: its lines, and images that belong to it. `name` is shown beside its number."""
+    """A page, slide or sheet: its lines and its images. `name` is shown next to its number."""
 
     lines: Iterable[str]
     pictures: tuple[Picture, ...] = ()
@@ -29,9 +29,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """`kind` in words, `reader` is the library that reads it, `unit` what its parts are: "" where it has none.
+    """A parsed document. `kind` is its kind in words, `reader` the library that reads it.
 
-    `part(n)` makes part n, from 1 to `count`. `notes` are what a reader of the text must know.
+    `unit` is the word for one part, or "" if the document has no parts. `part(n)` makes part n, from 1 to `count`.
+    `notes` are important remarks for the reader of the text.
     """
 
     kind: str

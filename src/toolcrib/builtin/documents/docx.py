@@ -1,4 +1,4 @@
-"""Word documents: mammoth makes HTML of them, and that becomes Markdown. Macros are never looked at."""
+"""Reads Word documents: mammoth turns them into HTML, and the HTML becomes Markdown. Macros are never read."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .document import ParsedDocument, Part, Refused
 _STYLES = """
 p[style-name='Title'] => h1:fresh
 comment-reference => sup
-"""  # beside mammoth's own
+"""  # in addition to mammoth's own styles
 
 
 def open_docx(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
-    """Headings, paragraphs, lists, tables, links, notes and comments. Raises Refused."""
+    """Read headings, paragraphs, lists, tables, links, notes and comments. Raises Refused if the file is damaged."""
     mammoth: Any = importlib.import_module("mammoth")
     try:
         html: str = mammoth.convert_to_html(
             io.BytesIO(data),
             style_map=_STYLES,
-            include_embedded_style_map=False,  # what the file says about itself
+            include_embedded_style_map=False,  # the file's own style map is untrusted
             external_file_access=False,
             convert_image=mammoth.images.img_element(_no_image),
         ).value
@@ -33,7 +33,7 @@ def open_docx(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
         TypeError,
         IndexError,
         ExpatError,
-    ) as error:  # what its parts must have
+    ) as error:  # a part lacks something that it must have
         raise Refused(f"it is damaged: {type(error).__name__} {error}") from None
     from .html import to_markdown
 
@@ -44,5 +44,5 @@ def open_docx(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
 
 
 def _no_image(_: Any) -> dict[str, str]:
-    """Images are named by their description, which mammoth adds."""
+    """Return no attributes for an image: mammoth adds its description, which is enough."""
     return {"src": ""}

@@ -1,4 +1,4 @@
-"""The HTML that mammoth makes of a Word document, as Markdown. It is well-formed and knows few elements."""
+"""Turns mammoth's HTML of a Word document into Markdown. This HTML is well-formed and uses few elements."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MAX_SPAN = 1000
 
 
 def to_markdown(html: str) -> str:
-    """Markdown of a fragment."""
-    parser = XMLParser()  # noqa: S314  # mammoth wrote it: no entities but the five
+    """Return the Markdown of an HTML fragment."""
+    parser = XMLParser()  # noqa: S314  # mammoth wrote it: only the five standard entities
     parser.feed(f"<div>{html}</div>")
     root = parser.close()
     text = "\n".join(_blocks(root))
@@ -26,7 +26,7 @@ def to_markdown(html: str) -> str:
 
 
 def _blocks(element: Element) -> Iterator[str]:
-    """The lines of what is in an element, an empty line behind each block."""
+    """Yield the lines of an element's content, with an empty line after each block."""
     run: list[str] = [_text(element.text)]
     for child in element:
         if child.tag in _BLOCKS:
@@ -78,7 +78,7 @@ def _item_lines(item: Element) -> list[str]:
 
 def _table(element: Element) -> Iterator[str]:
     rows = [_row(row) for row in element.iter("tr") if _owner(element, row)]
-    if sum(map(len, rows)) == 1:  # a frame around a text
+    if sum(map(len, rows)) == 1:  # a table of one cell: a frame around a text
         for frame in element.iter("td"):
             yield from _blocks(frame)
             return
@@ -102,8 +102,8 @@ def _row(row: Element) -> list[str]:
 
 
 def _spread(table: Element) -> list[list[str]]:
-    """The cells of each row in their columns: below a cell that spans rows there is an empty one."""
-    taken: dict[int, int] = {}  # column: rows still covered from above
+    """Return the cells of each row in their columns, with an empty cell under each cell that spans rows."""
+    taken: dict[int, int] = {}  # column: number of further rows that a cell above covers
     rows: list[list[str]] = []
     for row in table.iter("tr"):
         if not _owner(table, row):
@@ -158,13 +158,13 @@ def _inline(element: Element) -> str:
         return _around(text, _AROUND[tag])
     if tag == "a" and (element.get("href") or "").startswith(_WEB):
         return f"[{text.strip()}]({element.get('href')})"
-    if tag in _KEPT and not text.startswith("["):  # references to notes are [1] already
+    if tag in _KEPT and not text.startswith("["):  # references to notes already have the form [1]
         return f"<{tag}>{text}</{tag}>"
     return text
 
 
 def _around(text: str, mark: str) -> str:
-    """Emphasis may not begin or end with a blank."""
+    """Put an emphasis mark around a text without the blanks at its ends: Markdown does not allow them inside."""
     inner = text.strip()
     start = text[: len(text) - len(text.lstrip())]
     return f"{start}{mark}{inner}{mark}{text[len(text.rstrip()) :]}"

@@ -1,4 +1,4 @@
-"""Which pages? `1-3,7` and `5-` to numbers, and numbers back to such words."""
+"""Turns page ranges such as `1-3,7` and `5-` into numbers, and numbers into page ranges."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _RANGE = re.compile(r"(\d{1,9})?(?:\s*(-|–|\.\.|:)\s*(\d{1,9})?)?")
 
 
 def parse_pages(asked: str | None, count: int, unit: str) -> list[int]:
-    """The numbers of the pages asked for, each once, in the order asked; all if nothing was. Raises Refused.
+    """Return the requested page numbers, each once, in the requested order; without a request, all pages.
 
-    Numbers behind the end are left out if any are before it.
+    Numbers after the last page are left out if the request also has valid numbers. Raises Refused for a wrong request.
     """
     if asked is None or not asked.strip():
         return list(range(1, count + 1))
@@ -42,7 +42,7 @@ def _ends(text: str, count: int) -> tuple[int, int]:
 
 
 def in_words(numbers: Iterable[int]) -> str:
-    """`1-3,7` for [1, 2, 3, 7]."""
+    """Return page numbers as ranges: `1-3,7` for [1, 2, 3, 7]."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

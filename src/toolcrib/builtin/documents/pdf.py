@@ -1,4 +1,4 @@
-"""PDF by PDFium: the text of each page in its order, headings by their size; pages without text as images."""
+"""Reads PDF with PDFium: the text of each page in order, headings by letter size, and pages without text as images."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ...core.text import one_line
 from .document import ParsedDocument, Part, Picture, Refused
 from .picture import MAX_SIDE
 
-LITTLE = 20  # characters: a page with fewer and an image on it counts as scanned
-_HEADING = ((1.7, "# "), (1.35, "## "), (1.15, "### "))  # times the height of most lines
+LITTLE = 20  # characters: a page with an image and less text than this counts as scanned
+_HEADING = ((1.7, "# "), (1.35, "## "), (1.15, "### "))  # in multiples of the height of most lines
 _HEADING_CHARS = 150
 _MAX_DPI = 200
 _QUALITY = 80
-_DRAWN = 40  # objects on a page without text from which on it is taken for a drawing
-_MAX_OBJECTS = 2000  # looked at to find out
+_DRAWN = 40  # a page without text and with at least this many objects counts as a drawing
+_MAX_OBJECTS = 2000  # the most objects that are checked for that
 
 
 def open_pdf(data: bytes) -> ParsedDocument:
-    """Filled-in forms are part of the text. Raises Refused."""
+    """Open a PDF. The values in its forms are part of the text. Raises Refused if it cannot be read."""
     pdfium: Any = importlib.import_module("pypdfium2")
     try:
         pdf = pdfium.PdfDocument(data)
@@ -52,7 +52,7 @@ def _why(error: Any) -> str:
 
 
 def _page(pdf: Any, page: Any, number: int) -> Part:
-    if pdf.formenv is not None:  # so that what was filled in is text like any other
+    if pdf.formenv is not None:  # so that the values in forms become ordinary text
         page.flatten()
         page = pdf[number - 1]
     lines = _lines(page)
@@ -72,7 +72,7 @@ def _lines(page: Any) -> list[str]:
     common = _common(heights, lines)
     found: list[str] = []
     for line, height in zip(lines, heights, strict=True):
-        shown = line.replace("\ufffe", "").replace("\x02", "").rstrip()  # where PDFium put a divided word together
+        shown = line.replace("\ufffe", "").replace("\x02", "").rstrip()  # PDFium's marks where it joined a divided word
         if shown.strip():
             found.append(_mark(shown, height / common if common else 0) + shown)
         elif found and found[-1]:
@@ -81,7 +81,7 @@ def _lines(page: Any) -> list[str]:
 
 
 def _heights(text_page: Any, lines: list[str], length: int) -> list[float]:
-    """The height of each line's letters, 0 where it is not known. PDFium counts UTF-16 units, as Python rarely does."""
+    """Return the height of each line's letters, 0 if unknown. PDFium counts in UTF-16 units, unlike Python."""
     if text_page.count_chars() != length:
         return [0.0] * len(lines)
     heights: list[float] = []
@@ -119,7 +119,7 @@ def _mark(line: str, times: float) -> str:
 
 
 def _is_picture(page: Any, chars: int) -> bool:
-    """Whether a page with hardly any text shows something all the same: an image, or many lines."""
+    """Return whether a page with hardly any text still shows something: an image, or many lines."""
     raw: Any = importlib.import_module("pypdfium2.raw")
     drawn = 0
     for number, each in enumerate(page.get_objects(max_depth=5)):

@@ -1,4 +1,4 @@
-"""Image files as a model can take them: upright, not too large, and without what a camera noted in them."""
+"""Turns image files into a form that models accept: upright, not too large, and without the camera's metadata."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from .document import ParsedDocument, Part, Picture, Refused
 
 MAX_SIDE = 1568  # larger sides are scaled down by the providers anyway (Anthropic's documented limit)
 MAX_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
-MAX_PIXELS = 64_000_000  # decoding takes up to 4 bytes a pixel, scaling as many again
+MAX_PIXELS = 64_000_000  # decoding needs up to 4 bytes per pixel, and scaling needs the same again
 _FORMATS = {
     "image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP", "image/tiff": "TIFF",
     "image/bmp": "BMP", "image/avif": "AVIF",
 }  # fmt: skip
-_BARE = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})  # PNG chunks that say nothing about anybody
+_BARE = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})  # PNG chunks without personal data
 _ORIENTATION = 0x0112  # EXIF
 _QUALITY = 85
 
 
 def open_image(data: bytes) -> ParsedDocument:
-    """One part, or as many as a TIFF has pages. Raises Refused."""
+    """Open an image with one part, or a TIFF with one part per page. Raises Refused if it cannot be read."""
     mime = image_type(data[:64]) or ""
     if mime not in _FORMATS:
         raise Refused(f"it is {mime}, which cannot be shown; convert it to PNG or JPEG")
     import PIL.Image
 
-    PIL.Image.MAX_IMAGE_PIXELS = None  # judged here, before anything is decoded
+    PIL.Image.MAX_IMAGE_PIXELS = None  # we check the size here, before anything is decoded
     try:
         image = PIL.Image.open(io.BytesIO(data), formats=[_FORMATS[mime]])
         count: int = getattr(image, "n_frames", 1)
-    except Exception as error:  # Pillow raises whatever a broken file makes it raise
+    except Exception as error:  # Pillow raises many types of errors for broken files
         raise Refused(f"it is a damaged image: {error}") from None
     many = mime == "image/tiff" and count > 1
     notes = (f"the first of its {count:,} frames",) if count > 1 and not many else ()
@@ -54,7 +54,7 @@ def open_image(data: bytes) -> ParsedDocument:
 
 def _picture(image: Any, data: bytes, mime: str, frames: int) -> Picture:
     if mime == "image/png" and _fits(image, data) and frames == 1 and _is_bare(data):
-        image.load()  # raises if it is damaged
+        image.load()  # raises if the image is damaged
         return Picture(data, mime)
     upright = mime == "image/jpeg" and image.getexif().get(_ORIENTATION, 1) == 1
     if upright and image.mode in ("RGB", "L") and _fits(image, data):
@@ -71,7 +71,7 @@ def _fits(image: Any, data: bytes) -> bool:
 
 
 def _is_bare(data: bytes) -> bool:
-    """Whether a PNG holds the picture and nothing else: no text, no time, nothing behind its end."""
+    """Return whether a PNG holds only the picture: no text, no time, no data after its end."""
     at = 8
     while at + 12 <= len(data):
         name = data[at + 4 : at + 8]
@@ -104,7 +104,7 @@ def _scaled(image: Any, *, lossless: bool) -> Picture:
 
 
 def _bare(image: Any, modes: tuple[str, ...]) -> Any:
-    """The pixels alone, in one of these modes."""
+    """Return only the pixels of an image, in one of these modes."""
     image = image if image.mode in modes else image.convert("RGB")
     image.info.clear()
     return image
@@ -121,7 +121,7 @@ def _on_white(image: Any) -> Any:
 
 
 def _eight_bits(image: Any) -> Any:
-    """16-bit and floating-point grey, stretched to what a screen shows."""
+    """Scale 16-bit and floating-point grey values to the 8 bits that a screen shows."""
     low, high = image.getextrema()
     times = 255.0 / ((high - low) or 1)
     return image.convert("F").point(lambda value: value * times - low * times).convert("L")  # pyright: ignore

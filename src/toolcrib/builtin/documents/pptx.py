@@ -1,4 +1,4 @@
-"""PowerPoint presentations by python-pptx: each slide's title, texts, tables, charts and notes, in the file's order."""
+"""Reads PowerPoint with python-pptx: each slide's title, texts, tables, charts and notes, in the file's order."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...core.text import one_line
 from .document import ParsedDocument, Part, Refused
 from .tables import cell, table_lines
 
-_DEPTH = 20  # of groups in groups
+_DEPTH = 20  # the most levels of nested groups
 
 
 def open_pptx(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
-    """Hidden slides are there, and say so. Raises Refused."""
+    """Open a presentation. Hidden slides are included and marked as hidden. Raises Refused if the file is damaged."""
     pptx: Any = importlib.import_module("pptx")
     damage = _damage()
     try:
@@ -36,7 +36,7 @@ def open_pptx(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
 
 
 def _damage() -> tuple[type[Exception], ...]:
-    """What python-pptx raises where a file is not as it should be."""
+    """Return the errors that python-pptx raises for a damaged file."""
     return (
         importlib.import_module("pptx.exc").PythonPptxError,
         importlib.import_module("lxml.etree").LxmlError,
@@ -76,7 +76,7 @@ def _shapes(shapes: Any, depth: int) -> Iterator[str]:
 def _kind(shape: Any) -> Any:
     try:
         return shape.shape_type
-    except NotImplementedError:  # of a kind that python-pptx does not know
+    except NotImplementedError:  # a kind of shape that python-pptx does not know
         return None
 
 

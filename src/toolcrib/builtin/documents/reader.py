@@ -1,4 +1,4 @@
-"""Our side of the document process: what it is asked, how long it may take, what its answer means."""
+"""Our side of the document process: it sends the requests, limits their time, and reads the answers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .answer import answer
 
 _WORKER = "toolcrib.builtin.documents.work"
 _FEATURES = "pip install 'toolcrib[docs]'"
-_SHOWN_WITHOUT = ("image/png", "image/jpeg", "image/gif", "image/webp")  # what models take as it is
+_SHOWN_WITHOUT = ("image/png", "image/jpeg", "image/gif", "image/webp")  # formats that models accept without a change
 _SHOWN_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
 _LIBRARY = {"pdf": "pypdfium2", "image": "PIL", "ole": "python_calamine"}
 _PACKAGE = {"PIL": "Pillow", "pptx": "python-pptx", "python_calamine": "python-calamine", "lxml": "python-pptx"}
 
 
 class DocumentReader:
-    """Reads documents and images, each in a process of its own that is killed when it is over its limits."""
+    """Reads documents and images, each in a separate process that is killed if it exceeds its limits."""
 
     def __init__(self, settings: DocumentSettings | None = None) -> None:
         self.settings = settings or DocumentSettings()
@@ -33,7 +33,7 @@ class DocumentReader:
     def read(
         self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
     ) -> DocumentText:
-        """A document out of an open file, waiting in this thread. Raises ToolError."""
+        """Read a document from an open file. Waits in this thread. Raises ToolError if it cannot be read."""
         self._judge(file.size, container, name)
         if container == "image" and find_spec("PIL") is None:
             return _as_it_is(os.pread(file.fd, _SHOWN_BYTES, 0), file.size, name)
@@ -44,11 +44,11 @@ class DocumentReader:
     def read_output(
         self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
     ) -> ToolOutput:
-        """The same, as `read_file` says it. Raises ToolError."""
+        """Read a document like `read`, but return the output of `read_file`. Raises ToolError if it cannot be read."""
         return answer(self.read(file, container, name, wanted, cancelled), name)
 
     async def read_bytes(self, data: bytes, container: str, name: str, wanted: DocumentRequest) -> DocumentText:
-        """The same of bytes that are here already, without holding up the loop."""
+        """Read a document from bytes, without blocking the event loop. Raises ToolError if it cannot be read."""
         self._judge(len(data), container, name)
         if container == "image" and find_spec("PIL") is None:
             return _as_it_is(data, len(data), name)
@@ -57,7 +57,7 @@ class DocumentReader:
         return _found(head, answer, name)
 
     def close(self) -> None:
-        """End what is being read."""
+        """End all running reads."""
         if self._workers is not None:
             self._workers.close()
 
@@ -85,7 +85,7 @@ class DocumentReader:
 
 
 class _explained:  # noqa: N801
-    """Turns what a worker dies of into words for the model."""
+    """Turns the error that ended a worker into a ToolError for the model."""
 
     def __init__(self, settings: DocumentSettings, name: str) -> None:
         self._settings, self._name = settings, name
@@ -102,9 +102,9 @@ class _explained:  # noqa: N801
                 "(a person can raise tools.documents.timeout)"
             ) from None
         said = str(error)
-        if "process ended" in said:  # libraries in C and Rust end so where they get no memory
+        if "process ended" in said:  # libraries in C and Rust end the process if they get no memory
             said = f"{said}; it is damaged, or needs more than {self._settings.memory >> 20} MiB of memory"
-        elif ":" in said:  # what a parser raised that nobody foresaw
+        elif ":" in said:  # an unexpected error of a parser
             said = f"it is damaged ({said})"
         raise ToolError(f"{self._name} could not be read: {said}") from None
 
@@ -133,7 +133,7 @@ def _needs(name: str, module: str) -> str:
 
 
 def _as_it_is(data: bytes, size: int, name: str) -> DocumentText:
-    """An image without Pillow: as it stands in the file, notes of the camera included."""
+    """Return an image without the use of Pillow: exactly the bytes of the file, with the camera's metadata."""
     mime = image_type(data[:64]) or "an image"
     if mime not in _SHOWN_WITHOUT or size > _SHOWN_BYTES:
         problem = f"is {mime}" if size <= _SHOWN_BYTES else f"has {size:,} bytes"

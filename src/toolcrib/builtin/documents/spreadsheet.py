@@ -1,4 +1,4 @@
-"""Spreadsheets (xlsx, xlsb, xls, ods) by calamine: each sheet a table with letters and numbers of its cells."""
+"""Reads spreadsheets (xlsx, xlsb, xls, ods) with calamine: each sheet is a table with column letters, row numbers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from .document import ParsedDocument, Part, Refused
 from .tables import cell, row_line
 
 _UNCALCULATED = re.compile(rb"(?:</f>|<f\b[^<>]*/>)\s*(?:<v\s*/>|<v></v>)?\s*</c>")
-_LOOKED_THROUGH = 64 << 20  # bytes of a sheet
+_LOOKED_THROUGH = 64 << 20  # bytes of a sheet that are searched
 _PIECE = 1 << 20
 
 
 def open_spreadsheet(data: bytes, notes: tuple[str, ...] = ()) -> ParsedDocument:
-    """Every sheet, hidden ones too, with values as the program that saved it last calculated them. Raises Refused."""
+    """Open a spreadsheet with all sheets, also hidden ones. Raises Refused if the file is damaged.
+
+    The values are those that the program which saved the file calculated last.
+    """
     calamine: Any = importlib.import_module("python_calamine")
     try:
         book = calamine.load_workbook(io.BytesIO(data))
@@ -55,7 +58,7 @@ def _lines(sheet: Any) -> Iterator[str]:
 
 
 def _letters(column: int) -> str:
-    """A for 0, Z for 25, AA for 26."""
+    """Return the letters of a column: A for 0, Z for 25, AA for 26."""
     text, column = "", column + 1
     while column:
         column, rest = divmod(column - 1, 26)
@@ -76,7 +79,7 @@ def _shown(value: Any) -> str:
 
 
 def _uncalculated(data: bytes) -> tuple[str, ...]:
-    """A note on formulas that nobody has calculated: their cells are empty in the file."""
+    """Return a note if the file has formulas without calculated values: their cells are empty."""
     if not data.startswith(b"PK"):
         return ()
     count = 0

@@ -1,4 +1,4 @@
-"""Rows as lines of a Markdown table."""
+"""Turns rows into the lines of a Markdown table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...core.text import one_line
 
 
 def cell(text: str) -> str:
-    """A text as it can stand in a cell: on one line, no bar in it."""
+    """Return a text in a form that fits into a cell: on one line, with no bar in it."""
     if not text:
         return ""
     lines = [one_line(line) for line in text.replace("\\", "\\\\").replace("|", "\\|").splitlines()]
@@ -16,7 +16,7 @@ def cell(text: str) -> str:
 
 
 def row_line(cells: Sequence[str]) -> str:
-    """One row; empty cells at its end are left out, which Markdown allows."""
+    """Return the line of one row. Empty cells at its end are left out, as Markdown allows."""
     last = len(cells)
     while last > 1 and not cells[last - 1]:
         last -= 1
@@ -24,7 +24,7 @@ def row_line(cells: Sequence[str]) -> str:
 
 
 def table_lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """A table whose first row is its head. Cells are as `cell` made them."""
+    """Yield the lines of a table whose first row is the header. `cell` must have made the cells."""
     for number, row in enumerate(rows):
         if number == 0:
             yield f"| {' | '.join(row)} |"

@@ -1,4 +1,4 @@
-"""The work of the document process: bytes that nobody vouches for to Markdown and images, a page's worth at a time."""
+"""The work of the document process: it turns untrusted bytes into Markdown and images, one page of output at a time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..file_kinds import container
 from .document import ParsedDocument, Part, Picture, Refused
 from .pages import in_words, parse_pages
 
-MAX_PICTURES = 10  # in one answer
-MAX_PICTURE_BYTES = 15 << 20  # of one answer; the pipeline's bound is 20 MiB
-LINE_CHARS = 4000  # longer lines are divided, so that one can be read on at any
-# Characters that nobody sees and models read: Unicode tags and the second block of variation selectors.
+MAX_PICTURES = 10  # per answer
+MAX_PICTURE_BYTES = 15 << 20  # per answer; the pipeline's bound is 20 MiB
+LINE_CHARS = 4000  # longer lines are divided, so that a read can start at any line
+# Characters that people do not see but models read: Unicode tags and the second block of variation selectors.
 _SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
-_SHARE = 0.5  # of its time after which no further page is begun
+_SHARE = 0.5  # share of the time limit after which no further page is started
 
 
 def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
-    """One job: `pages`, `offset` (a line of the first of them), `limit` (lines), `budget` (bytes of text), `seconds`.
+    """Do a job: `pages`, `offset` (a line of the first of them), `limit` (lines), `budget` (bytes of text), `seconds`.
 
-    Answers with `refused` or `missing` (a library), or with kind, reader, unit, count, title, notes, `shown` (the
-    numbers of the pages), `next` (pages and offset to go on with, or None), `text` (bytes of it) and `pictures` (type
-    and bytes of each): the bytes follow in that order.
+    Returns `refused` or `missing` (a library), or kind, reader, unit, count, title, notes, `shown` (the numbers of the
+    pages), `next` (the pages and offset of the next read, or None), `text` (its size in bytes) and `pictures` (type and
+    size of each). The bytes follow in that order.
     """
     started = time.monotonic()
     try:
@@ -47,7 +47,7 @@ def work(job: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def open_document(data: bytes) -> ParsedDocument:
-    """The document that bytes are, whatever their name was. Raises Refused."""
+    """Open the document in `data`. Its kind is found in the bytes, not by its name. Raises Refused if that fails."""
     kind = container(data[:4096])
     if kind == "pdf":
         from .pdf import open_pdf
@@ -83,7 +83,7 @@ def _open_office(data: bytes) -> ParsedDocument:
 
 
 def _open_ole(data: bytes) -> ParsedDocument:
-    """A document of Office 97 to 2003, or a newer one that is encrypted. Streams are named in UTF-16."""
+    """Open a document of Office 97 to 2003, or refuse a newer encrypted one. Stream names are in UTF-16."""
     if _named(data, "EncryptedPackage"):
         raise Refused("it is protected by a password; save a copy without one")
     if _named(data, "WordDocument"):
@@ -102,7 +102,7 @@ def _named(data: bytes, stream: str) -> bool:
 
 
 class _Taken:
-    """What was taken of a document so far, up to what one answer may hold."""
+    """Collects the parts of a document up to the limits of one answer."""
 
     def __init__(self, job: Mapping[str, Any], until: float) -> None:
         self._budget: int = job["budget"]
@@ -113,10 +113,10 @@ class _Taken:
         self._pictures: list[Picture] = []
         self._shown: list[int] = []
         self._next: dict[str, Any] | None = None
-        self._end: int | None = None  # lines of the last part, where its end was reached
+        self._end: int | None = None  # lines of the last part, if its end was reached
 
     def part(self, document: ParsedDocument, number: int, rest: list[int]) -> bool:
-        """Take a part. False if the answer is full, or it took long enough."""
+        """Take a part. Returns False if the answer is full or the time for new pages is over."""
         if self._shown and time.monotonic() > self._until:
             return self._stop(document, rest, 1)
         part = document.part(number)
@@ -182,7 +182,7 @@ def _what(document: ParsedDocument, number: int) -> str:
 
 
 def _divided(part: Part) -> Iterator[str]:
-    """The lines, long ones divided at a blank."""
+    """Yield the lines of a part. Long lines are divided at a blank."""
     for line in part.lines:
         while len(line) > LINE_CHARS:
             end = line.rfind(" ", LINE_CHARS // 2, LINE_CHARS) + 1 or LINE_CHARS

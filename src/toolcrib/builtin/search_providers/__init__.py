@@ -1,7 +1,7 @@
-"""Who can be asked what the web has: one file for each provider, the same few things in each.
+"""The search providers: one file for each provider, all with the same few parts.
 
-A provider makes a request of a query and reads results out of the answer; sending, limits and falling back are not its
-business (`builtin/websearch.py`).
+A provider makes a request from a query and reads the results from the answer. `builtin/websearch.py` sends the request,
+applies the limits, and asks the next provider if one fails.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ from .base import Asked, Blocked, Provider, Result
 PROVIDERS: Mapping[str, Provider] = {
     module.PROVIDER.name: module.PROVIDER for module in (duckduckgo, brave, tavily, exa, searxng, ddgs)
 }
-"""By the name that the setting `web.search.provider` has."""
+"""The providers, by their names in the setting `web.search.provider`."""
 
 __all__ = ["PROVIDERS", "Asked", "Blocked", "Provider", "Result"]

@@ -1,4 +1,4 @@
-"""What a search provider is: data and two functions."""
+"""The base of the search providers: each provider is data and two functions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...core.errors import ToolError
 
 
 class Blocked(ToolError):
-    """The provider wants no more requests from us for now."""
+    """Says that the provider refuses more requests from us for now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One thing that was found. All three are texts from outside."""
+    """One search result. All three fields are untrusted text from outside."""
 
     title: str
     url: str
@@ -26,7 +26,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a provider: `base` is its server's address, without a slash at its end."""
+    """One search request to a provider: `base` is its server's address, without a slash at its end."""
 
     query: str
     count: int
@@ -36,10 +36,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`variable` names the environment variable of its key, or of its address where `base` is empty.
+    """A search provider. `variable` names the environment variable of its key, or of its address if `base` is empty.
 
-    `pause` is the least time between two requests, in seconds. `direct` searches without our guard (and has neither
-    `request` nor `read`).
+    `pause` is the least time between two requests, in seconds. `direct` searches without our address guard; a provider
+    with `direct` has neither `request` nor `read`.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Provider:
 
     @property
     def needs_address(self) -> bool:
-        """Whether it has no server of its own: somebody runs one."""
+        """Whether the provider needs a configured server address, because it has no public server."""
         return not self.base and self.direct is None
 
 
 def results_of(answer: WebResponse, *path: str) -> list[Mapping[str, Any]]:
-    """The list of objects at a path in a JSON answer; empty where there is none. Raises ToolError for no JSON."""
+    """Return the list of objects at a path in a JSON answer; it may be empty. Raises ToolError if it is not JSON."""
     try:
         value: Any = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -71,7 +71,7 @@ def results_of(answer: WebResponse, *path: str) -> list[Mapping[str, Any]]:
 
 
 def text_of(row: Mapping[str, Any], *names: str) -> str:
-    """The first of these that is a text; of a list of texts, those that are."""
+    """Return the first of the fields that is a text. From a field that is a list, return its texts."""
     for name in names:
         value = row.get(name)
         if isinstance(value, str) and value:

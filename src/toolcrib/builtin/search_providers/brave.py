@@ -11,14 +11,14 @@ MAX_QUERY = 400  # characters, by its documentation
 
 
 def request(asked: Asked) -> WebRequest:
-    """GET with the query in the address and the key in a header of its own."""
+    """Make a GET request with the query in the address and the key in a special header."""
     query = urlencode({"q": asked.query[:MAX_QUERY], "count": asked.count, "text_decorations": "false"})
     url = f"{asked.base}/res/v1/web/search?{query}"
     return WebRequest("GET", url, {"Accept": "application/json"}, {"X-Subscription-Token": asked.key})
 
 
 def read(answer: WebResponse) -> list[Result]:
-    """`web.results` of the answer."""
+    """Read the results from `web.results` of the answer."""
     return [
         Result(text_of(row, "title"), text_of(row, "url"), text_of(row, "description", "extra_snippets"))
         for row in results_of(answer, "web", "results")

@@ -1,7 +1,7 @@
-"""The library ddgs, which asks several search engines: only if it is named, because it goes around our guard.
+"""The library ddgs, which asks several search engines. It is used only if the settings name it.
 
-It sends requests itself, through a client that looks like a browser: our address rules, our proxy setting and our
-limits do not hold for them.
+The reason: it sends the requests itself, through a client that looks like a browser. So our address rules, our proxy
+setting and our limits do not apply to them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ SECONDS = 15
 
 
 def search(query: str, count: int) -> list[Result]:
-    """Ask it; blocks. Raises ToolError."""
+    """Search with ddgs. Blocks. Raises ToolError if the search fails."""
     try:
         ddgs: Any = import_module("ddgs")
     except ImportError:
         raise ToolError("the package ddgs is not installed; pip install ddgs") from None
     try:
         rows: list[dict[str, Any]] = ddgs.DDGS(timeout=SECONDS).text(query, max_results=count)
-    except Exception as error:  # each engine has errors of its own
+    except Exception as error:  # each engine has different errors
         raise ToolError(f"{type(error).__name__}: {str(error)[:200]}") from None
     return [Result(text_of(row, "title"), text_of(row, "href"), text_of(row, "body")) for row in rows]
 

@@ -1,8 +1,8 @@
 """DuckDuckGo without a key: the page that it serves to browsers without JavaScript, https://html.duckduckgo.com/html/
 
-Its JSON interface answers hardly anything. Results lead to their pages directly or through `duckduckgo.com/l/?uddg=…`;
-advertisements lead through `duckduckgo.com/y.js` and are left out. Whoever asks too often is shown a puzzle, with
-status 202.
+Its JSON interface has hardly any results. Results lead to their pages directly or through `duckduckgo.com/l/?uddg=…`;
+advertisements lead through `duckduckgo.com/y.js` and are left out. After too many requests, the answer is a puzzle
+(CAPTCHA) with status 202.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOME = "https://html.duckduckgo.com/html/"
 
 
 def request(asked: Asked) -> WebRequest:
-    """POST as its form sends it."""
+    """Make a POST request like the form of the page."""
     body = urlencode({"q": asked.query, "b": "", "kl": ""})
     headers = {
         "Content-Type": "application/x-www-form-urlencoded",
@@ -32,7 +32,7 @@ def request(asked: Asked) -> WebRequest:
 
 
 def read(answer: WebResponse) -> list[Result]:
-    """The results of the page, in order. Raises Blocked for the puzzle."""
+    """Return the results of the page, in order. Raises Blocked if the page is the puzzle."""
     import turbohtml
 
     html = answer.body.decode("utf-8", "replace")
@@ -61,7 +61,7 @@ def _result(block: turbohtml.Element) -> Result | None:
 
 
 def unwrapped(href: str) -> str | None:
-    """Where a link of the page really leads; None for an advertisement, and for DuckDuckGo's own pages."""
+    """Return the real target of a link, or None for an advertisement or a page of DuckDuckGo itself."""
     try:
         whole = urljoin(_HOME, href)
         parts = urlsplit(whole)

@@ -9,7 +9,7 @@ from .base import Asked, Provider, Result, results_of, text_of
 
 
 def request(asked: Asked) -> WebRequest:
-    """POST with the key in a header of its own; `highlights` are what it has for descriptions."""
+    """Make a POST request with the key in a special header. Exa's `highlights` serve as descriptions."""
     body = {"query": asked.query, "numResults": asked.count, "type": "auto", "contents": {"highlights": True}}
     return WebRequest(
         "POST",
@@ -21,7 +21,7 @@ def request(asked: Asked) -> WebRequest:
 
 
 def read(answer: WebResponse) -> list[Result]:
-    """`results` of the answer."""
+    """Read the results from `results` of the answer."""
     return [
         Result(text_of(row, "title") or text_of(row, "url"), text_of(row, "url"), text_of(row, "highlights", "summary"))
         for row in results_of(answer, "results")

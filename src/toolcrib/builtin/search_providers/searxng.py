@@ -1,4 +1,4 @@
-"""SearXNG, a server of one's own or of somebody else: https://docs.searxng.org/dev/search_api.html"""
+"""SearXNG, a server that the user or another person runs: https://docs.searxng.org/dev/search_api.html"""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .base import Asked, Provider, Result, results_of, text_of
 
 
 def request(asked: Asked) -> WebRequest:
-    """GET; the answer is JSON only where the server's settings have `json` among search.formats."""
+    """Make a GET request. The answer is JSON only if the server's setting search.formats has `json`."""
     query = urlencode({"q": asked.query, "format": "json"})
     private = {"Authorization": f"Bearer {asked.key}"} if asked.key else {}
     return WebRequest("GET", f"{asked.base}/search?{query}", {"Accept": "application/json"}, private)
 
 
 def read(answer: WebResponse) -> list[Result]:
-    """`results` of the answer."""
+    """Read the results from `results` of the answer."""
     if answer.status == 403:
         raise ToolError("it refuses JSON; its settings.yml needs `json` under search.formats")
     return [

@@ -9,7 +9,7 @@ from .base import Asked, Provider, Result, results_of, text_of
 
 
 def request(asked: Asked) -> WebRequest:
-    """POST with a Bearer token."""
+    """Make a POST request with a Bearer token."""
     body = {"query": asked.query, "max_results": asked.count, "search_depth": "basic", "include_answer": False}
     return WebRequest(
         "POST",
@@ -21,7 +21,7 @@ def request(asked: Asked) -> WebRequest:
 
 
 def read(answer: WebResponse) -> list[Result]:
-    """`results` of the answer; its `content` is the part of the page that fits the query."""
+    """Read the results from `results` of the answer. `content` is the part of the page that fits the query."""
     return [
         Result(text_of(row, "title"), text_of(row, "url"), text_of(row, "content"))
         for row in results_of(answer, "results")
