@@ -1,4 +1,5 @@
-"""What do commands change? Commands run over copy-on-write layers, which are applied as a whole or not at all.
+"""Record, review and undo what commands change. Commands run over copy-on-write layers; a layer is applied as a whole
+or not at all.
 
 This file is the entry: it loads the rest only where there is something to do.
 """
@@ -25,11 +26,11 @@ Mode = Literal["direct", "journal", "review"]
 
 @dataclass(frozen=True, slots=True)
 class EffectServices:
-    """What the effects of commands need from a toolbox.
+    """The services that the effects of commands need from a toolbox.
 
-    `call` runs a tool of the toolbox through its pipeline. `answer_of(approval_id)` is the state of a question
-    (pending, approved, denied …). `patience` is how many seconds a question may take; `unattended` says that nobody is
-    asked.
+    `call` runs a tool of the toolbox through its pipeline. `answer_of(approval_id)` returns the state of an approval
+    request (pending, approved, denied …). `patience` is how many seconds a request may take; `unattended` means that no
+    person is asked.
     """
 
     call: Callable[[str, Mapping[str, Any], ToolContext], Awaitable[ToolOutput]] | None = None
@@ -41,7 +42,7 @@ class EffectServices:
 
 
 def command_changes(folder: StateFolder) -> JournalledLayers:
-    """What a journal of this state folder needs to undo the changes of commands."""
+    """Return the object that a journal of this state folder needs to undo the changes of commands."""
     from .journal_rows import JournalledLayers
     from .layer_store import LayerStore
 
@@ -49,7 +50,8 @@ def command_changes(folder: StateFolder) -> JournalledLayers:
 
 
 def changes_in(journal: Journal) -> JournalledLayers:
-    """The changes of commands that a journal knows: the same object each time, so that all see what an undo noted."""
+    """Return the command changes that a journal knows. It is the same object each time, so that all callers see an
+    undo."""
     from .journal_rows import JournalledLayers
 
     found = journal.commands
@@ -57,7 +59,8 @@ def changes_in(journal: Journal) -> JournalledLayers:
 
 
 def recover(folder: StateFolder, *, prune: bool = False) -> list[str]:
-    """Complete what a killed process had begun; a line for each. `prune` also drops old changes that wait."""
+    """Complete the work that a killed process had begun. Return a line for each layer. `prune` also drops old
+    changes that wait."""
     if not (folder.path / COMMAND_PREFIX).is_dir():
         return []
     layers = command_changes(folder).layers
@@ -68,7 +71,8 @@ def recover(folder: StateFolder, *, prune: bool = False) -> list[str]:
 
 
 def effects_of_commands(mode: Mode, journal: Journal, services: EffectServices) -> LayeredCommands | None:
-    """The effects of commands in mode `journal` or `review`; None in mode `direct`, where commands write directly."""
+    """Return the effects of commands in mode `journal` or `review`; None in mode `direct`, where commands write
+    directly."""
     if mode == "direct":
         return None
     from .layered_commands import LayeredCommands

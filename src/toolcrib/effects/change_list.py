@@ -1,4 +1,4 @@
-"""The change list of a layer: what a command changed, for people, for the model, and for applying."""
+"""The change list of a layer. It says what a command changed: for people, for the model, and for the apply."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ Action = Literal["created", "modified", "replaced", "deleted", "mode", "attribut
 
 
 class PathChange(NamedTuple):
-    """One path that is otherwise than before. `path` is relative to root number `root`; bytes that are no UTF-8 are
-    surrogate escapes. `below` says that an apply moves it together with a folder above it.
+    """One path that differs from before.
 
-    `refused` says why it is never applied, `conflict` what happened to it outside meanwhile.
+    `path` is relative to root number `root`; bytes that are not valid UTF-8 are surrogate escapes. `below` says that an
+    apply moves the path together with a folder above it. `refused` says why the path is never applied, `conflict` says
+    what changed it from outside meanwhile.
     """
 
     root: int
@@ -29,17 +30,17 @@ class PathChange(NamedTuple):
     conflict: str = ""
     notes: tuple[str, ...] = ()
     target: str | None = None
-    """Where a link points to."""
+    """The target of a link."""
 
 
 Kind = Literal["put", "swap", "take", "mode"]
 
 
 class Op(NamedTuple):
-    """One step of an apply: put a new name, swap one for another, take one away, or set a folder's mode.
+    """One step of an apply: put a new name, swap one name for another, remove one, or set a folder's mode.
 
-    `tree` is everything below a folder that is put or taken: path below it, entry. `above` is the folder that the path
-    is in, as device and inode.
+    `tree` lists everything below a folder that is put or removed: path below it, entry. `above` is the folder that
+    contains the path, as device and inode.
     """
 
     kind: Kind
@@ -62,24 +63,24 @@ class ChangeList:
 
     @property
     def conflicts(self) -> list[PathChange]:
-        """The changes of paths that were also changed from outside."""
+        """Return the changes of paths that were also changed from outside."""
         return [change for change in self.changes if change.conflict]
 
     @property
     def refused(self) -> list[PathChange]:
-        """What is never applied."""
+        """Return the changes that are never applied."""
         return [change for change in self.changes if change.refused]
 
     def __bool__(self) -> bool:
         return bool(self.changes)
 
     def shown_path(self, change: PathChange) -> str:
-        """The path as people read it: relative in the workspace, whole in another root."""
+        """Return the path as people read it: relative in the workspace, absolute in another root."""
         path = change.path if change.root == 0 else os.path.join(self.roots[change.root], change.path)
         return readable(path)
 
     def counts(self) -> Iterator[tuple[str, int]]:
-        """How many of each kind, refused ones apart."""
+        """Return how many changes there are of each kind. Refused ones are counted separately."""
         found: dict[str, int] = {}
         for change in self.changes:
             found[change.action if not change.refused else "refused"] = (
@@ -89,6 +90,6 @@ class ChangeList:
 
 
 def readable(path: str) -> str:
-    """A path as text that can be printed: bytes that are no UTF-8, and line breaks, written out."""
+    """Return a path as printable text. Line breaks and bytes that are not valid UTF-8 are written as escapes."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

@@ -1,6 +1,7 @@
-"""A change list as text: what a command changed or would change, for people and for the model, bounded.
+"""Show a change list as bounded text for people and for the model: what a command changed or would change.
 
-Paths first, content after them, secrets taken out. The content of files that probably hold secrets is never shown.
+Paths come first, content after them. Secrets are removed. The content of files that probably hold secrets is never
+shown.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Redact = Callable[[str], str]
 
 
 def headline(found: ChangeList) -> str:
-    """How much there is of what: "2 created, 1 deleted; 1 refused"."""
+    """Return how many changes of each kind there are: "2 created, 1 deleted; 1 refused"."""
     counts = dict(found.counts())
     refused = counts.pop("refused", 0)
     parts = [f"{number:,} {_ACTIONS.get(action, action)}" for action, number in counts.items()]
@@ -36,7 +37,8 @@ def headline(found: ChangeList) -> str:
 
 
 def paths(found: ChangeList, most: int = MAX_PATHS) -> list[str]:
-    """A line for each path, in long lists what matters most first, and what goes with its folder is counted."""
+    """Return a line for each path. In long lists the most important paths come first, and paths that move with their
+    folder are only counted."""
     changes = found.changes
     if len(changes) > most:
         changes = [change for change in changes if not change.below or change.refused]
@@ -54,10 +56,10 @@ def paths(found: ChangeList, most: int = MAX_PATHS) -> list[str]:
 
 
 def diffs(found: ChangeList, uppers: Sequence[Path], redact: Redact | None = None, most: int = MAX_DIFFS) -> list[str]:
-    """What changes in text files, while nothing is applied yet. `uppers` hold the new content, root by root."""
+    """Return the diffs of text files, while nothing is applied yet. `uppers` hold the new content, root by root."""
     texts: list[str] = []
     shown = [c for c in found.changes if c.action in ("modified", "replaced", "created") and not c.refused]
-    shown.sort(key=lambda change: change.action == "created")  # what was there before matters most
+    shown.sort(key=lambda change: change.action == "created")  # the old content is the most important
     for change in shown:
         if len(texts) >= most:
             texts.append(f"… the content of {len(shown) - most:,} more is not shown here")
@@ -98,7 +100,7 @@ def _what(before: Entry | None, after: Entry) -> str:
 
 
 def _below(found: ChangeList) -> dict[tuple[int, str], int]:
-    """How many paths go together with each folder."""
+    """Count the paths that move together with each folder."""
     counts: dict[tuple[int, str], int] = {}
     top = ""
     for change in found.changes:
@@ -129,7 +131,7 @@ def _diff(found: ChangeList, change: PathChange, upper: Path) -> str:
 
 
 def _read(root: Path, path: str) -> str | None:
-    """The text of a file below a root, no link followed; None if it is not text."""
+    """Return the text of a file below a root, without following links; None if it is not text."""
     top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         folder = open_beneath(top, os.path.dirname(path))

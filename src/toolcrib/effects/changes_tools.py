@@ -27,7 +27,7 @@ class ChangesTools:
         self._journal, self._changes = journal, changes
 
     def tools(self) -> list[Tool]:
-        """The two tools."""
+        """Return the two tools."""
         return [
             tool(
                 self.apply_changes, name=APPLY, category="filesystem_write", destructive=True, open_world=False,
@@ -69,7 +69,7 @@ class ChangesTools:
 
     def _held(self, name: str, ctx: ToolContext) -> HeldChanges:
         held = self._changes.layers.get(name)
-        if held.session_id != ctx.session_id and ctx.channel != "cli":  # there it is the person who calls
+        if held.session_id != ctx.session_id and ctx.channel != "cli":  # in that case the caller is the person
             raise ToolError(f"changes {name} belong to another session; a person can apply them: toolcrib changes")
         if held.state != "held":
             raise ToolError(f"changes {name} are {held.state}")
@@ -78,7 +78,7 @@ class ChangesTools:
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         try:
             self._held(str(args.get("changes")), ctx)
-        except ToolError as error:  # no question is needed about what cannot be done
+        except ToolError as error:  # what cannot be done needs no question
             return Judgement("deny", str(error), "changes:unknown")
         return None
 

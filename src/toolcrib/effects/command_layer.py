@@ -1,9 +1,9 @@
-"""One layer: where a command's writes go instead of the folders it may change, on disk.
+"""One layer on disk: it takes a command's writes in place of the folders that the command may change.
 
-<layer>/lock            held by the process that works on it (flock); free once that process has ended
-<layer>/<n>/upper       what the command wrote below root n; after an apply, what was there before
-<layer>/<n>/work        the kernel's own
-<layer>/<n>/refused     what is never applied, to be looked at
+<layer>/lock            the process that works on the layer holds it (flock); it is free when that process has ended
+<layer>/<n>/upper       the files that the command wrote below root n; after an apply, the earlier files
+<layer>/<n>/work        the kernel's working folder
+<layer>/<n>/refused     files that are never applied; people can look at them
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayerRoot:
-    """A folder that is overlaid: its real path, and where its layer lies."""
+    """A folder under a layer: its real path, and the path of its layer."""
 
     path: Path
     folder: Path
 
     @property
     def upper(self) -> Path:
-        """What was written."""
+        """Return the folder of the files that the command wrote."""
         return self.folder / "upper"
 
     @property
     def work(self) -> Path:
-        """The kernel's working folder, on the same file system."""
+        """Return the kernel's working folder, on the same file system."""
         return self.folder / "work"
 
     @property
     def refused(self) -> Path:
-        """What is never applied."""
+        """Return the folder of files that are never applied."""
         return self.folder / "refused"
 
 
 @dataclass
 class CommandLayer:
-    """A layer over some roots. `started` is when it was made, by the clock that stamps files (ns).
+    """A layer over some roots.
 
-    `protected` says which paths of each root are protected; the sandbox sets it.
+    `started` is the time of its creation (ns), by the clock that stamps files. `protected` says which paths of each
+    root are protected; the sandbox sets it.
     """
 
     id: str
@@ -62,29 +63,29 @@ class CommandLayer:
 
     @classmethod
     def create(cls, parent: Path, roots: Sequence[Path]) -> CommandLayer:
-        """A new, empty layer, locked. `parent` is a private folder."""
+        """Create a new, empty, locked layer. `parent` is a private folder."""
         name = f"ch-{time.time_ns() // 1_000_000:x}-{secrets.token_hex(3)}"
         folder = parent / name
         folder.mkdir(mode=0o700)
         lock = lock_folder(folder)
-        assert lock is not None  # nobody else knows of it
+        assert lock is not None  # no other process knows the layer yet
         made: list[LayerRoot] = []
         started = 0
         for number, path in enumerate(roots):
             root = LayerRoot(path, folder / str(number))
             root.folder.mkdir(mode=0o700)
             root.work.mkdir(mode=0o700)
-            # The overlay's root shows the upper folder's mode; the kernel copies no mode to it by itself.
+            # The overlay's root shows the upper folder's mode; the kernel does not copy the mode by itself.
             there = path.stat()
             root.upper.mkdir(mode=0o700)
             root.upper.chmod(there.st_mode & 0o7777)
             made.append(root)
-        # What is stamped later than this was changed after the command could begin. Stamps of one kernel go forward.
+        # A file with a later stamp was changed after the command could begin. Stamps of one kernel only go forward.
         started = os.stat(folder).st_ctime_ns if not made else os.stat(made[-1].upper).st_ctime_ns
         return cls(name, folder, tuple(made), started, _lock=lock)
 
     def arguments(self) -> list[str]:
-        """Bubblewrap's arguments that mount it over its roots (bubblewrap ≥ 0.11)."""
+        """Return bubblewrap's arguments that mount the layer over its roots (bubblewrap ≥ 0.11)."""
         arguments: list[str] = []
         for root in self.roots:
             arguments += ["--overlay-src", str(root.path)]
@@ -98,17 +99,17 @@ class CommandLayer:
             self._lock = -1
 
     def remove_later(self) -> None:
-        """Drop it in a thread. If that is interrupted, `LayerStore.recover` does the rest."""
+        """Remove the layer in a thread. If that is interrupted, `LayerStore.recover` does the rest."""
         threading.Thread(target=self.remove, name="toolcrib-layer", daemon=True).start()
 
     def remove(self) -> None:
-        """Drop it, whatever is in it."""
+        """Remove the layer with all its content."""
         remove_all(self.folder)
         self.unlock()
 
 
 def lock_folder(folder: Path) -> int | None:
-    """A descriptor that holds a layer's lock until it is closed; None where another process holds it."""
+    """Return a descriptor that holds a layer's lock until it is closed; None if another process holds the lock."""
     import fcntl
 
     fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

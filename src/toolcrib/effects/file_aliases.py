@@ -1,4 +1,4 @@
-"""Which file replaces which? An undo of an edit writes the old content to a new file, with another inode."""
+"""Remember which file replaces which: an undo of an edit writes the old content to a new file, with another inode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .file_entry import Entry
 
 
 class FileAliases:
-    """By root and path: one identity → that of the file that has the same content. They are dev:ino:mtime:size."""
+    """The aliases by root and path: one identity → the file with the same content. Identities are
+    dev:ino:mtime:size."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -22,7 +23,8 @@ class FileAliases:
         return self._path.exists()
 
     def add(self, root: str, path: str, was: str, now: str) -> None:
-        """Remember that the file `now` has the content and the mode of the file `was`. Nothing where no layers are."""
+        """Remember that the file `now` has the content and the mode of the file `was`. Do nothing where there are no
+        layers."""
         if not self._path.parent.is_dir():
             return
         line = json.dumps([root, path, was, now]) + "\n"
@@ -43,7 +45,7 @@ class FileAliases:
         return found
 
     def follow(self, root: str, op: Op, *, back: bool) -> Op:
-        """The op, with the files that replace those that it names."""
+        """Return the op with the new files in place of the files that it names."""
         known = self._fresh()
         leaves, tree = (op.after, op.tree) if back else (op.before, op.old_tree)
         leaves = None if leaves is None else _followed(known, root, op.path, leaves)

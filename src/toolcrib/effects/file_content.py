@@ -1,4 +1,4 @@
-"""Do two files have the same bytes? And copies that keep the holes of sparse files."""
+"""Compare the bytes of two files, and copy files with the holes of sparse files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def same_content(first: str, first_dir: int, second: str, second_dir: int) -> bool:
-    """Whether two regular files of one size have the same bytes. One that cannot be read is another."""
+    """Return whether two regular files of one size have the same bytes. A file that cannot be read counts as
+    different."""
     try:
         one = os.open(first, READ, dir_fd=first_dir)
     except PermissionError:
@@ -34,7 +35,7 @@ def same_content(first: str, first_dir: int, second: str, second_dir: int) -> bo
 
 
 def read_start(name: str, dir_fd: int, most: int) -> bytes:
-    """The first bytes of a regular file; b"" where it cannot be read."""
+    """Return the first bytes of a regular file; b"" if it cannot be read."""
     try:
         fd = os.open(name, READ, dir_fd=dir_fd)
     except OSError:
@@ -50,14 +51,14 @@ def read_start(name: str, dir_fd: int, most: int) -> bytes:
 
 
 def copy_sparse(source: int, target: int) -> None:
-    """Copy all bytes of a file, holes as holes."""
+    """Copy all bytes of a file. Holes stay holes."""
     size = os.fstat(source).st_size
     at = 0
     while at < size:
         try:
             start = os.lseek(source, at, os.SEEK_DATA)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # no data behind this: a hole up to the end
+            if error.errno != errno.ENXIO:  # no data after this: a hole up to the end
                 raise
             break
         end = os.lseek(source, start, os.SEEK_HOLE)

@@ -1,4 +1,4 @@
-"""What is at a path? The few facts by which an apply or an undo recognises a change."""
+"""Facts about a path, by which an apply or an undo recognises a change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 Kind = Literal["file", "dir", "link", "fifo", "socket", "device"]
 
-OVERLAY = "user.overlay."  # extended attributes in which overlayfs keeps its own notes (option userxattr)
+OVERLAY = "user.overlay."  # extended attributes in which overlayfs stores its notes (option userxattr)
 
 _KINDS: dict[int, Kind] = {
     stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "link", stat.S_IFIFO: "fifo", stat.S_IFSOCK: "socket",
@@ -17,7 +17,7 @@ _KINDS: dict[int, Kind] = {
 
 
 class Entry(NamedTuple):
-    """A path as it is. Sizes in bytes, times in ns; of a directory only kind, device and inode count."""
+    """The facts about one path. Sizes in bytes, times in ns; for a directory only kind, device and inode count."""
 
     kind: Kind
     mode: int
@@ -29,23 +29,23 @@ class Entry(NamedTuple):
 
     @classmethod
     def of(cls, st: os.stat_result) -> Entry:
-        """From its stat."""
+        """Create an entry from a stat result."""
         kind = _KINDS.get(stat.S_IFMT(st.st_mode), "device")
         return cls(kind, stat.S_IMODE(st.st_mode), st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns)
 
     def is_same(self, other: Entry | None) -> bool:
-        """Whether it is the same file, unchanged. Moving a file stamps it anew (ctime), and changes nothing else."""
+        """Return whether it is the same, unchanged file. Moving a file sets a new ctime and changes nothing else."""
         if other is None or (self.kind, self.dev, self.ino) != (other.kind, other.dev, other.ino):
             return False
         return self.kind == "dir" or (self.mode, self.size, self.mtime) == (other.mode, other.size, other.mtime)
 
     def is_untouched(self, other: Entry | None) -> bool:
-        """Whether it is the same, and was neither moved nor given other attributes."""
+        """Return whether it is the same file, and was neither moved nor given other attributes."""
         return self.is_same(other) and other is not None and (self.kind == "dir" or self.ctime == other.ctime)
 
 
 def entry_at(name: str, dir_fd: int) -> Entry | None:
-    """The entry of that name, or None."""
+    """Return the entry of that name, or None."""
     try:
         return Entry.of(os.lstat(name, dir_fd=dir_fd))
     except (FileNotFoundError, NotADirectoryError):
@@ -53,12 +53,12 @@ def entry_at(name: str, dir_fd: int) -> Entry | None:
 
 
 def is_whiteout(st: os.stat_result) -> bool:
-    """Whether overlayfs put it there to say that the name is gone."""
+    """Return whether this is overlayfs's mark for a removed name."""
     return stat.S_ISCHR(st.st_mode) and st.st_rdev == 0
 
 
 def attributes(path: str | int) -> dict[str, bytes]:
-    """The extended attributes of a file, without overlayfs's own. `path` may be a descriptor."""
+    """Return the extended attributes of a file, without those of overlayfs. `path` may be a descriptor."""
     follow = isinstance(path, int)
     try:
         names = os.listxattr(path) if follow else os.listxattr(path, follow_symlinks=False)
@@ -67,5 +67,5 @@ def attributes(path: str | int) -> dict[str, bytes]:
             for name in names
             if not name.startswith(OVERLAY)
         }
-    except OSError:  # a file system without any
+    except OSError:  # the file system has no extended attributes
         return {}

@@ -1,4 +1,4 @@
-"""How is a command's layer one change in the journal? Undone and redone in one order with edits."""
+"""Record a command's layer as one change in the journal, so that it is undone and redone in one order with edits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class JournalledLayers:
         self.layers = layers
 
     def apply(self, journal: Journal, held: HeldChanges, *, tool: str = "exec") -> HeldChanges:
-        """Apply what a command would change, as one change of its call.
+        """Apply a command's changes as one change of its call.
 
         Raises ApplyConflict, LayerUnknown, LayerBusy or OSError; then nothing is changed.
         """
@@ -35,7 +35,7 @@ class JournalledLayers:
         return done
 
     def conflict(self, row: ChangeRow) -> str | None:
-        """Why a layer cannot be undone or redone now; None if it can. Raises LayerUnknown."""
+        """Return why a layer cannot be undone or redone now; None if it can. Raises LayerUnknown."""
         held = self._held(row)
         if held.state == "held":  # the process ended before it was applied
             return None
@@ -56,19 +56,19 @@ class JournalledLayers:
             raise
         table.done(number, row["id"])
         table.undone(row["id"])
-        status = "undone" if held.state == "applied" else "done"  # however often it was turned round
+        status = "undone" if held.state == "applied" else "done"  # no matter how often it was undone and redone
         table.execute("UPDATE change SET status = ? WHERE kept = ? AND tool != 'undo'", status, row["kept"])
         return line
 
     def restored(self, root: str, path: str, was: str, now: str) -> None:
-        """Remember that an undo of an edit wrote the file `was` anew: it is now the file `now`."""
+        """Remember that an undo of an edit rewrote the file `was`: it is now the file `now`."""
         self.layers.aliases.add(root, path, was, now)
 
     def _held(self, row: ChangeRow) -> HeldChanges:
         return self.layers.get(str(row["kept"])[len(COMMAND_PREFIX) :])
 
     def _turn(self, held: HeldChanges) -> str:
-        """Undo what was applied, or redo what was undone: whole, or not at all, even if forced."""
+        """Undo an applied layer, or redo an undone one: as a whole or not at all, even if forced."""
         back = held.state == "applied"
         try:
             if back:
@@ -85,5 +85,5 @@ class JournalledLayers:
 
 
 def _with_layer(row: NewChange, held: HeldChanges) -> NewChange:
-    """What the journal notes of a layer. The path of such a row is the root; the layer's plan has the paths below."""
+    """Return the journal's row of a layer. The path of such a row is the root; the layer's plan has the paths below."""
     return {**row, "before_kind": "dir", "after_kind": "dir", "kept": f"{COMMAND_PREFIX}{held.id}", "kept_size": 0}

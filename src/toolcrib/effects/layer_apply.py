@@ -1,9 +1,10 @@
-"""Moves a layer's content into its roots, or the earlier content back: all of it, or nothing.
+"""Move a layer's content into its roots, or the earlier content back: all of it, or nothing.
 
-Each step is one rename on one file system: a new name is moved in, an old one out to the same place in the layer, or
-the two change places. So after an apply the layer holds what was there before, and an undo is the same the other way
-round. Roots are entered through descriptors that follow no link, so nobody who swaps a folder for a link leads a step
-elsewhere. Every step can be told from its places to be done or not: whoever was killed half-way is completed later.
+Each step is one rename on one file system: a new name is moved in, an old one is moved out to the same place in the
+layer, or the two change places. So after an apply the layer holds the earlier content, and an undo works the same way
+in the other direction. Roots are opened through descriptors that follow no link, so a program that swaps a folder for a
+link cannot redirect a step. The places of every step show whether it is done, so a step that was killed half-way can be
+completed later.
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOVED = "is in a folder that was moved or replaced meanwhile"
 
 Widened = tuple[int, str, int]
-"""A folder that its owner may not write to, and must for a step: root, path, mode."""
+"""A folder that its owner may not write to, but must for a step: root, path, mode."""
 
 
 class ApplyConflict(ToolcribError):
-    """Something is not as the layer expects it. Nothing was changed. `conflicts` says what, a line each."""
+    """Something differs from what the layer expects. Nothing was changed. `conflicts` has a line for each
+    difference."""
 
     def __init__(self, conflicts: list[str]) -> None:
         shown = "; ".join(conflicts[:5]) + (f"; and {len(conflicts) - 5} more" if len(conflicts) > 5 else "")
@@ -51,7 +53,7 @@ class Step(NamedTuple):
 
 
 def steps(ops: Sequence[Op], *, back: bool) -> Iterator[Step]:
-    """The ops as steps, forward or back. One at a time: a list of ten thousand costs a third of their renames."""
+    """Yield the ops as steps, forward or back. One at a time: a list of ten thousand costs a third of their renames."""
     for op in ops:
         yield _step(op, back)
 
@@ -64,7 +66,7 @@ def _step(op: Op, back: bool) -> Step:
 
 
 class Applier:
-    """Takes steps between roots and their folders in a layer. Close it after use."""
+    """An object that takes steps between roots and their folders in a layer. Close it after use."""
 
     def __init__(self, roots: Sequence[LayerRoot], places: Sequence[os.PathLike[str]] | None = None) -> None:
         self._fds: list[tuple[int, int]] = []
@@ -84,16 +86,17 @@ class Applier:
             raise
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all descriptors."""
         self._leave()
         while self._fds:
             for fd in self._fds.pop():
                 os.close(fd)
 
-    # --- looking
+    # --- checks
 
     def conflicts(self, todo: Iterable[Step], *, strict: bool) -> list[str]:
-        """What is not as the steps expect it, a line each. `strict`: not even moved or given other attributes."""
+        """Return a line for each path that differs from what the steps expect. `strict`: moves and other attributes
+        count, too."""
         found: list[str] = []
         for step in todo:
             try:
@@ -105,7 +108,7 @@ class Applier:
         return found
 
     def _conflict(self, step: Step, strict: bool) -> str:
-        if step.leaves is None and step.op.kind != "mode":  # a name that is taken is met by the step itself
+        if step.leaves is None and step.op.kind != "mode":  # the step itself finds a name that is taken
             return "" if step.op.above in (None, self._above(step)) else _MOVED
         now = self._now(step)
         if step.op.kind == "mode":
@@ -124,7 +127,7 @@ class Applier:
         return ""
 
     def looked_at_again(self, ops: Sequence[Op]) -> list[Op]:
-        """The ops as after a step that was taken back: moving a file out and in again has stamped it anew."""
+        """Return the ops as they are after a step was taken back: moving a file out and in again changes its stamp."""
         found: list[Op] = []
         for op in ops:
             now = self._now(_step(op, False)) if op.before is not None else None
@@ -158,7 +161,7 @@ class Applier:
             return None
 
     def narrow(self, todo: Iterable[Step]) -> list[Widened]:
-        """Folders of the roots that must be widened for the steps."""
+        """Return the folders of the roots that must be made writable for the steps."""
         if os.geteuid() == 0:
             return []
         found: dict[tuple[int, str], int] = {}
@@ -170,28 +173,28 @@ class Applier:
                 found[key] = stat.S_IMODE(os.fstat(self._parents(step)[0]).st_mode)
         return [(root, path, mode) for (root, path), mode in found.items() if mode & 0o300 != 0o300]
 
-    # --- doing
+    # --- actions
 
     def widen(self, folders: Sequence[Widened]) -> None:
-        """Let their owner, us, write to folders."""
+        """Let the owner of these folders, which is this process, write to them."""
         self._leave()
         for root, path, mode in folders:
             with self._folder(root, path) as fd:
                 _chmod(fd, mode | 0o700)
 
     def restore(self, folders: Sequence[Widened], todo: Iterable[Step]) -> None:
-        """Give folders their modes: those that were widened, and those that the steps are about."""
+        """Restore the modes of folders: those that were made writable, and those that the steps are about."""
         final = {(root, path): mode for root, path, mode in folders}
         for step in todo:
             if step.op.kind == "mode" and step.comes is not None:
                 final[(step.op.root, step.op.path)] = step.comes.mode
         self._leave()
-        for (root, path), mode in sorted(final.items(), reverse=True):  # inner ones first
+        for (root, path), mode in sorted(final.items(), reverse=True):  # inner folders first
             with self._folder(root, path) as fd:
                 _chmod(fd, mode)
 
     def take(self, step: Step) -> None:
-        """Take one step. One that was taken already is left."""
+        """Take one step. A step that was taken already is skipped."""
         if step.op.kind == "mode":
             return
         root, layer = self._parents(step)
@@ -199,7 +202,7 @@ class Applier:
         for entry, fd in ((step.comes, layer), (step.leaves, root)):
             if entry is not None and entry.mode & 0o200 == 0 and entry.kind == "dir" and os.geteuid():
                 with contextlib.suppress(FileNotFoundError):
-                    _chmod_at(name, fd, entry.mode | 0o700)  # its own ".." is written when it moves
+                    _chmod_at(name, fd, entry.mode | 0o700)  # moving a folder rewrites its ".." entry
         if step.leaves is None:
             try:
                 self._rename(name, layer, root, step.comes)
@@ -211,14 +214,14 @@ class Applier:
                 raise ApplyConflict([f"{readable(step.op.path)} was changed meanwhile"])
         elif not self.is_taken(step):
             rename_exchange(name, name, layer, root)
-            if not step.leaves.is_same(entry_at(name, layer)):  # it was replaced just now
+            if not step.leaves.is_same(entry_at(name, layer)):  # it was replaced a moment ago
                 rename_exchange(name, name, layer, root)
                 raise ApplyConflict([f"{readable(step.op.path)} was changed meanwhile"])
         if step.comes is not None and step.comes.mode & 0o200 == 0 and step.comes.kind == "dir":
             _chmod_at(name, root, step.comes.mode)
 
     def is_taken(self, step: Step) -> bool:
-        """Whether a step's places are as after it."""
+        """Return whether a step was already taken."""
         try:
             root, layer = self._parents(step)
         except FileNotFoundError:
@@ -229,7 +232,7 @@ class Applier:
         return came and left
 
     def _rename(self, name: str, source: int, target: int, entry: Entry | None) -> bool:
-        """Move an entry; False where it was moved already."""
+        """Move an entry. Return False if it was moved already."""
         try:
             rename_new(name, name, source, target)
         except (FileNotFoundError, FileExistsError):
@@ -273,7 +276,7 @@ class Applier:
 
 
 def open_beneath(root: int, path: str) -> int:
-    """A descriptor of a folder below another, no link followed."""
+    """Open a folder below another without following links. Return its descriptor."""
     if not path:
         return os.dup(root)
     if has_openat2():
@@ -294,7 +297,7 @@ def open_beneath(root: int, path: str) -> int:
 
 @contextlib.contextmanager
 def _opened(name: str, dir_fd: int) -> Generator[int]:
-    """A folder for listing. One whose mode keeps its owner out is let in for as long as that takes."""
+    """Open a folder for listing. If its mode excludes the owner, the mode is changed for that time."""
     mode = None
     try:
         fd = os.open(name, _LISTED, dir_fd=dir_fd)

@@ -1,8 +1,8 @@
-"""What does a layer hold? Compares what a command wrote with the folder below it.
+"""List the changes that a layer holds: compare the files that a command wrote with the folder below the layer.
 
-Run once, after the command and everything it started is gone. The layer is made ready to be applied on the way: the
-kernel's notes are taken off, and what is never applied is moved aside. The folder below is only read, through
-descriptors that follow no link.
+This runs once, after the command and all processes that it started have ended. It also makes the layer ready to be
+applied: it removes the kernel's notes, and moves aside the files that are never applied. The folder below is only read,
+through descriptors that follow no link.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from .file_content import same_content
 from .file_entry import OVERLAY, Entry, attributes, entry_at, is_whiteout
 
 MAX_ENTRIES = 500_000
-MAX_DEPTH = 100  # folders in folders; each holds descriptors while it is looked at
+MAX_DEPTH = 100  # nested folders; each one needs open descriptors while it is read
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SET_ID = stat.S_ISUID | stat.S_ISGID
 
 Refuse = Callable[[int, str, str, Beside], str]
-"""`refuse(root, path, kind, beside)` says why a path must not be made or changed, "" if it may."""
+"""`refuse(root, path, kind, beside)` returns why a path must not be created or changed; "" if it may."""
 Keep = Callable[[int, str], str]
-"""`keep(root, path)` says why a path must not be taken away or replaced, "" if it may."""
+"""`keep(root, path)` returns why a path must not be removed or replaced; "" if it may."""
 
 
 class TooManyChanges(ToolcribError):
-    """A layer holds more than can be listed."""
+    """A layer holds more changes than can be listed."""
 
 
 def changes_of(layer: CommandLayer) -> ChangeList:
-    """The change list of a layer whose command has ended. Protected paths are refused.
+    """Return the change list of a layer whose command has ended. Changes of protected paths are refused.
 
-    Raises OSError where a root is gone, TooManyChanges.
+    Raises OSError if a root is missing, TooManyChanges if the list would be too long.
     """
     by_root = {paths.root: paths for paths in layer.protected}
     protected = [by_root[str(root.path)] for root in layer.roots]
@@ -64,7 +64,7 @@ class _Scan:
         self.refuse, self.keep = refuse, keep
         self.aside = 0
         self.links = 1  # names of the file that was prepared last
-        self.above: tuple[int, int] = (0, 0)  # the folder of the root whose entries are looked at
+        self.above: tuple[int, int] = (0, 0)  # the folder of the root whose entries are compared now
         self.seen = 0
 
     def run(self) -> None:
@@ -82,7 +82,7 @@ class _Scan:
             os.fchmod(upper, 0o700)
             os.close(upper)
 
-    # --- folders that are in both
+    # --- folders that exist in both
 
     def _merge(self, upper: int, lower: int, base: str, opaque: bool, depth: int) -> None:
         names: set[str] = set()
@@ -94,7 +94,7 @@ class _Scan:
             names.add(name)
             self._entry(upper, lower, name, st, base, depth)
             self.above = (here.st_dev, here.st_ino)
-        if opaque:  # the command removed the folder and made it anew: what is not there is gone
+        if opaque:  # the command removed the folder and created it again: an entry that is not in the new one is gone
             for name in sorted(set(os.listdir(lower)) - names):
                 self._deleted(lower, name, _join(base, name), depth)
 
@@ -102,7 +102,7 @@ class _Scan:
         path = _join(base, name)
         before = entry_at(name, lower)
         if is_whiteout(st):
-            os.unlink(name, dir_fd=upper)  # its place is where the old entry goes
+            os.unlink(name, dir_fd=upper)  # the old entry moves to its place
             if before is not None:
                 self._deleted(lower, name, path, depth)
             return
@@ -125,10 +125,11 @@ class _Scan:
             self._changed(upper, lower, name, path, before, after, children, depth)
 
     def _was_below(self, upper: int, lower: int, name: str, st: os.stat_result) -> bool:
-        """Whether an entry was there when the command began, and is gone now.
+        """Return whether an entry existed when the command began, and is gone now.
 
-        The kernel notes on files that it copied up where they come from, and the note goes along when they are moved
-        inside the layer. Folders from below cannot be moved; of a file it can only be said if somebody was at work.
+        The kernel writes a note on each file that it copies up: where the file comes from. The note stays on the file
+        when it is moved inside the layer. Folders from below cannot be moved. For a file the answer is only possible if
+        the folder below was changed meanwhile.
         """
         if stat.S_ISDIR(st.st_mode):
             return _has(upper, name, "origin") and not _has(upper, name, "opaque")
@@ -156,7 +157,7 @@ class _Scan:
             finally:
                 os.close(low)
         finally:
-            os.fchmod(up, 0o700)  # it stays in the layer, and what is in it goes in and out
+            os.fchmod(up, 0o700)  # the folder stays in the layer, and its entries are moved in and out
             os.close(up)
 
     def _mode(self, path: str, now: os.stat_result, was: os.stat_result, attributes_differ: bool = False) -> None:
@@ -170,7 +171,7 @@ class _Scan:
         if not reason and before.mode != after.mode:
             self.found.ops.append(Op("mode", self.number, path, before, _with_mode(before, after.mode)))
 
-    # --- names that are new, or other than before
+    # --- names that are new or changed
 
     def _created(
         self, upper: int, name: str, path: str, after: Entry, children: list[PathChange], conflict: str
@@ -219,7 +220,7 @@ class _Scan:
         self.found.ops.append(Op("swap", self.number, path, before, after, *trees, above=self.above))
 
     def _action(self, upper: int, lower: int, name: str, before: Entry, after: Entry) -> Action | None:
-        """In what way an entry is otherwise than before. None if in none."""
+        """Return how an entry differs from before; None if it does not."""
         if before.kind != after.kind:
             return "replaced"
         if before.kind == "link":
@@ -232,12 +233,13 @@ class _Scan:
             return "attributes"
         if before.mtime == after.mtime and self.links == 1:
             return None
-        return "touched"  # or given another name
+        return "touched"  # or it got another name
 
     def _prepare(
         self, upper: int, lower: int | None, name: str, st: os.stat_result, path: str, depth: int
     ) -> tuple[str, list[PathChange], Entry]:
-        """Make a new entry, and all below it, ready to be moved in: why it cannot be, what is below it, what it is."""
+        """Make a new entry, and all below it, ready to be moved in. Return the reason if that is impossible, the
+        entries below it, and the entry."""
         self._count()
         entry = Entry.of(st)
         if entry.kind in ("fifo", "socket", "device"):
@@ -300,7 +302,8 @@ class _Scan:
             )
 
     def _below(self, lower: int, name: str, path: str, found: list[PathChange], depth: int) -> str:
-        """Everything below a folder that is to go, put into `found`. Why it must not go, "" if it may."""
+        """Add everything below a folder that will be removed to `found`. Return why it must not be removed; "" if it
+        may."""
         if depth >= MAX_DEPTH:
             return "folders nested too deep"
         try:
@@ -327,7 +330,7 @@ class _Scan:
             os.close(fd)
         return ""
 
-    # --- small things
+    # --- helpers
 
     def _conflict(self, before: Entry) -> str:
         return "something else changed it in the meantime" if before.ctime > self.started else ""
@@ -342,13 +345,13 @@ class _Scan:
             raise TooManyChanges(f"the command changed more than {MAX_ENTRIES:,} paths, too many to list and apply")
 
     def _set_aside(self, dir_fd: int, name: str) -> None:
-        """Take something out of what is applied; it is kept to be looked at."""
+        """Take an entry out of the changes that are applied. It is stored for people to look at."""
         self.root.refused.mkdir(mode=0o700, exist_ok=True)
         there = os.open(self.root.refused, _DIRECTORY)
         try:
             self.aside += 1
             st = os.lstat(name, dir_fd=dir_fd)
-            if stat.S_ISDIR(st.st_mode):  # to be moved, a folder must be one that its owner may write to
+            if stat.S_ISDIR(st.st_mode):  # a folder can only be moved if its owner may write to it
                 make_enterable(name, dir_fd)
             os.rename(name, str(self.aside), src_dir_fd=dir_fd, dst_dir_fd=there)
         finally:
@@ -399,7 +402,7 @@ def _target(dir_fd: int, name: str, entry: Entry) -> str | None:
 
 
 def _is_there(name: str, upper: int, lower: int | None, before: bool) -> bool:
-    """Whether a name is there before an apply, or after."""
+    """Return whether a name exists before an apply, or after it."""
     if before:
         return lower is not None and entry_at(name, lower) is not None
     try:
@@ -409,7 +412,7 @@ def _is_there(name: str, upper: int, lower: int | None, before: bool) -> bool:
 
 
 def _open_upper(dir_fd: int, name: str, st: os.stat_result) -> int:
-    """A folder of the layer, made enterable for as long as we look; the caller gives it its mode back."""
+    """Open a folder of the layer, and make it accessible for the scan. The caller restores its mode."""
     if stat.S_IMODE(st.st_mode) & 0o700 != 0o700:
         make_enterable(name, dir_fd)
     return os.open(name, _DIRECTORY, dir_fd=dir_fd)
@@ -420,7 +423,7 @@ def _proc(dir_fd: int, name: str) -> str:
 
 
 def _has(dir_fd: int, name: str, note: str) -> bool:
-    """Whether overlayfs put a note on a file."""
+    """Return whether overlayfs put this note on a file."""
     try:
         os.getxattr(_proc(dir_fd, name), OVERLAY + note, follow_symlinks=False)
     except OSError:
@@ -440,14 +443,14 @@ def _attributes(dir_fd: int, name: str) -> dict[str, bytes]:
 
 
 def _strip(dir_fd: int, name: str, st: os.stat_result) -> None:
-    """Take overlayfs's notes off a regular file."""
+    """Remove overlayfs's notes from a regular file."""
     path = _proc(dir_fd, name)
     with contextlib.suppress(OSError):
         notes = [each for each in os.listxattr(path, follow_symlinks=False) if each.startswith(OVERLAY)]
         if not notes:
             return
         mode = stat.S_IMODE(st.st_mode)
-        if not mode & 0o200:  # attributes are written like content
+        if not mode & 0o200:  # writing attributes needs the same permission as writing content
             _set_mode(dir_fd, name, mode | 0o200)
         for each in notes:
             os.removexattr(path, each, follow_symlinks=False)
@@ -463,7 +466,7 @@ def _strip_fd(fd: int) -> None:
 
 
 def _set_mode(dir_fd: int, name: str, mode: int) -> None:
-    """Of a regular file of ours; a link is not followed."""
+    """Set the mode of a regular file that we own. Links are not followed."""
     fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         os.chmod(f"/proc/self/fd/{fd}", mode)

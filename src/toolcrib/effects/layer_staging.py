@@ -1,6 +1,8 @@
-"""Where a layer lies on another file system than its root: copies in the root, so that steps are renames there, too.
+"""Handle layers that lie on another file system than their root: copy files into the root, so that steps are renames
+there, too.
 
-What comes is copied into a folder in the root, put in place from it, and what left is copied home to the layer.
+New files are copied into a folder in the root and moved into place from it. The files that they replaced are copied
+back to the layer.
 """
 
 from __future__ import annotations
@@ -22,17 +24,17 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def needs_staging(roots: Sequence[LayerRoot]) -> bool:
-    """Whether any layer lies elsewhere than its root."""
+    """Return whether any layer lies on another file system than its root."""
     return any(os.stat(root.path).st_dev != os.stat(root.upper).st_dev for root in roots)
 
 
 def staging_folder(root: LayerRoot, name: str) -> Path:
-    """The folder in a root that holds the layer's content meanwhile."""
+    """Return the folder in a root that holds the layer's content during an apply or undo."""
     return root.path / f".toolcrib-{name}"
 
 
 def bring(roots: Sequence[LayerRoot], name: str, found: Sequence[Op], *, back: bool) -> list[Op]:
-    """Copy all that is to come to the roots' file systems; the list with the copies in place of the originals."""
+    """Copy all new files to the roots' file systems. Return the ops with the copies in place of the originals."""
     ops: list[Op] = list(found)
     for number, root in enumerate(roots):
         there = staging_folder(root, name)
@@ -53,7 +55,8 @@ def bring(roots: Sequence[LayerRoot], name: str, found: Sequence[Op], *, back: b
 
 
 def copy_home(roots: Sequence[LayerRoot], name: str, ops: Sequence[Op], *, back: bool) -> None:
-    """Copy what left the roots into the layer, in place of what came from there. Can be repeated after a crash."""
+    """Copy the files that left the roots into the layer, in place of the files that came from there. It can be
+    repeated after a crash."""
     for number, root in enumerate(roots):
         there = staging_folder(root, name)
         if not there.exists():
@@ -89,7 +92,7 @@ def _looked(path: Path) -> tuple[Entry, tuple[tuple[str, Entry], ...]]:
 
 
 def _copy(source: Path, target: Path, links: dict[tuple[int, int], str]) -> None:
-    """Copy an entry and all below it: modes, times, attributes, holes, and which names are one file."""
+    """Copy an entry and all below it, with modes, times, attributes, holes and hard links."""
     above = os.open(source.parent, _DIRECTORY)
     try:
         there = os.open(target.parent, _DIRECTORY)
@@ -130,7 +133,7 @@ def _copy_entry(src: int, name: str, dst: int, new: str, full: str, links: dict[
 def _copy_file(src: int, name: str, dst: int, new: str, st: os.stat_result) -> None:
     try:
         source = os.open(name, READ, dir_fd=src)
-    except PermissionError:  # ours, and not readable even by us
+    except PermissionError:  # the file is ours, and even we may not read it
         look = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=src)
         try:
             os.chmod(f"/proc/self/fd/{look}", 0o600)

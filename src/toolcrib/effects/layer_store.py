@@ -1,11 +1,11 @@
-"""Layers of commands, from the command's end to their apply, undo or discard, in files that survive a crash.
+"""Store the layers of commands, from the command's end to their apply, undo or discard, in files that survive a crash.
 
     held ──apply──▸ applying ──▸ applied ──undo──▸ undoing ──▸ undone ──(undo of the undo)──▸ applying …
       └──discard──▸ (gone)
 
-`plan.json` says what the layer holds, `state.json` how far it is. While it is being applied or undone the state says so
-first; if the process is killed in between, that state remains, and `recover` completes it. A layer without a state
-belongs to a command that still runs (its lock is held) or never ended (it is dropped).
+`plan.json` holds the ops of the layer, `state.json` holds its state. The state is written before an apply or undo
+begins. If the process is killed before the end, that state remains, and `recover` completes the work. A layer without a
+state belongs to a command that still runs (its lock is held) or that never ended normally (the layer is removed).
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _ID = re.compile(r"ch-[0-9a-f]+-[0-9a-f]{6}")
 
 
 class LayerUnknown(ToolError):
-    """There is no such layer, or it is in another state than required."""
+    """The layer does not exist, or it is in another state than required."""
 
 
 class LayerBusy(ToolError):
-    """Another process works on it just now."""
+    """Another process works on the layer at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldChanges:
-    """A layer whose command has ended, as its state file has it. `key` tells exactly which call it came from."""
+    """A layer whose command has ended, as its state file describes it. `key` identifies the call that it came from."""
 
     id: str
     folder: Path
@@ -68,7 +68,7 @@ class HeldChanges:
     """The text about the command's changes that the model reads."""
     approval_id: str | None = None
     origin: State = "held"
-    """The state before the one that it is passing through."""
+    """The state before the apply or undo that is in progress."""
     staged: bool = False
     """Whether there may be staging folders in the roots."""
     widened: tuple[Widened, ...] = field(default=(), repr=False)
@@ -78,11 +78,12 @@ class HeldChanges:
         return tuple(LayerRoot(Path(path), self.folder / str(n)) for n, path in enumerate(self.roots))
 
     def changes(self) -> ChangeList:
-        """What it holds, without the ops. Raises LayerUnknown where the list is damaged, or another version's."""
+        """Return the changes of the layer, without the ops. Raises LayerUnknown if the list is damaged or has
+        another version."""
         return self._read("changes.json", changes_from_data)
 
     def ops(self) -> list[Op]:
-        """What an apply does. Raises LayerUnknown."""
+        """Return the ops of an apply. Raises LayerUnknown if the list is damaged or has another version."""
         return self._read("plan.json", ops_from_data)
 
     def _read(self, name: str, make: Callable[[Any], T]) -> T:
@@ -93,20 +94,20 @@ class HeldChanges:
 
 
 class LayerStore:
-    """The layers of one workspace. Safe to be used by several processes at once."""
+    """The layers of one workspace. Several processes may use it at once."""
 
     def __init__(self, folder: StateFolder) -> None:
         self.path = folder.path / "layers"
 
     @cached_property
     def aliases(self) -> FileAliases:
-        """Which files stand for files that were written anew by an undo."""
+        """Return the aliases: which new files replace the files that an undo wrote again."""
         return FileAliases(self.path / "same.jsonl")
 
     # --- before and after a command
 
     def begin(self, roots: Sequence[Path]) -> CommandLayer:
-        """A new layer for a command; its lock is held."""
+        """Create a layer for a command, with its lock held."""
         private_folder(self.path)
         return CommandLayer.create(self.path, roots)
 
@@ -121,7 +122,7 @@ class LayerStore:
         key: str = "",
         told: str = "",
     ) -> HeldChanges:
-        """Keep what a command would change, until it is applied or discarded. Lets go of the lock."""
+        """Store a command's changes until they are applied or discarded. Release the lock."""
         held = HeldChanges(
             layer.id, layer.folder, "held", time.time(), call_id, session_id, command, key,
             tuple(str(root.path) for root in layer.roots), bool(found.conflicts), told,
@@ -132,10 +133,10 @@ class LayerStore:
         layer.unlock()
         return held
 
-    # --- looking
+    # --- queries
 
     def get(self, name: str) -> HeldChanges:
-        """A layer by its id. Raises LayerUnknown."""
+        """Return a layer by its id. Raises LayerUnknown if it does not exist."""
         if not _ID.fullmatch(name):
             raise LayerUnknown(f"{name!r} is not an id of changes; ids look like ch-19a5c0e7b21-3fa9c1")
         held = self._load(self.path / name)
@@ -145,7 +146,7 @@ class LayerStore:
         return held
 
     def all(self, *states: State) -> list[HeldChanges]:
-        """Layers in these states, oldest first."""
+        """Return the layers in these states, oldest first."""
         found: list[HeldChanges] = []
         for name in sorted(_names(self.path)):
             held = self._load(self.path / name)
@@ -154,25 +155,26 @@ class LayerStore:
         return found
 
     def note_approval(self, held: HeldChanges, approval_id: str | None) -> None:
-        """Remember which question was asked about it."""
+        """Remember which approval request belongs to the layer."""
         self._save(replace(held, approval_id=approval_id))
 
-    # --- changing
+    # --- changes
 
     def apply(self, name: str) -> HeldChanges:
-        """Move what it holds into the workspace, all or nothing. Raises ApplyConflict, LayerUnknown, LayerBusy."""
+        """Move the layer's content into the workspace, all or nothing. Raises ApplyConflict, LayerUnknown or
+        LayerBusy."""
         return self._turn(name, "held", "applying", "applied")
 
     def undo(self, name: str) -> HeldChanges:
-        """Move back what was there before."""
+        """Move the earlier content back."""
         return self._turn(name, "applied", "undoing", "undone")
 
     def redo(self, name: str) -> HeldChanges:
-        """Apply it once more."""
+        """Apply the layer once more."""
         return self._turn(name, "undone", "applying", "applied")
 
     def conflicts(self, name: str) -> list[str]:
-        """What prevents the next undo or redo of a layer, a line each."""
+        """Return a line for each conflict that prevents the next undo or redo of a layer."""
         held = self.get(name)
         if held.state not in ("applied", "undone"):
             return [f"changes {name} are {held.state}"]
@@ -184,7 +186,7 @@ class LayerStore:
             applier.close()
 
     def discard(self, name: str) -> HeldChanges:
-        """Drop what was not applied."""
+        """Remove a layer that was not applied."""
         with self._locked(name) as held:
             if held.state not in ("held", "undone"):
                 raise LayerUnknown(f"changes {name} are {held.state} and cannot be discarded; undo takes them back")
@@ -235,7 +237,7 @@ class LayerStore:
             applier.close()
 
     def _roll_back(self, held: HeldChanges, ops: list[Op], back: bool) -> None:
-        """Take back the steps that were taken. If even that fails, the state says what was begun, for `recover`."""
+        """Undo the steps that were taken. If even that fails, the state says what was begun, for `recover`."""
         applier = Applier(held.layer_roots, _places(held))
         try:
             taken = [applier.is_taken(step) for step in steps(ops, back=back)]
@@ -267,8 +269,9 @@ class LayerStore:
     # --- after a crash
 
     def recover(self, *, newborn: float = 10.0) -> list[str]:
-        """Complete what was begun, drop layers without a command; a line for each. Layers in use are left, and those
-        younger than `newborn` seconds, which their maker may not have locked yet."""
+        """Complete the work that was begun, and remove layers without a command. Return a line for each. Layers in
+        use are skipped, and so are layers younger than `newborn` seconds, because their maker may not have locked
+        them yet."""
         lines: list[str] = []
         for name in _names(self.path):
             folder = self.path / name
@@ -304,23 +307,23 @@ class LayerStore:
         ops = held.ops()
         try:
             self._move(held, ops, back)
-        except (OSError, ToolcribError) as error:  # somebody changed something since
+        except (OSError, ToolcribError) as error:  # another program changed something meanwhile
             self._roll_back(held, ops, back)
             return [f"changes {held.id} were cut off and are {held.origin} again: {error}"]
         done = self._finish(held, ops, "undone" if back else "applied")
         return [f"completed what was cut off: changes {held.id} of call {held.call_id} are {done.state}"]
 
     def prune(self, max_age: float = HELD_SECONDS) -> None:
-        """Drop changes that were not applied within this time."""
+        """Remove changes that were not applied within this time."""
         for held in self.all("held"):
             if time.time() - held.at > max_age:
                 with contextlib.suppress(ToolcribError, OSError):
                     self.discard(held.id)
 
-    # --- small things
+    # --- helpers
 
     def _followed(self, held: HeldChanges, ops: list[Op], back: bool) -> list[Op]:
-        """The ops with files in place of those that an undo of an edit has written anew."""
+        """Return the ops with the new files in place of files that an undo of an edit wrote again."""
         if not self.aliases:
             return ops
         return [self.aliases.follow(held.roots[op.root], op, back=back) for op in ops]
@@ -357,7 +360,8 @@ def _modes(ops: list[Op]) -> list[Op]:
 
 
 def _places(held: HeldChanges) -> list[Path]:
-    """What stands for each root while it is worked on: the layer, or its staging folder on the root's file system."""
+    """Return the folder that is used for each root during the work: the layer, or its staging folder on the root's
+    file system."""
     if held.staged:
         return [staging_folder(root, held.id) for root in held.layer_roots]
     return [root.upper for root in held.layer_roots]
@@ -371,7 +375,7 @@ def _names(path: Path) -> list[str]:
 
 
 def _write(path: Path, data: Any) -> None:
-    """Replace a file in one step. Not flushed, like the journal's list: a killed process loses nothing."""
+    """Replace a file in one step. The file is not flushed, like the journal's list: a killed process loses nothing."""
     temp = path.with_suffix(".tmp")
     with open(temp, "w", encoding="utf-8") as file:
         file.write(json.dumps(data, separators=(",", ":")))  # `dump` is many times slower

@@ -1,7 +1,8 @@
-"""Commands as transactions: does a command run over a layer, and what happens to the layer when it has ended?
+"""Run commands as transactions: decide whether a command runs over a layer, and what happens to the layer after its
+end.
 
-Mode `direct` has no layer. `journal` applies it at the end, so that undo covers the command. `review` holds it until a
-person agrees: the question is a call of `apply_changes`, asked and recorded like any other.
+Mode `direct` has no layer. `journal` applies the layer at the end, so that undo covers the command. `review` holds the
+layer until a person agrees: the request is a call of `apply_changes`, approved and recorded like any other call.
 """
 
 from __future__ import annotations
@@ -53,25 +54,26 @@ class LayeredCommands:
         self.patience = services.patience + 10.0 if mode == "review" else 0.0
         self._services = services
         self._problem: dict[Sandbox, str] = {}
-        self._asked: dict[str, str] = {}  # key of a command → the layer it left
+        self._asked: dict[str, str] = {}  # key of a command → its layer
 
     def tools(self) -> list[Tool]:
-        """`apply_changes` and `discard_changes`."""
+        """Return `apply_changes` and `discard_changes`."""
         return ChangesTools(self.journal, self.changes).tools()
 
     @property
     def question(self) -> str:
-        """The tool whose calls ask a person about changes."""
+        """Return the tool whose calls ask a person about changes."""
         return APPLY
 
     def needs_review(self) -> bool:
-        """Whether a person is asked about the changes of each command."""
+        """Return whether a person is asked about the changes of each command."""
         return self.mode == "review"
 
     # --- before
 
     def why_direct(self, sandbox: Sandbox) -> str:
-        """Why commands of this sandbox cannot run over a layer; "" if they can or there is nothing to overlay."""
+        """Return why commands of this sandbox cannot run over a layer; "" if they can, or if there is nothing to
+        overlay."""
         if sandbox.profile == "read-only":
             return ""
         if not isinstance(sandbox, OverlaySandbox):
@@ -82,8 +84,8 @@ class LayeredCommands:
         return found
 
     def judge(self, sandbox: Sandbox) -> Judgement | None:
-        """The judgement of any command before it runs. Without a layer nothing can be reviewed afterwards: a person is
-        asked first, and where no person is asked the command is refused."""
+        """Judge any command before it runs. Without a layer the changes cannot be reviewed afterwards, so a person
+        is asked first; the command is refused if no person can be asked."""
         why = self.why_direct(sandbox) if self.needs_review() else ""
         if not why:
             return None
@@ -93,14 +95,15 @@ class LayeredCommands:
         return Judgement("ask", f"{text}; it would write directly", _RULE)
 
     def begin(self, sandbox: Sandbox) -> CommandLayer | None:
-        """A layer for a command; None where it writes directly."""
+        """Create a layer for a command; return None if the command writes directly."""
         if sandbox.profile == "read-only" or self.why_direct(sandbox):
             return None
         assert isinstance(sandbox, OverlaySandbox)
         return self.layers.begin(sandbox.layer_roots())
 
     def _probe(self, sandbox: OverlaySandbox) -> str:
-        """Run a command over a layer, once: kernels and file systems differ. "" if that works."""
+        """Run one test command over a layer, because kernels and file systems differ. Return "" if that works, else
+        the problem."""
         try:
             layer = self.layers.begin(sandbox.layer_roots())
         except (ToolcribError, OSError) as error:
@@ -126,7 +129,7 @@ class LayeredCommands:
     # --- after
 
     def collect(self, layer: WriteLayer | None, sandbox: Sandbox, ctx: ToolContext, command: str) -> CommandOutcome:
-        """Look at what a command left in its layer; apply it if no question is needed. Blocks; called once."""
+        """List the changes in a command's layer, and apply them if no approval is needed. Blocks; call it once."""
         if layer is None:
             why = self.why_direct(sandbox)
             return CommandOutcome([_wrote_directly(self.mode, why)] if why else [])
@@ -141,7 +144,7 @@ class LayeredCommands:
             return CommandOutcome(undo="(it changed no files)")
         try:
             return self._keep(layer, found, ctx, command)
-        except OSError as error:  # no room for the list: nothing is applied that could not be undone
+        except OSError as error:  # the list would be too long: nothing is applied that could not be undone
             layer.remove()
             return CommandOutcome([f"[what the command changed was discarded: {error.strerror or error}]"], undo="")
 
@@ -153,7 +156,7 @@ class LayeredCommands:
         held = self.layers.hold(
             layer, found, call_id=call_id, session_id=session_id, command=shown[:2_000], key=key, told=told
         )
-        if not found.ops:  # only what is never applied
+        if not found.ops:  # only changes that are never applied
             self.layers.discard(held.id)
             return CommandOutcome([f"[{headline(found)}]", told], undo="")
         if self.needs_review():
@@ -171,7 +174,7 @@ class LayeredCommands:
         return CommandOutcome([f"[changed: {headline(found)}]", told], undo=undo, touches=partial(_touches, found))
 
     def told(self, found: ChangeList, layer: CommandLayer, call_id: str) -> str:
-        """The list as a person and the model read it: paths, then content; what has no room is in a file."""
+        """Return the list for a person and the model: paths, then content. Text that does not fit is in a file."""
         lines = paths(found)
         if len(found.changes) > MAX_PATHS and self._services.open_spill is not None:
             with contextlib.closing(self._services.open_spill(call_id, "changes.txt")) as file:
@@ -183,10 +186,11 @@ class LayeredCommands:
             return text
         return "\n".join(lines)[: MAX_CHARACTERS * 2 // 3]
 
-    # --- asking
+    # --- approval
 
     def earlier(self, session_id: str | None, command: str) -> CommandOutcome | None:
-        """The outcome of exactly this command, if its changes wait for an answer or have one: it need not run again."""
+        """Return the outcome of exactly this command, if its changes wait for an answer or have one. Then it need
+        not run again."""
         name = self._asked.get(key_of(session_id, command))
         if name is None or not self.needs_review():
             return None
@@ -195,9 +199,9 @@ class LayeredCommands:
             answer = self._answer(held.approval_id)
             if held.state == "held" and answer in ("pending", "approved"):
                 return CommandOutcome(["(the command ran before)"], undo="", waiting=held)
-            if held.state == "held":  # denied, or not answered
+            if held.state == "held":  # denied or not answered
                 self.layers.discard(held.id)
-        except ToolcribError:  # gone
+        except ToolcribError:  # the layer is gone
             pass
         self._asked.pop(key_of(session_id, command), None)
         return None
@@ -233,21 +237,21 @@ class LayeredCommands:
         return outcome
 
     def _answer(self, approval_id: object) -> str | None:
-        """The state of a question, if it was asked and can be looked up."""
+        """Return the state of an approval request, if it was made and can be looked up."""
         if not isinstance(approval_id, str) or self._services.answer_of is None:
             return None
         return self._services.answer_of(approval_id)
 
 
 def _touches(applied: ChangeList, path: str) -> bool:
-    """Whether what was applied concerns a path of the workspace."""
+    """Return whether an applied change concerns a path of the workspace."""
     roots, changes = applied.roots, applied.changes
     names = (os.path.join(roots[change.root], change.path) if change.root else change.path for change in changes)
     return any(name == path or name.startswith(f"{path}/") or path.startswith(f"{name}/") for name in names)
 
 
 def key_of(session_id: str | None, command: str) -> str:
-    """Names exactly one command of one session."""
+    """Return a key that identifies one command of one session."""
     return hashlib.sha256(json.dumps([session_id, command]).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""How are commands confined? Each backend is a line in `backends` and a module or package here."""
+"""Confine commands. Each backend is a line in `backends` and a module or package here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ways are there to confine commands, and which one do settings ask for? A line for each."""
+"""List the backends that confine commands, a line for each, and select the one in the settings."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .spec import DoctorFinding, Sandbox
 
 
 class BackendModule(Protocol):
-    """What the module of a backend has."""
+    """The interface of a backend's module."""
 
     def select(self, settings: SandboxSettings, workspace: Path) -> Sandbox:
-        """A sandbox around a workspace. Raises SandboxUnavailable with what to install or set."""
+        """Return a sandbox around a workspace. Raises SandboxUnavailable with what to install or set."""
         ...
 
     def findings(self, settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
-        """What `toolcrib doctor` shows. `needed` where settings ask for this backend."""
+        """Return what `toolcrib doctor` shows. `needed` means that the settings ask for this backend."""
         ...
 
     def domain_findings(self, settings: SandboxSettings) -> list[DoctorFinding]:
-        """What `toolcrib doctor` shows about `sandbox.allowed_domains`, where there are any."""
+        """Return what `toolcrib doctor` shows about `sandbox.allowed_domains`, if any are set."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One way to confine commands. `confines`: it can keep a command from writing. `alternative`: doctor shows it where
-    the default is used, too. `linux`: it needs Linux. `wing`: it is a wing of its own name."""
+    """One way to confine commands. `confines`: it can prevent a command from writing. `alternative`: doctor also
+    shows it where the default is used. `linux`: it needs Linux. `wing`: it is a separate wing with its own name."""
 
     name: str
     module: str
@@ -43,7 +43,7 @@ class Backend:
     wing: bool = False
 
     def load(self) -> BackendModule:
-        """Its module."""
+        """Import and return the backend's module."""
         return cast("BackendModule", importlib.import_module(self.module, __package__))
 
 
@@ -58,7 +58,7 @@ BACKENDS = tuple(backend for backend in _ALL if not backend.wing or has_wing(bac
 
 
 def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
-    """The sandbox that was asked for, never another.
+    """Return the sandbox that the settings ask for, never another one.
 
     Raises SandboxUnavailable with what to install or set, ConfigError for a contradiction in the settings.
     """
@@ -72,7 +72,7 @@ def select_sandbox(settings: SandboxSettings, workspace: Path) -> Sandbox:
 
 
 def probe(settings: SandboxSettings | None = None) -> list[DoctorFinding]:
-    """What `toolcrib doctor` shows about the sandbox that settings ask for, and about alternatives.
+    """Return what `toolcrib doctor` shows about the sandbox in the settings, and about alternatives.
 
     Raises ConfigError for a contradiction in the settings.
     """
@@ -94,7 +94,8 @@ def probe(settings: SandboxSettings | None = None) -> list[DoctorFinding]:
 
 
 def backend_of(settings: SandboxSettings) -> Backend:
-    """The backend that settings ask for. Raises ConfigError for an unknown one, and for a profile it cannot have."""
+    """Return the backend in the settings. Raises ConfigError for an unknown backend, or a profile that it does not
+    support."""
     profile, name = settings.profile, settings.backend
     known = {backend.name: backend for backend in BACKENDS}
     if profile not in get_args(Profile):

@@ -1,4 +1,4 @@
-"""Backend `bubblewrap`: namespaces of its own, a minimal root, no capabilities, a seccomp filter, limits."""
+"""Backend `bubblewrap`: new namespaces, a minimal root, no capabilities, a seccomp filter, limits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _ISOLATION = (
 class BubblewrapSandbox:
     """A sandbox around one workspace. `program` is the bwrap to run; a trial has shown that it works here.
 
-    `overlay_program` gives the bwrap for commands that run over a layer, or raises SandboxUnavailable.
+    `overlay_program` returns the bwrap for commands that run over a layer, or raises SandboxUnavailable.
     """
 
     name = "bubblewrap"
@@ -89,7 +89,8 @@ class BubblewrapSandbox:
         timeout: float | None,
         layer: WriteLayer | None = None,
     ) -> Spawn:
-        """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
+        """Return what to start instead of the command. Raises SandboxUnavailable or OSError if it cannot be
+        prepared."""
         home = self._home(env)
         roots, path = self._roots.look(cwd, env.get("PATH", ""))
         program = self.program if layer is None else self.overlay_program()
@@ -114,7 +115,7 @@ class BubblewrapSandbox:
         inner = {**env, "PATH": os.pathsep.join(path), "HOME": home, "TMPDIR": _TMP}
         if outlet is not None:
             inner = outlet.environment(inner)
-        # The environment reaches the command by inheritance: as arguments, every user could read granted secrets.
+        # The command inherits the environment. In the arguments, every user could read the granted secrets.
         spawn = Spawn(
             argv=[*arguments, "--", *argv],
             cwd="/",
@@ -127,7 +128,7 @@ class BubblewrapSandbox:
         return spawn
 
     def layer_roots(self) -> list[Path]:
-        """The folders to be overlaid. Raises SandboxUnavailable where they cannot be."""
+        """Return the folders to overlay. Raises SandboxUnavailable if they cannot be overlaid."""
         self.overlay_program()
         return overlay_roots(self._writable.roots())
 
@@ -145,7 +146,8 @@ class BubblewrapSandbox:
         return list(found.values())
 
     def _home(self, env: Mapping[str, str]) -> str:
-        """The home directory's name inside: the host's, so that tools find themselves, if it can be empty."""
+        """Return the home directory's name inside the sandbox. It is the host's name, so that tools find their
+        files, if it can be empty."""
         home = os.path.normpath(env.get("HOME") or "/")
         above = (home, *(str(p) for p in Path(home).parents))
         taken = {*FORBIDDEN_WORKSPACES, *SYSTEM_FOLDERS, *SYSTEM_LINKS, str(self.workspace)} - {"/"}
@@ -182,8 +184,8 @@ class BubblewrapSandbox:
 
 
 def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
-    """Sockets of named kinds only. With our proxy, and no `loopback`, what can reach it and nothing more: sockets of
-    the host that lie in the workspace would be another way out."""
+    """Allow only named kinds of sockets. With our proxy, and without `loopback`, allow only the sockets that can
+    reach the proxy: host sockets in the workspace would be another way out."""
     if settings.loopback:
         return seccomp.build(machine, (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK))
     if settings.domains:
@@ -192,7 +194,7 @@ def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a process is gone, or is just going: it loses its namespaces before it counts as ended."""
+    """Return whether a process has ended or is about to end: it loses its namespaces before it counts as ended."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:
@@ -206,7 +208,7 @@ def _has_ended(pid: int) -> bool:
 
 
 class _BubblewrapHandshake:
-    """bwrap tells the pid of the leader and waits; we set its limits, open its outlet, and let it go on."""
+    """bwrap sends the leader's pid and waits. We set the leader's limits, open its outlet, and let it continue."""
 
     def __init__(self, limits: CommandLimits, timeout: float | None, outlet: Outlet | None) -> None:
         self._limits, self._timeout, self._outlet = limits, timeout, outlet
@@ -235,10 +237,10 @@ class _BubblewrapHandshake:
         except (SandboxUnavailable, ProcessLookupError):
             if not _has_ended(leader):
                 raise
-            return  # bubblewrap could not make the sandbox, and says why
+            return  # bubblewrap could not create the sandbox, and prints the reason
         try:
             os.write(self._release, b"1")
-        except BrokenPipeError:  # it has failed meanwhile, and says so itself
+        except BrokenPipeError:  # it has failed meanwhile, and prints the reason
             pass
 
     def _bound(self, leader: int) -> None:
@@ -257,11 +259,11 @@ class _BubblewrapHandshake:
         return SandboxUnavailable(explain(stderr))
 
     def notes(self) -> list[str]:
-        """What the command ran into. After its end."""
+        """Return notes about the limits and refusals that the command met. Call it after the command's end."""
         return [*self._counted.notes(), *(self._outlet.notes() if self._outlet is not None else ())]
 
     def close(self) -> None:
-        """The other ends belong to the spawn's `child_fds`."""
+        """Close our ends. The other ends belong to the spawn's `child_fds`."""
         os.close(self.fd)
         os.close(self._release)
         if self._outlet is not None:

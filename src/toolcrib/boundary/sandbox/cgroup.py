@@ -1,9 +1,9 @@
-"""Control groups around commands, where we may make them: memory and process count of whole trees.
+"""Control groups around commands, where we may create them: they limit memory and process count of whole process trees.
 
-Version 2: one a command, a sibling of our own group, if the parent is delegated to us with the controllers
-switched on (the usual case in a systemd user session). Version 1 (root): one for all commands of this process,
-which the thread that spawns them joins, because moving a process there costs 5 ms a command and starting in it
-nothing (measured on Linux 6.18). Anywhere else there is none, and the limits of each process have to do.
+Version 2: one group per command, a sibling of our group, if the parent is delegated to us with the controllers enabled
+(the usual case in a systemd user session). Version 1 (root): one group for all commands of this process. The thread
+that spawns the commands joins it, because moving a process into a group costs 5 ms per command, and starting in it
+costs nothing (measured on Linux 6.18). Anywhere else there are no groups, and only the limits of each process apply.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _leftovers: deque[str] = deque(maxlen=1000)
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where groups can be made: a folder of version 2, or a folder for each controller of version 1."""
+    """The places for groups: a folder of version 2, or a folder for each controller of version 1."""
 
     unified: str | None = None
     controllers: tuple[tuple[str, str], ...] = ()
@@ -42,7 +42,7 @@ class Places:
 
 @functools.cache
 def places() -> Places:
-    """Where this process may make groups. Nothing is made by looking."""
+    """Return where this process may create groups. Looking does not create anything."""
     try:
         with open("/proc/self/cgroup") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
@@ -73,7 +73,7 @@ class CommandGroup:
             _write(f"{self.folder}/cgroup.procs", str(pid))
 
     def remove(self) -> None:
-        """Remove the group; one that the kernel is not done with yet, after a later command."""
+        """Remove the group. If the kernel still uses it, it is removed after a later command."""
         _leftovers.append(self.folder)
         for folder in [_leftovers.popleft() for _ in range(len(_leftovers))]:
             if not _remove(folder):
@@ -81,7 +81,7 @@ class CommandGroup:
 
 
 def new_group(limits: CommandLimits) -> CommandGroup | None:
-    """A group for one command, where there is version 2."""
+    """Create a group for one command, if version 2 is available."""
     parent = places().unified
     if parent is None:
         return None
@@ -101,7 +101,7 @@ _joined: set[tuple[int, CommandLimits]] = set()
 
 
 def join_group(limits: CommandLimits) -> None:
-    """Put the calling thread, and with it what it will spawn, into this process's group of version 1."""
+    """Put the calling thread, and the processes that it will spawn, into this process's group of version 1."""
     key = threading.get_native_id(), limits
     if key in _joined or not places().controllers:
         return
@@ -121,12 +121,12 @@ def join_group(limits: CommandLimits) -> None:
 
 
 def shared_folders() -> dict[str, str]:
-    """The groups of version 1 that the commands of this process share, by controller."""
+    """Return the groups of version 1 that the commands of this process share, by controller."""
     return {controller: f"{parent}/{_PREFIX}{os.getpid()}" for controller, parent in places().controllers}
 
 
 def _leave(pid: int, thread: int) -> None:
-    """At exit: take our thread out and remove the groups, once the commands in them have ended."""
+    """At exit, move our thread out and remove the groups, once the commands in them have ended."""
     if os.getpid() != pid:
         return
     end_all()
@@ -140,7 +140,7 @@ def _leave(pid: int, thread: int) -> None:
 
 
 def _remove_stale(parent: str) -> None:
-    """Groups of processes that were killed before they could tidy up."""
+    """Remove groups of processes that were killed before they could remove them."""
     for folder in glob.glob(f"{parent}/{_PREFIX}*"):
         owner = folder.rpartition(_PREFIX)[2].partition("-")[0]
         if owner.isdigit() and not os.path.exists(f"/proc/{owner}"):
@@ -158,7 +158,7 @@ def _remove(folder: str) -> bool:
 
 
 def most_memory() -> int:
-    """Three quarters of this machine's memory: what is left keeps us and the rest alive."""
+    """Return three quarters of this machine's memory. The rest is for us and the other programs."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
 
 

@@ -1,7 +1,8 @@
-"""Which limits of its control group did a command run into? The kernel counts; a sentence for each goes to the output.
+"""Report which limits of its control group a command reached. The kernel counts; the output gets a sentence for each
+limit.
 
-Without that, a command of many processes only sees some of them fail. In version 1 all commands of this process share a
-group, so that another one that ran beside this may have been the one.
+Without these sentences, a command with many processes only sees that some of them fail. In version 1 all commands of
+this process share a group, so another command that ran at the same time may be the cause.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 from .cgroup import CommandGroup, new_group, shared_folders
 from .settings import CommandLimits
 
-# controller: the file with its counts, and the word before the one that matters
+# controller: the file with its counts, and the name of the count that matters
 _V1 = {"memory": ("memory.oom_control", "oom_kill"), "pids": ("pids.events", "max")}
 _V2 = {"memory": ("memory.events", "oom_kill"), "pids": ("pids.events", "max")}
 
@@ -20,7 +21,7 @@ _running: set[CgroupEvents] = set()
 
 
 class CgroupEvents:
-    """The control group of one command, from its start to its end; without one nothing is counted."""
+    """The control group of one command, from its start to its end. Without a group nothing is counted."""
 
     def __init__(self, limits: CommandLimits) -> None:
         self._limits = limits
@@ -30,7 +31,7 @@ class CgroupEvents:
         self._alone = True
 
     def begin(self, pid: int) -> None:
-        """Put the command's first process into a group, if one can be made, and begin to count."""
+        """Put the command's first process into a group, if one can be created, and begin to count."""
         self._group = new_group(self._limits)
         if self._group is not None:
             self._group.add(pid)
@@ -41,7 +42,7 @@ class CgroupEvents:
         self._before = self._counts()
 
     def end(self) -> None:
-        """Count for the last time, and let go of the group."""
+        """Read the counts for the last time, and release the group."""
         with _lock:
             _running.discard(self)
         after = self._counts()
@@ -50,7 +51,7 @@ class CgroupEvents:
             self._group.remove()
 
     def notes(self) -> list[str]:
-        """What the command's reader should know. After the end."""
+        """Return notes for the reader of the command's output. Call it after the command's end."""
         who = "it" if self._alone or self._group is not None else "it, or a command that ran at the same time,"
         found: list[str] = []
         if "pids" in self._hit:
@@ -72,7 +73,7 @@ class CgroupEvents:
 
 
 def _count(path: str, word: str) -> int:
-    """The number behind a word; 0 where the kernel does not count it."""
+    """Return the number after a name; 0 if the kernel does not count it."""
     try:
         with open(path) as file:
             counts = dict(line.split() for line in file)

@@ -1,8 +1,8 @@
-"""Backend `external`: Toolcrib runs in a sandbox already, as the user has said. It adds none of its own.
+"""Backend `external`: the user says that Toolcrib already runs in a sandbox. This backend adds none.
 
-A container of a build service, a virtual machine, a Kubernetes pod. Nothing here can be checked. So `active` is true,
-and policy relies on the sandbox, only where the user says that it keeps commands to the workspace and off the network
-(`sandbox.outer_walls`).
+The sandbox is a container of a build service, a virtual machine or a Kubernetes pod. We cannot check it from here. So
+`active` is true, and policy relies on the sandbox, only if the user says that it confines commands to the workspace and
+keeps them off the network (`sandbox.outer_walls`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .spec import DoctorFinding, Sandbox, without_domains
 
 
 class ExternalSandbox:
-    """Commands run as with backend `none`; what confines them is outside."""
+    """A sandbox that runs commands as backend `none` does; the confinement is outside."""
 
     name = "external"
     profile: Profile = "workspace-write"
@@ -31,15 +31,15 @@ class ExternalSandbox:
 
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
-    """The sandbox that is outside."""
+    """Return the outer sandbox."""
     return ExternalSandbox(settings.outer_walls)
 
 
 def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
-    """Nothing: it cannot be looked at from here."""
+    """Return no findings: the outer sandbox cannot be checked from here."""
     return []
 
 
 def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
-    """They change nothing."""
+    """Report that allowed domains have no effect."""
     return [without_domains("backend external does not limit the network: sandbox.allowed_domains changes nothing")]

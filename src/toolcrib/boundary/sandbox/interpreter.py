@@ -1,4 +1,4 @@
-"""How our own small programs are run: by this interpreter, with none of our modules."""
+"""Run our own small programs with this interpreter, without our modules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...core.errors import SandboxUnavailable
 
 @functools.cache
 def code_of(module: str) -> CodeType:
-    """A module of this package, compiled. Raises SandboxUnavailable."""
+    """Return the compiled code of a module of this package. Raises SandboxUnavailable if it is not a source file."""
     name = f"{__package__}.{module}"
     spec = importlib.util.find_spec(name)
     if spec is None or not isinstance(spec.loader, SourceFileLoader):
@@ -24,8 +24,9 @@ def code_of(module: str) -> CodeType:
 
 
 def own_python(why: str) -> str:
-    """This interpreter, without its virtual environment. Raises SandboxUnavailable, with what it is needed for."""
-    bundled = getattr(sys, "frozen", False)  # then sys.executable is that program, not an interpreter
+    """Return this interpreter, without its virtual environment. Raises SandboxUnavailable, and says what needs the
+    interpreter."""
+    bundled = getattr(sys, "frozen", False)  # in a frozen program sys.executable is that program, not an interpreter
     for program in () if bundled else (getattr(sys, "_base_executable", ""), sys.executable):
         if program and os.access(program, os.X_OK):
             return program

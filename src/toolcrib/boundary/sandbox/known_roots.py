@@ -1,4 +1,4 @@
-"""Which of the host's files a command may read, remembered for a while?"""
+"""Remember for a while which host files a command may read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from .readable_roots import ReadableRoots
 
-SECONDS = 10.0  # how long what PATH links to is remembered
+SECONDS = 10.0  # how long the link targets of PATH are remembered
 
 
 class KnownRoots:
-    """What the tools of one workspace's commands need."""
+    """The files that the commands of one workspace need for their tools."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -21,7 +21,7 @@ class KnownRoots:
         self._last: tuple[float, str, ReadableRoots, list[str]] | None = None
 
     def look(self, cwd: Path, path: str) -> tuple[dict[str, str], list[str]]:
-        """The binds (target → source) for a command in this folder with this PATH, and the PATH that remains."""
+        """Return the binds (target → source) for a command in this folder with this PATH, and the PATH that remains."""
         now = time.monotonic()
         with self._lock:
             if self._last is None or self._last[1] != path or now - self._last[0] > SECONDS:

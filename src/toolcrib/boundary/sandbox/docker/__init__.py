@@ -1,4 +1,5 @@
-"""Backend `docker`: each command in a container of its own, by docker or podman. This package has all of it."""
+"""Backend `docker`: docker or podman runs each command in a separate container. All of the backend is in this
+package."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ..spec import DoctorFinding, Sandbox, without_domains
 
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
-    """A sandbox that starts containers. Raises SandboxUnavailable with what to install or set."""
+    """Return a sandbox that starts containers. Raises SandboxUnavailable with what to install or set."""
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
     from .detect_docker import require
@@ -21,12 +22,12 @@ def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
 
 
 def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
-    """What answers, and whether it runs a command."""
+    """Return which engine answers, and whether it runs a command."""
     from .detect_docker import findings as found
 
     return found(settings.docker)
 
 
 def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
-    """They change nothing: containers have no network."""
+    """Report that allowed domains have no effect: containers have no network."""
     return [without_domains("containers run with --network none, so commands have no network at all")]

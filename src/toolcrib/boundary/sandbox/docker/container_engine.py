@@ -1,4 +1,4 @@
-"""Which container engine answers here, and which arguments does it need? Looked up once per process and image."""
+"""Find the container engine that answers here, and its arguments. It is looked up once per process and image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ContainerEngine:
-    """A docker or podman that answers. `arguments` are what its kind needs besides the usual ones."""
+    """A docker or podman that answers. `arguments` are the special arguments for its kind."""
 
     program: str
     label: str
@@ -28,7 +28,7 @@ class ContainerEngine:
 
 
 def find_engine(name: str) -> ContainerEngine:
-    """The engine of that name. Raises SandboxUnavailable where it is missing or does not answer."""
+    """Return the engine of that name. Raises SandboxUnavailable if it is missing or does not answer."""
     program = shutil.which(name)
     if program is None:
         raise SandboxUnavailable(f"There is no {name!r} on this machine, so commands are refused. {NO_ENGINE}")
@@ -49,7 +49,7 @@ def _ask(program: str) -> ContainerEngine:
 
 
 def check_image(engine: ContainerEngine, image: str) -> None:
-    """Raises SandboxUnavailable where the image is not on this machine."""
+    """Check that the image is on this machine. Raises SandboxUnavailable if it is not."""
     try:
         _say(engine.program, "image", "inspect", "--format", "{{.Id}}", image)
     except SandboxUnavailable:
@@ -60,7 +60,8 @@ def check_image(engine: ContainerEngine, image: str) -> None:
 
 
 def owner() -> str:
-    """Which process a container belongs to: boot, pid and time of start, so that no later one is taken for it."""
+    """Return which process a container belongs to: boot, pid and start time, so that a later process is not mistaken
+    for it."""
     return f"{_boot()}-{os.getpid()}-{_started(os.getpid())}"
 
 
@@ -77,17 +78,18 @@ def _say(program: str, *arguments: str) -> str:
 
 
 def _user(podman: bool, rootless: bool) -> tuple[str, ...]:
-    """Files in the workspace are to belong to the one who runs us."""
+    """Return the user arguments: files in the workspace should belong to the user who runs us."""
     ids = f"{os.getuid()}:{os.getgid()}"
     if not rootless:
         return ("--user", ids)
     if podman:
         return ("--userns", "keep-id", "--user", ids)
-    return ("--user", "0:0")  # rootless Docker: root inside is the one who runs the engine
+    return ("--user", "0:0")  # rootless Docker: root inside is the user who runs the engine
 
 
 def _selinux() -> tuple[str, ...]:
-    """Where SELinux is enforced a container cannot read folders that do not carry its label; we do not relabel them."""
+    """Return the SELinux arguments. Where SELinux is enforced, a container cannot read folders without its label; we
+    do not relabel them."""
     with contextlib.suppress(OSError):
         if Path("/sys/fs/selinux/enforce").read_text().strip() == "1":
             return ("--security-opt", "label=disable")
@@ -95,7 +97,7 @@ def _selinux() -> tuple[str, ...]:
 
 
 def _remove_stale(program: str) -> None:
-    """Containers of processes that were killed before they could end them."""
+    """Remove containers of processes that were killed before they could end them."""
     with contextlib.suppress(SandboxUnavailable, ValueError):
         ids = _say(program, "ps", "--all", "--quiet", "--filter", f"label={LABEL}").split()
         if not ids:
@@ -110,7 +112,7 @@ def _remove_stale(program: str) -> None:
 
 @functools.cache
 def _boot() -> str:
-    """This start of this machine, and whose numbers its processes have here."""
+    """Identify the current boot of this machine and the namespace of process numbers."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", "")
         return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
@@ -118,7 +120,7 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in clock ticks since boot; "" if it is gone."""
+    """Return when a process started, in clock ticks since boot; "" if it is gone."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[19].decode()

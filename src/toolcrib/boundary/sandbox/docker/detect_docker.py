@@ -1,4 +1,4 @@
-"""Does the container engine that was asked for run a command here? Looked at once a process, engine and image."""
+"""Check that the container engine in the settings runs a command here. Checked once per process, engine and image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .docker_sandbox import DockerSandbox
 
 
 def require(settings: DockerSettings) -> ContainerEngine:
-    """The engine, when a real run has worked. Raises SandboxUnavailable with the reason and the remedy."""
+    """Return the engine after a real run has worked. Raises SandboxUnavailable with the reason and the remedy."""
     engine = find_engine(settings.engine)
     if settings.image:
         check_image(engine, settings.image)
@@ -23,7 +23,7 @@ def require(settings: DockerSettings) -> ContainerEngine:
 
 
 def findings(settings: DockerSettings) -> list[DoctorFinding]:
-    """What answers, and whether it runs a command."""
+    """Return which engine answers, and whether it runs a command."""
     try:
         engine = require(settings)
     except SandboxUnavailable as error:
@@ -37,7 +37,7 @@ def findings(settings: DockerSettings) -> list[DoctorFinding]:
     return [DoctorFinding("docker", True, f"{detail}, image {settings.image}; a real run works")]
 
 
-@functools.cache  # of successes: what is raised is tried again
+@functools.cache  # only successes are cached: a failure is tried again
 def _run(engine: ContainerEngine, settings: DockerSettings) -> None:
     if found := try_run(lambda folder: DockerSandbox(engine, SandboxSettings(docker=settings), folder)):
         text = f"{engine.label} runs no command here, so commands are refused. {found} {engine_remedy(found)}"

@@ -1,7 +1,7 @@
-"""Backend `docker`: each command in a container of its own, through the command line of docker or podman.
+"""Backend `docker`: the command line of docker or podman runs each command in a separate container.
 
 The workspace and granted folders are mounted under their own names, so that paths mean the same inside and outside.
-Everything else is the image's, read-only. `engine` finds the program and knows what it can do.
+Everything else comes from the image, read-only. `engine` finds the program and knows its abilities.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .container_engine import LABEL, ContainerEngine, owner
 
 HOME, TMP = "/tmp/home", "/tmp"  # noqa: S108  (inside they are new and empty)
 
-# What a container gets of the environment: the host's own folders and programs mean nothing there.
+# The host variables that a container gets: the host's folders and programs mean nothing there.
 _PASSED = frozenset(
     {
         "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "NO_COLOR", "COLUMNS", "LINES",
         "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
     }
 )  # fmt: skip
-# What the engine's own command line needs to find its server. HOME holds its contexts and credentials.
+# The variables that the engine's command line needs to find its server. HOME holds its contexts and credentials.
 _CLIENT = ("HOME", "PATH", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR", "LANG")
 _CLIENT_PREFIXES = ("DOCKER_", "CONTAINER", "PODMAN_")
 
@@ -70,7 +70,7 @@ class DockerSandbox:
         self._writable = Writable(self.workspace, settings, self.profile)
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
-        """The engine's command line. Raises SandboxUnavailable or OSError where it cannot be prepared."""
+        """Return the engine's command line. Raises SandboxUnavailable or OSError if it cannot be prepared."""
         name = f"toolcrib-{os.getpid()}-{secrets.token_hex(6)}"
         guards = self._writable.guards(cwd)
         folder = tempfile.mkdtemp(prefix="toolcrib-container-")
@@ -83,7 +83,7 @@ class DockerSandbox:
             *self._mounts(guards), "--workdir", str(cwd), "--env", f"HOME={HOME}", "--env", f"TMPDIR={TMP}",
         ]  # fmt: skip
         for variable in sorted(passed):
-            arguments += ["--env", variable]  # the value by inheritance: others can read arguments
+            arguments += ["--env", variable]  # the command inherits the value: others can read arguments
         entry, rest = _command(argv)
         return Spawn(
             argv=[*arguments, "--entrypoint", entry, self.image, *rest],
@@ -96,7 +96,8 @@ class DockerSandbox:
         )
 
     def _mounts(self, guards: Sequence[ProtectedPaths]) -> list[str]:
-        """Outer folders first. Folders above protected names are mounted onto themselves: then they cannot be moved."""
+        """Return the mounts, outer folders first. Folders above protected names are mounted onto themselves, so that
+        they cannot be moved."""
         writable = self.profile == "workspace-write"
         fresh = f"rw,exec,nosuid,nodev,mode=1777,size={self._settings.limits.tmp}"
         arguments = ["--tmpfs", f"{TMP}:{fresh}", "--tmpfs", f"{HOME}:{fresh}"]
@@ -123,24 +124,26 @@ class DockerSandbox:
 
 
 class _Container:
-    """One container: how to end it, and whether it ever ran. The engine is in between, so no pipe leads to it."""
+    """One container: it knows how to end it, and whether it ever ran. The engine is in between, so no pipe leads to
+    the container."""
 
     def __init__(self, program: str, name: str, id_file: str, env: Mapping[str, str]) -> None:
         self._program, self._name, self._env = program, name, env
         self.id_file = id_file
-        self.fd, self._end = os.pipe()  # nothing ever comes; a handshake has one
+        self.fd, self._end = os.pipe()  # it never gets data, but a handshake must have a descriptor
         self._ended = False
 
     def feed(self, data: bytes) -> int | None:
         return None
 
     def stop(self) -> None:
-        """Kill the container. The engine's command line ends with it; a signal to that would leave it running."""
+        """Kill the container. The engine's command line ends with it; a signal to the command line would leave the
+        container running."""
         with contextlib.suppress(OSError):
             spawner().reap_later(self._quiet("kill", self._name))
 
     def failure(self, stderr: str, code: int) -> Exception | None:
-        """The engine's own error, as opposed to a command's: the container does not exist, or never started."""
+        """Return the engine's error, as opposed to a command's: the container does not exist, or never started."""
         self._ended = True
         began = code not in _ENGINE_CODES or not _ENGINE_ERROR.search(stderr)
         if os.path.exists(self.id_file) and began:
@@ -152,7 +155,7 @@ class _Container:
         os.close(self._end)
 
     def gone(self, folder: str) -> None:
-        """After the end. One that was to be killed before it was there is removed now."""
+        """Clean up after the end. If the container was to be killed before it existed, it is removed now."""
         if not self._ended:
             with contextlib.suppress(OSError):
                 spawner().reap_later(self._quiet("rm", "--force", self._name))
@@ -182,7 +185,7 @@ def _walls(limits: CommandLimits, cpus: float | None, timeout: float | None) -> 
 
 
 def _bind(source: str, target: str, *, writable: bool) -> list[str]:
-    """A bind mount. The option's value is one line of CSV, so that colons and commas in names are no syntax."""
+    """Return a bind mount. The option's value is one line of CSV, so colons and commas in names are not syntax."""
     if "\n" in source + target or "\r" in source + target:
         raise SandboxUnavailable(f"{source!r} has a line break in its name; it cannot be mounted into a container.")
     fields = ["type=bind", f"source={source}", f"target={target}"]
@@ -192,14 +195,15 @@ def _bind(source: str, target: str, *, writable: bool) -> list[str]:
 
 
 def _command(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Entry point and arguments. A shell of the host's is not in every image."""
+    """Return entry point and arguments. Not every image has the host's shell."""
     if len(argv) >= 3 and argv[1] == "-c" and os.path.basename(argv[0]) in ("bash", "sh"):
         return "/bin/sh", ["-c", _SHELL, "sh", *argv[2:]]
     return argv[0], list(argv[1:])
 
 
 def _passed(env: Mapping[str, str], granted: Sequence[str]) -> dict[str, str]:
-    """What was granted to or set for a command, and of the usual variables those that mean something in a container."""
+    """Return the variables that were granted to or set for a command, and the usual variables that mean something in
+    a container."""
     left_out = (ALLOWED - _PASSED - set(granted)) | (set(_CLIENT) - {"LANG"})
     return {name: value for name, value in env.items() if name not in left_out}
 

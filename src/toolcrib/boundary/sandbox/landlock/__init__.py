@@ -1,4 +1,5 @@
-"""Backend `landlock`: rules for files, a seccomp filter and limits, without namespaces. This package has all of it."""
+"""Backend `landlock`: rules for files, a seccomp filter and limits, without namespaces. All of it is in this
+package."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from ..spec import DoctorFinding, Sandbox, without_domains
 
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
-    """A sandbox of Landlock's rules. Raises SandboxUnavailable with what to install or set."""
+    """Return a sandbox with Landlock's rules. Raises SandboxUnavailable with what to install or set."""
     from .detect_landlock import require
 
     require()
@@ -19,12 +20,12 @@ def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
 
 
 def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
-    """What this kernel has, and whether a command runs."""
+    """Return the features of this kernel, and whether a command runs."""
     from .detect_landlock import findings as found
 
     return found(needed)
 
 
 def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
-    """They change nothing: commands have no network."""
+    """Report that allowed domains have no effect: commands have no network."""
     return [without_domains("landlock cannot limit the network to domains, so commands have no network at all")]

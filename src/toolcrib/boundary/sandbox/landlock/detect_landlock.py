@@ -1,4 +1,4 @@
-"""Does Landlock work here, and how much of it does this kernel have? Looked at once a process."""
+"""Check whether Landlock works here, and which version this kernel has. Checked once per process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..spec import DoctorFinding
 from ..trial import try_run
 from .landlock_sandbox import LandlockSandbox
 
-# What a kernel without the newer versions leaves open (docs/sandbox.md), newest first: (version, kernel, what).
+# The gaps of kernels without the newer versions (docs/sandbox.md), newest first: (version, kernel, gap).
 _LACKS = (
     (6, "6.12", "commands can signal other processes of the user"),
     (2, "5.19", "files cannot be moved or linked from one folder to another"),
@@ -25,7 +25,7 @@ _LACKS = (
 
 @functools.cache
 def problem() -> str:
-    """Why Landlock cannot be used here, with what to do; "" if a real run works."""
+    """Return why Landlock cannot be used here, with the remedy; "" if a real run works."""
     if landlock_abi() < 1:
         return _missing(_errno())
     if not os.path.isdir("/proc/self/fd"):
@@ -34,13 +34,14 @@ def problem() -> str:
 
 
 def require() -> None:
-    """Raises SandboxUnavailable with the reason and the remedy."""
+    """Check that Landlock works here. Raises SandboxUnavailable with the reason and the remedy."""
     if found := problem():
         raise SandboxUnavailable(f"Landlock does not work on this machine, so commands are refused. {found}")
 
 
 def findings(needed: bool) -> list[DoctorFinding]:
-    """What is there, and what this version of it does not cover. `needed` where it was asked for."""
+    """Return what the kernel has, and the gaps of its version. `needed` means that the settings ask for this
+    backend."""
     if sys.platform != "linux":
         return []
     if found := problem():
@@ -59,5 +60,5 @@ def _errno() -> int:
 
 
 def _missing(number: int) -> str:
-    """landlock_create_ruleset(2): what its error means."""
+    """Explain an error of landlock_create_ruleset(2)."""
     return {errno.ENOSYS: NO_LANDLOCK, errno.EOPNOTSUPP: LANDLOCK_OFF}.get(number, LANDLOCK_FORBIDDEN)

@@ -1,8 +1,8 @@
 """Backend `landlock`: rules for files, a seccomp filter and limits, without namespaces.
 
-For machines that have no user namespaces. There is one view of the file system, so nothing can be hidden inside
-what is readable, or made read-only inside what is writable: protected names are copied before a command and put
-back after it. docs/sandbox.md says what else is weaker than with bubblewrap.
+It is for machines without user namespaces. There is one view of the file system, so nothing inside a readable folder
+can be hidden, and nothing inside a writable folder can be read-only. So protected names are copied before a command and
+restored after it. docs/sandbox.md lists the other points that are weaker than with bubblewrap.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _READ = EXECUTE | READ_FILE | READ_DIR
 _LANDLOCK = (CREATE_RULESET, ADD_RULE, RESTRICT_SELF, RULE_PATH_BENEATH)
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
-_MAX_RESTORES = 50  # protected files are put back while a command runs; then it is ended
+_MAX_RESTORES = 50  # of protected files while a command runs; then the command is ended
 
 # HOME is another folder inside, so programs that look for these below HOME need a variable.
 _HOMES_OF_TOOLS = {
@@ -70,7 +70,7 @@ _LOADER = "import marshal,sys;f=open(int(sys.argv[1]),'rb');c,p=marshal.load(f);
 
 
 class LandlockSandbox:
-    """A sandbox around one workspace. `abi` is Landlock's version, the kernel's if it is not given."""
+    """A sandbox around one workspace. `abi` is Landlock's version; by default the kernel's."""
 
     name = "landlock"
     active = True
@@ -100,7 +100,8 @@ class LandlockSandbox:
         self._roots = KnownRoots(self.workspace)
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
-        """What to start instead. Raises SandboxUnavailable or OSError where it cannot be prepared."""
+        """Return what to start instead of the command. Raises SandboxUnavailable or OSError if it cannot be
+        prepared."""
         readable, path = self._visible(env.get("PATH", ""), cwd)
         writable = self._writable.roots()
         self._refuse_hidden([*readable, *map(str, writable), str(self.workspace)])
@@ -154,7 +155,7 @@ class LandlockSandbox:
         ]
 
     def _visible(self, path: str, cwd: Path) -> tuple[list[str], list[str]]:
-        """What may be read, and the PATH that remains."""
+        """Return the files that may be read, and the PATH that remains."""
         binds, kept = self._roots.look(cwd, path)
         found = [*system_paths(), *binds.values()]
         found += [os.path.realpath(p) for p in (*self._settings.read_roots, *self._settings.write_roots)]
@@ -180,7 +181,7 @@ class LandlockSandbox:
     def _settle(
         self, guards: list[ProtectedPaths], kept: ProtectedBackup, counted: CgroupEvents, notes: list[str]
     ) -> list[str]:
-        """Put back what was changed. What is to be moved away."""
+        """Restore changed protected files. Return the files to be moved away."""
         notes += counted.notes()
         done = kept.restore()
         if done.back:
@@ -203,7 +204,7 @@ class LandlockSandbox:
 
 
 class _LauncherHandshake:
-    """The launcher tells the pid of the command and waits; we put it into a control group and let it go on."""
+    """The launcher sends the command's pid and waits. We put the command into a control group and let it continue."""
 
     def __init__(self, limits: CommandLimits, kept: ProtectedBackup) -> None:
         self._limits, self._kept = limits, kept
@@ -217,7 +218,8 @@ class _LauncherHandshake:
         self.counted = CgroupEvents(limits)
 
     def feed(self, data: bytes) -> int | None:
-        """Never a leader: the launcher ends what the command started, and ends after it."""
+        """Read the launcher's messages. Never returns a leader: the launcher ends the processes that the command
+        started, and ends after them."""
         self._text += data
         *lines, self._text = self._text.split(b"\n")
         for line in lines:
@@ -234,13 +236,13 @@ class _LauncherHandshake:
         return None
 
     def _restore(self) -> None:
-        """Put protected files back while the command runs, and have the new ones watched."""
-        self._restoring = False  # what changes from here on is reported again
+        """Restore protected files while the command runs, and have the new ones watched."""
+        self._restoring = False  # changes after this point are reported again
         done = self._kept.restore(running=True)
         self._send(b"w" if done.times < _MAX_RESTORES else b"0")
 
     def stop(self) -> None:
-        """Let the launcher end everything."""
+        """Make the launcher end everything."""
         self._send(b"0")
 
     def _send(self, word: bytes) -> None:
@@ -256,7 +258,7 @@ class _LauncherHandshake:
         return SandboxUnavailable(f"The sandbox could not start the command: {said}")
 
     def close(self) -> None:
-        """The other ends belong to the spawn's `child_fds`."""
+        """Close our ends. The other ends belong to the spawn's `child_fds`."""
         with self._lock:
             self._open = False
             os.close(self._word)
@@ -264,14 +266,15 @@ class _LauncherHandshake:
         self.counted.end()
 
     def discard(self) -> None:
-        """Close all of it, for a spawn that never came to be."""
+        """Close all descriptors of a spawn that was never started."""
         os.close(self.status)
         os.close(self.control)
         self.close()
 
 
 def _limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
-    """As elsewhere, but processes are counted with all others of the user here: the limit goes on top of them."""
+    """Return the limits. Here processes are counted together with all others of the user: the limit is added to that
+    number."""
     found = resource_limits(limits, timeout)
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/loadavg") as file:
         running = int(file.read().split()[3].partition("/")[2])
@@ -281,7 +284,7 @@ def _limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
 
 def _environment(env: Mapping[str, str], *, home: str, tmp: str, path: Sequence[str]) -> dict[str, str]:
     inner = {**env, "PATH": os.pathsep.join(path), "HOME": home, "TMPDIR": tmp}
-    inner.setdefault("GIT_CONFIG_NOSYSTEM", "1")  # a file that may not be read stops git, one that is missing does not
+    inner.setdefault("GIT_CONFIG_NOSYSTEM", "1")  # git stops at a file that it may not read, but not at a missing file
     for name, folder in _HOMES_OF_TOOLS.items():
         real = os.path.expanduser(f"~/{folder}")
         if name not in inner and os.path.isdir(real):
@@ -290,7 +293,7 @@ def _environment(env: Mapping[str, str], *, home: str, tmp: str, path: Sequence[
 
 
 def _remove_later(folder: str) -> None:
-    """What the launcher has left of a private folder. In a thread: it may be much, and others wait for this one."""
+    """Remove the rest of a private folder, in a thread: there may be many files, and others wait for this thread."""
     if os.path.lexists(folder):
         threading.Thread(target=lambda: _remove_all(folder), name="toolcrib-remove", daemon=True).start()
 

@@ -1,7 +1,7 @@
-"""What Landlock leaves open, and what the filter of backend `landlock` does about it: tables of system calls.
+"""Tables of the system calls that Landlock does not restrict, and what the filter of backend `landlock` does with them.
 
-Landlock restricts opening, making, removing and truncating files, TCP ports, abstract sockets and signals. The rest
-is refused, or made by the launcher where it stays inside. Numbers are (x86-64, aarch64), as in `seccomp`.
+Landlock restricts opening, creating, removing and truncating files, TCP ports, abstract sockets and signals. The filter
+refuses the other calls, or the launcher makes them if they stay inside. Numbers are (x86-64, aarch64), as in `seccomp`.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ _FS_IOC_SETFLAGS, _FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
 
 
 def made_calls(machine: Machine) -> dict[int, tuple[str, int, int, int, int, bool]]:
-    """The calls that the launcher makes in the command's place, by their numbers."""
+    """Return the calls that the launcher makes for the command, by their numbers."""
     found = ((numbers[machine.column], shape) for numbers, shape in MADE.values())
     return {number: shape for number, shape in found if number is not None}
 
 
 def filters(machine: Machine, abi: int) -> list[bytes]:
-    """The filter that asks the launcher, and the one for where it cannot be asked: that refuses.
+    """Return the filter that asks the launcher, and the one for where asking is impossible: that one refuses.
 
-    No socket has a name or an address: a path leads to the user's D-Bus or a docker.sock, which start programs
-    outside, and Landlock does not look at connecting. Socket pairs stay, streams only: datagrams of a pair could
-    still be sent elsewhere.
+    Sockets with a name or an address are refused: a path could lead to the user's D-Bus or a docker.sock, which start
+    programs outside, and Landlock does not check connections. Socket pairs are allowed, but only streams: datagrams of
+    a pair could still be sent elsewhere.
     """
     column = machine.column
     made = tuple(made_calls(machine))
@@ -78,7 +78,7 @@ def filters(machine: Machine, abi: int) -> list[bytes]:
         *((number, errno.ENOSYS) for number in _on(column, FILE_SETATTR)),
     ]
     blocks = [refuse_bits(machine.socketpair, 1, _SOCK_TYPE_MASK, _SOCK_DGRAM, errno.EPROTONOSUPPORT)]
-    # of other processes: Landlock does not look at it
+    # for other processes: Landlock does not check it
     blocks += [refuse_unless_zero(number, 0, errno.EPERM) for number in _on(column, PRLIMIT)]
     if abi < ABI_TRUNCATE:
         errors += [(number, errno.EPERM) for number in _on(column, TRUNCATE)]

@@ -1,15 +1,15 @@
-"""Starts one command under Landlock and seccomp, waits for it, and ends everything it started.
+"""Start one command under Landlock and seccomp, wait for it, and end all processes that it started.
 
-Runs in a small interpreter of its own (`python -I -S`), outside the walls and without privileges, so nothing
-here is imported from the rest of Toolcrib: the backend hands over a plan, and this file's code with it. It is a
-subreaper: whatever the command leaves behind becomes its child, and is ended before the launcher ends itself.
+The launcher runs in a separate small interpreter (`python -I -S`), outside the sandbox and without privileges, so it
+imports nothing from the rest of Toolcrib: the backend passes a plan, and this file's code with it. The launcher is a
+subreaper: processes that the command leaves behind become its children, and it ends them before it ends itself.
 
-It talks to the host by two pipes. On `status` it says `pid N`, then `ran` or `error TEXT`, a line each. From
-`control` it reads one byte that lets the command go; `w` has it watch the protected files anew, and anything else, or
-the end of the pipe, ends the command. It says `changed` when it sees one of them change.
+It communicates with the host by two pipes. To `status` it writes `pid N`, then `ran` or `error TEXT`, a line each. From
+`control` it reads one byte that lets the command start; `w` makes it watch the protected files anew, and any other
+byte, or the end of the pipe, ends the command. It writes `changed` when one of these files changes.
 
-Landlock does not know of chmod, chown and utime. The filter hands these calls to this process, which makes them
-itself on a descriptor whose place it has looked at: nothing can be swapped between the look and the change.
+Landlock does not cover chmod, chown and utime. The filter passes these calls to this process. It makes them itself, on
+a descriptor whose place it has checked: nothing can be swapped between the check and the change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import struct
 import sys
 import time
 
-if sys.platform == "linux":  # nothing but the code object is used elsewhere
+if sys.platform == "linux":  # only the code object is used elsewhere
     import resource
 
-TYPE_CHECKING = False  # importing typing would double what the launcher costs
+TYPE_CHECKING = False  # importing typing would double the cost of the launcher
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn, TypedDict
 
     class Plan(TypedDict):
-        """What to do, in the types that `marshal` knows."""
+        """The work to do, in the types that `marshal` supports."""
 
         argv: list[str]
         cwd: str
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         landlock: tuple[int, int, int, int]  # its system calls, and the kind of its rules
         handled: bytes  # struct landlock_ruleset_attr
         rules: list[tuple[str, int, int]]  # path, rights if it is a directory, rights if it is a file
-        filters: list[bytes]  # the second is for where asking is impossible, or comes last
+        filters: list[bytes]  # the second is used where asking is impossible, or is installed last
         seccomp: int  # the number of that system call
         calls: dict[int, tuple[str, int, int, int, int, bool]]  # see `_Calls`
         limits: list[tuple[int, int]]
@@ -65,8 +65,8 @@ _KILL = 9
 # linux/inotify.h: modify, attributes, moved from and to, create, delete, and the folder itself deleted or moved
 _CHANGES = 0x2 | 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 _EVENT = struct.Struct("=iIII")
-_TICK_MS = 1000  # how often ended orphans are looked for
-_REMOVE_SECONDS = 1.0  # what is left of the folder then, the host removes
+_TICK_MS = 1000  # how often the launcher looks for ended orphans
+_REMOVE_SECONDS = 1.0  # after that time the host removes the rest of the folder
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -102,11 +102,11 @@ def _say(fd: int, text: str) -> None:
 
 
 def _give_up_privileges() -> None:
-    """No capabilities, now and after any exec; children of children become ours."""
+    """Drop all capabilities, now and after any exec. Become the subreaper of all descendants."""
     _check(libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "subreaper")
     _check(libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     libc.prctl(_CAP_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
-    for capability in range(64):  # both need CAP_SETPCAP; without it no_new_privs has to do
+    for capability in range(64):  # both need CAP_SETPCAP; without it only no_new_privs protects
         if libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break
     libc.prctl(_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
@@ -118,7 +118,7 @@ def _give_up_privileges() -> None:
 
 
 def _become(plan: Plan, program: bytes, ask: bool, up: int, down: int) -> NoReturn:
-    """Restrict this process, wait for permission, become the command."""
+    """Restrict this process, wait for permission, and become the command."""
     try:
         _check(libc.prctl(_SET_PDEATHSIG, _KILL, 0, 0, 0), "pdeathsig")
         os.setsid()
@@ -151,7 +151,7 @@ def _restrict(plan: Plan) -> None:
         try:
             target = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            continue  # what is not there needs no rule
+            continue  # a missing file needs no rule
         rights = if_directory if os.path.isdir(f"/proc/self/fd/{target}") else if_file
         rule = struct.pack("=Qi", rights, target)
         _check(_syscall(add, ruleset, beneath, rule, 0), f"landlock: a rule for {path}")
@@ -161,7 +161,7 @@ def _restrict(plan: Plan) -> None:
 
 
 def _filter(call: int, program: bytes, ask: bool) -> int:
-    """Install a filter. The descriptor on which its questions arrive, or -1 for one without."""
+    """Install a filter. Return the descriptor on which its questions arrive, or -1 for a filter without questions."""
     code = ctypes.create_string_buffer(program, len(program))
     fprog = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
     found = _check(_syscall(call, _FILTER, _NEW_LISTENER if ask else 0, fprog), "seccomp")
@@ -189,7 +189,8 @@ def _run(plan: Plan) -> int:
 
 
 def _begin(plan: Plan) -> tuple[int, int, int, int]:
-    """Fork, with a filter that asks us if that can be had. (pid, from it, to it, its questions or -1)."""
+    """Fork, with a filter that asks us, if possible. Return the pid, the pipe from it, the pipe to it, and its
+    questions or -1."""
     for program, ask in zip(plan["filters"], (True, False), strict=False):
         up, child_up = os.pipe()
         child_down, down = os.pipe()
@@ -234,7 +235,7 @@ def _fetch(child: int, number: int) -> int:
 
 
 def _beside(plan: Plan, child: int, up: int, listener: int, watch: _Watch) -> int:
-    """Answer its questions until it ends, or the host says so. Its exit code."""
+    """Answer the command's questions until it ends or the host ends it. Return its exit code."""
     pidfd = os.pidfd_open(child)
     poll = select.poll()
     calls = _Calls(plan, listener)
@@ -265,25 +266,26 @@ def _beside(plan: Plan, child: int, up: int, listener: int, watch: _Watch) -> in
 
 
 class _Watch:
-    """Tells when a protected file changes, so that it is put back at once and not only at the end."""
+    """A watch on protected files. It notices a change at once, so that the file is restored before the command's
+    end."""
 
     def __init__(self, places: list[tuple[str, list[str]]]) -> None:
         self._places = places
         self._names: dict[int, list[str]] = {}
         self.fd = (
             libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK) if places else -1
-        )  # -1, too, if the user has too many
+        )  # -1 also if the user has too many watches
         self.arm()
 
     def arm(self) -> None:
-        """Watch what has these names now."""
+        """Watch the files that have these names now."""
         for folder, names in self._places if self.fd >= 0 else ():
             found = libc.inotify_add_watch(self.fd, os.fsencode(folder), _CHANGES)
-            if found >= 0:  # not there, or more than the user may watch: then it is seen at the end
+            if found >= 0:  # missing, or over the user's limit of watches: then the change is noticed at the end
                 self._names[found] = names
 
     def has_changed(self) -> bool:
-        """Read what has happened, and whether it matters."""
+        """Read the events, and return whether they matter."""
         found = False
         try:
             data = os.read(self.fd, 65536)
@@ -305,7 +307,7 @@ def _status(child: int) -> int:
 
 
 def _reap_others(child: int) -> None:
-    """Reap ended orphans. waitid leaves the command itself for `_status`."""
+    """Reap ended orphans. waitid does not reap the command itself, so that `_status` can."""
     while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
         if found.si_pid == child:
             return
@@ -313,7 +315,7 @@ def _reap_others(child: int) -> None:
 
 
 def _end_descendants() -> None:
-    """Kill and reap everything below us. What a dying process had started becomes ours before we can reap it."""
+    """Kill and reap all descendants. The children of a dying process become ours before we can reap it."""
     while True:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -344,18 +346,19 @@ def _descendants() -> list[int]:
     return found
 
 
-# --- calls that we make in its place ---------------------------------------------------------------------------
+# --- calls that we make for the command --------------------------------------------------------------------------
 
 
 class _Calls:
-    """Questions of the filter. `plan["calls"]` says of each system call by number: what it does, the index of the
-    arguments that hold the directory, the path, the value and the flags (-1: none), and whether it follows links."""
+    """Answers to the questions of the filter. `plan["calls"]` describes each system call by number: what it does,
+    the index of the arguments that hold the directory, the path, the value and the flags (-1: none), and whether it
+    follows links."""
 
     def __init__(self, plan: Plan, listener: int) -> None:
         self.calls, self.writable, self.listener = plan["calls"], plan["writable"], listener
 
     def answer(self) -> None:
-        """Take one question and answer it. The process that asked may be gone by then."""
+        """Read one question and answer it. The process that asked may be gone by then."""
         question = bytearray(_NOTIF.size)
         try:
             fcntl.ioctl(self.listener, _NOTIF_RECV, question)
@@ -387,7 +390,7 @@ class _Calls:
         mode = os.O_PATH | os.O_CLOEXEC
         if name and (not follows or given & _NOFOLLOW):
             mode |= os.O_NOFOLLOW
-        fcntl.ioctl(self.listener, _NOTIF_VALID, struct.pack("=Q", cookie))  # it still waits: the number is still its
+        fcntl.ioctl(self.listener, _NOTIF_VALID, struct.pack("=Q", cookie))  # it waits: the number is valid
         target = os.open(place, mode)
         try:
             self._within(target)
@@ -402,14 +405,15 @@ class _Calls:
             os.close(target)
 
     def _within(self, target: int) -> None:
-        """Landlock lets nothing from elsewhere be linked or moved into these folders, so the name decides."""
+        """Return whether a path is inside these folders. Landlock prevents links and moves from elsewhere into them,
+        so the name decides."""
         real = os.readlink(f"/proc/self/fd/{target}")
         if not any(real == root or real.startswith(root + "/") for root in self.writable):
             raise OSError(errno.EPERM, "outside")
 
 
 class _Memory:
-    """The memory of a process, open."""
+    """The open memory of a process."""
 
     def __init__(self, pid: int) -> None:
         self.fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
@@ -422,7 +426,7 @@ class _Memory:
 
 
 def _text(memory: int, at: int) -> bytes:
-    """A C string; page by page, because the one after it may not be there."""
+    """Read a C string page by page, because the next page may not exist."""
     found = b""
     while len(found) < _PATH_MAX:
         piece = os.pread(memory, _PATH_MAX - at % _PATH_MAX, at)
@@ -436,7 +440,7 @@ def _text(memory: int, at: int) -> bytes:
 
 
 def _times(kind: str, memory: int, at: int) -> bytes | None:
-    """Two `struct timespec` out of what the call was given; None is now."""
+    """Read two `struct timespec` from the call's argument; None means now."""
     if kind not in ("utime", "utimes", "utimens") or not at:
         return None
     size = 16 if kind == "utime" else 32
@@ -455,7 +459,7 @@ def _times(kind: str, memory: int, at: int) -> bytes | None:
 
 
 def _place(pid: int, at: int, name: bytes | None, may_be_empty: bool) -> bytes:
-    """The path by which we reach what `name` means to that process."""
+    """Return the path by which we reach what `name` means to that process."""
     own = f"/proc/{pid}".encode()
     base = own + (b"/cwd" if at == _AT_FDCWD else b"/fd/%d" % at)
     if name is None or (name == b"" and may_be_empty):
@@ -472,7 +476,7 @@ def _place(pid: int, at: int, name: bytes | None, may_be_empty: bool) -> bytes:
 
 
 def _remove(folder: str, until: float) -> None:
-    """Remove a folder and all in it. What cannot be removed in time stays."""
+    """Remove a folder with all its content. Files that cannot be removed in time stay."""
     for path, is_directory in _below(folder):
         if time.monotonic() > until:
             return

@@ -1,8 +1,8 @@
-"""Copies of protected files, for a sandbox that cannot prevent changes to them: changed files are restored.
+"""Copy protected files, for a sandbox that cannot prevent changes to them: changed files are restored.
 
-Taken before a command, compared after it. A changed file is moved aside, so that it can be looked at in the
-trash, and the old one written again. Everything goes through directory descriptors that follow no link, because
-another command may still be at work in the same folder.
+The copies are made before a command and compared after it. A changed file is moved aside to the trash, where people can
+look at it, and the old file is written again. Everything goes through directory descriptors that follow no link,
+because another command may still run in the same folder.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _Stamp = tuple[int, int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FileCopy:
-    """One file, folder or link as it was. `content` is a file's bytes or a link's target; None for a folder."""
+    """The earlier state of one file, folder or link. `content` is a file's bytes or a link's target; None for a
+    folder."""
 
     mode: int
     content: bytes | None
@@ -39,22 +40,23 @@ class FileCopy:
 
     @property
     def kind(self) -> int:
-        """Its type, as in `stat.S_IFMT`."""
+        """Return its type, as in `stat.S_IFMT`."""
         return stat.S_IFMT(self.mode)
 
     def is_still(self, status: os.stat_result) -> bool:
-        """Whether a look at the file is enough to know that it has not changed: the kernel stamps every change."""
+        """Return whether the stat alone shows that the file has not changed: the kernel stamps every change."""
         return _stamp(status) == self.stamp and status.st_ctime_ns < self.taken - TICK_NS
 
 
 class BackupStore:
-    """Keeps copies of the protected files of one workspace, and reads again only what has changed since."""
+    """A store of copies of the protected files of one workspace. It reads only files again that have changed since."""
 
     def __init__(self) -> None:
         self._copies: dict[str, FileCopy] = {}
 
     def take(self, guards: Iterable[ProtectedPaths]) -> ProtectedBackup:
-        """Copies of everything that the guards have found. Raises SandboxUnavailable where that is too much."""
+        """Return copies of all files that the guards have found. Raises SandboxUnavailable if they are too many or
+        too large."""
         kept = ProtectedBackup([])
         size = 0
         fresh: dict[str, FileCopy] = {}
@@ -86,15 +88,15 @@ class RootBackup:
 
 @dataclass(slots=True)
 class ProtectedBackup:
-    """What protected files were before a command."""
+    """The state of protected files before a command."""
 
     trees: list[RootBackup]
     done: Restoration = field(default_factory=lambda: Restoration())
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restore(self, *, running: bool = False) -> Restoration:
-        """Put back what is not as it was; all that was done so far. `running`: the command is still at work, so what
-        it made in protected folders is moved aside at once."""
+        """Restore everything that differs, and return all that was done so far. `running`: the command still runs,
+        so files that it created in protected folders are moved aside at once."""
         with self.lock:
             before = len(self.done.aside)
             for tree in self.trees:
@@ -116,7 +118,7 @@ class ProtectedBackup:
             done.failed += [path] if path not in done.failed else []
 
     def places(self) -> list[tuple[str, list[str]]]:
-        """Where to watch for changes: folders, and the names in each that matter (none given: all)."""
+        """Return where to watch for changes: folders, and the names in each that matter (an empty list means all)."""
         found: dict[str, list[str]] = {}
         for tree in self.trees:
             for path in tree.copies:
@@ -131,12 +133,13 @@ class ProtectedBackup:
 
 @dataclass(slots=True)
 class Restoration:
-    """Paths to take away (what the command made of protected ones), what was put back, and what could not be."""
+    """The result of a restore: paths to move away (the command changed or created them), paths that were restored,
+    and paths that could not be."""
 
     aside: list[str] = field(default_factory=list[str])
     back: list[str] = field(default_factory=list[str])
     failed: list[str] = field(default_factory=list[str])
-    times: int = 0  # how often that was needed while the command ran
+    times: int = 0  # how many restores were necessary while the command ran
 
 
 def _is_still(path: str, copy: FileCopy) -> bool:
@@ -147,7 +150,7 @@ def _is_still(path: str, copy: FileCopy) -> bool:
 
 
 def _spelled(guard: ProtectedPaths) -> Iterator[str]:
-    """Every protected path by its real folder, and the links above such paths."""
+    """Return every protected path by its real folder, and the links above such paths."""
     for path in (*guard.named, *guard.links, *guard.read_only):
         real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         if real.startswith(guard.root + "/"):
@@ -163,7 +166,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _walk(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """A path and everything below it, links not followed."""
+    """Yield a path and everything below it, without following links."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -186,7 +189,8 @@ def _stamp(status: os.stat_result) -> _Stamp:
 
 
 def _copy(path: str, status: os.stat_result) -> FileCopy | None:
-    """A copy; None for what is neither file, folder nor link. Raises SandboxUnavailable for what cannot be read."""
+    """Return a copy; None for anything but a file, folder or link. Raises SandboxUnavailable for a file that cannot
+    be read."""
     content: bytes | None = None
     try:
         if stat.S_ISREG(status.st_mode):
@@ -210,7 +214,7 @@ def _copy(path: str, status: os.stat_result) -> FileCopy | None:
 
 
 def _restore(root: str, path: str, copy: FileCopy, aside: list[str]) -> bool:
-    """Make one path what it was. Whether anything had to be done."""
+    """Restore one path to its earlier state. Return whether that was necessary."""
     folder = _open_folder(root, os.path.dirname(path), aside)
     name = os.path.basename(path)
     try:
@@ -226,7 +230,7 @@ def _restore(root: str, path: str, copy: FileCopy, aside: list[str]) -> bool:
 
 
 def _open_folder(root: str, folder: str, aside: list[str]) -> int:
-    """A folder beneath the root, created if it is missing; what is in its place is moved aside."""
+    """Open a folder below the root, and create it if it is missing. Anything else in its place is moved aside."""
     fd = os.open(root, _FOLDER)
     done = root
     for part in os.path.relpath(folder, root).split("/"):
@@ -248,13 +252,13 @@ def _open_below(fd: int, part: str, shown: str, aside: list[str]) -> int:
             os.mkdir(part, 0o755, dir_fd=fd)
         except NotADirectoryError:
             aside.append(_put_aside(fd, part, shown))
-        except PermissionError:  # closed by the command
+        except PermissionError:  # the command removed the permissions
             os.chmod(f"/proc/self/fd/{fd}", 0o700)
     raise NotADirectoryError(part)
 
 
 def _read(folder: int, name: str) -> tuple[int, int, bytes | None] | None:
-    """Type, mode and content of what is there now."""
+    """Return type, mode and content of the current entry."""
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         content: bytes | None = None
@@ -265,7 +269,7 @@ def _read(folder: int, name: str) -> tuple[int, int, bytes | None] | None:
             content = os.fsencode(os.readlink(name, dir_fd=folder))
     except FileNotFoundError:
         return None
-    except OSError:  # made unreadable, or something else by now: not what it was
+    except OSError:  # it is unreadable or of another type by now, so it has changed
         return 0, 0, None
     return stat.S_IFMT(status.st_mode), status.st_mode, content
 
@@ -283,7 +287,7 @@ def _restore_mode(folder: int, name: str, copy: FileCopy, mode: int) -> bool:
 
 
 def _aside(root: str, path: str) -> str:
-    """Move a new file aside by its path. Where it is by now."""
+    """Move a new file aside by its path. Return its new path."""
     try:
         folder = _open_folder(root, os.path.dirname(path), [])
     except OSError:
@@ -297,7 +301,7 @@ def _aside(root: str, path: str) -> str:
 
 
 def _above(root: str, path: str) -> Iterator[str]:
-    """The folders between a root and a path."""
+    """Return the folders between a root and a path."""
     folder = os.path.dirname(path)
     while folder.startswith(root + "/"):
         yield folder
@@ -305,7 +309,7 @@ def _above(root: str, path: str) -> Iterator[str]:
 
 
 def _put_aside(folder: int, name: str, shown: str) -> str:
-    """Give it another name that nothing runs or reads. Its path then."""
+    """Rename it to a name that no program runs or reads. Return the new path."""
     other = f"{name}.changed-by-command-{secrets.token_hex(3)}"
     os.rename(name, other, src_dir_fd=folder, dst_dir_fd=folder)
     return f"{shown}/{other}"
@@ -325,7 +329,7 @@ def _write(folder: int, name: str, copy: FileCopy) -> None:
 
 
 def _new(tree: RootBackup) -> list[str]:
-    """What is in a protected folder now and was not before; the outermost of it."""
+    """Return the new entries in a protected folder; of nested ones only the outermost."""
     found: list[str] = []
     for path, copy in list(tree.copies.items()):
         if copy.kind != stat.S_IFDIR:
