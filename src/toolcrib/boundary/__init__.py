@@ -1,1 +1,1 @@
-"""What a running call can reach: files, processes, addresses. Knows nothing of tools or policy."""
+"""The files, processes and addresses that a running call can reach. This package does not know tools or policy."""

@@ -1,4 +1,4 @@
-"""Keeps the head and the tail of a stream in constant memory, and hands the whole to a spill writer."""
+"""Keep the head and the tail of a stream in constant memory, and pass the whole stream to a spill writer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _BYTES_A_CHARACTER = 4  # the most that UTF-8 needs; the stored bytes can always
 
 
 class SpillTarget(Protocol):
-    """Takes what does not fit. `path` is what the output names. One that is full drops more and is `truncated`."""
+    """A writer for output that does not fit. `path` is the name shown in the output. A full target drops further
+    data and is `truncated`."""
 
     @property
     def path(self) -> Any: ...
@@ -22,7 +23,8 @@ class SpillTarget(Protocol):
 
 
 OpenSpill = Callable[[str], SpillTarget]
-"""Opens a spill for the stream of that name ("stdout", "stderr"). Called only once something does not fit."""
+"""A function that opens a spill for the stream of that name ("stdout", "stderr"). It is called only when output does
+not fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class Excerpt:
 
     @property
     def text(self) -> str:
-        """The text with a line that says what is missing, and where it is."""
+        """Return the text with a line that says how much is missing, and where it is."""
         if not self.omitted:
             return self.head
         what = "the beginning of the output" if self.truncated else "the whole output"
@@ -49,9 +51,9 @@ class Excerpt:
 
 
 class Capture:
-    """One stream while it is read: `feed` it, `close` it, then take an `excerpt`.
+    """The capture of one stream while it is read: `feed` it, `close` it, then take an `excerpt`.
 
-    Memory stays under 12 bytes a character of `limit`, whatever is fed. Not thread-safe.
+    It uses less than 12 bytes of memory per character of `limit`, however much is fed. Not thread-safe.
     """
 
     def __init__(self, limit: int, name: str = "stdout", open_spill: OpenSpill | None = None) -> None:
@@ -86,7 +88,7 @@ class Capture:
                 del self._tail[: -self._half]
 
     def close(self) -> None:
-        """No more will come."""
+        """Mark the end of the stream."""
         writer, self._writer = self._writer, None
         if writer is not None:
             self._truncated = writer.truncated or self.spill_error is not None
@@ -96,9 +98,9 @@ class Capture:
                 self.spill_error = error.strerror or str(error)
 
     def excerpt(self, limit: int | None = None, redact: Callable[[str], str] | None = None) -> Excerpt:
-        """What was fed, decoded, at most `limit` characters of it. Spills the whole if it does not fit.
+        """Return the decoded stream, at most `limit` characters of it. Spill the whole stream if it does not fit.
 
-        `redact` gets more than is shown, so that a secret is never cut in two and missed.
+        `redact` gets more text than is shown, so that a secret is never cut in two and missed.
         """
         limit = self.limit if limit is None else min(limit, self.limit)
         if self.total <= 2 * self._half:

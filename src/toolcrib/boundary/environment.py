@@ -1,11 +1,11 @@
-"""Which environment variables does a command get? A short list, and those granted by name; no secrets by default."""
+"""Choose the environment variables of a command: a short list, and those granted by name. No secrets by default."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
 
-# What programs need to find themselves, speak the user's language and sign a commit. Nothing here may hold a
+# The variables that programs need to find their files, use the user's language and sign a commit. None may hold a
 # secret: a new name must be one whose value could be printed in a log.
 ALLOWED = frozenset(
     {
@@ -21,7 +21,7 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def command_environment(granted: Iterable[str] = (), host: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables a command gets. `granted` are further names; those the host does not have are left out."""
+    """Return the variables of a command. `granted` are further names; names that the host does not have are skipped."""
     host = os.environ if host is None else host
     names = ALLOWED | set(granted)
     env = {name: host[name] for name in host if name in names or name.startswith(ALLOWED_PREFIXES)}

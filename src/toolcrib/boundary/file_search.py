@@ -1,4 +1,4 @@
-"""Runs a search query in an open directory and yields what it finds as it comes; ripgrep where there is one."""
+"""Run a search query in an open directory and yield the results as they come. Uses ripgrep if it is installed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import pysearch
 from .read_only_run import ReadOnlyRun, Running, Stop, run_read_only
 from .ripgrep import Query, Ripgrep, arguments, file_types
 
-# ripgrep breaks off a file at its first NUL; without a path's own NUL this text would be read as part of the next.
+# ripgrep ends the output of a file at its first NUL; without the NUL after a path, this text would be read as a path.
 _BINARY = re.compile(
     rb"[^\0]*?: (?:WARNING: stopped searching binary file after match|binary file matches) "
     rb'\(found "\\0" byte around offset \d+\)\n'
@@ -24,7 +24,7 @@ _BINARY = re.compile(
 
 @dataclass(frozen=True)
 class Haystack:
-    """Where to search: an open directory, and what else may be read for the sake of ignore rules.
+    """The place of a search: an open directory, and other paths that may be read for their ignore rules.
 
     `readable` are open directories above it, `ignore_files` single files above those. With `stdin`, an open file
     is searched instead of the directory.
@@ -37,7 +37,7 @@ class Haystack:
 
 
 class SearchResults:
-    """A search under way."""
+    """The results of a running search."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -45,15 +45,15 @@ class SearchResults:
 
     @property
     def stopped(self) -> Stop | None:
-        """Why it ended before its end, if it did."""
+        """Return why the search was stopped early; None if it was not."""
         return self._running.stopped
 
     def stop(self) -> None:
-        """Enough was found."""
+        """Stop the search, because there are enough results."""
         self._running.stop("enough")
 
     def names(self) -> Iterator[list[bytes]]:
-        """The paths of modes `names` and `files`, in lists as they come."""
+        """Yield the paths of modes `names` and `files`, in lists as they come."""
         rest = b""
         for chunk in self._running.chunks(1 << 18):
             *whole, rest = (rest + chunk).split(b"\0")
@@ -61,7 +61,7 @@ class SearchResults:
                 yield whole
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """(path, record) of modes `count` and `lines`."""
+        """Yield (path, record) of modes `count` and `lines`."""
         buffer = b""
         for chunk in self._running.chunks():
             buffer += chunk
@@ -85,13 +85,14 @@ def search(
     seconds: float,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Generator[SearchResults]:
-    """Start a search and yield its answer. Leaving ends it; a query that cannot be run is a ToolError then."""
+    """Start a search and yield its results. Leaving the context ends it. Raises ToolError then if the query cannot
+    be run."""
     with contextlib.ExitStack() as stack:
         filter_fds: tuple[int, ...] = ()
         if ripgrep is None:
             if query.type:
                 raise ToolError("`type` needs ripgrep, which is not installed here; use `glob`, such as *.py")
-            command, confine = pysearch.command(query), False  # it opens without following links by itself
+            command, confine = pysearch.command(query), False  # it opens the directory without following links
         else:
             filter_file, filter_fds = _filter_file(query.filter_text(), stack)
             command, confine = [ripgrep.path, *arguments(query, filter_file)], True
@@ -117,7 +118,7 @@ def search(
 
 
 def _filter_file(text: str, stack: contextlib.ExitStack) -> tuple[str | None, tuple[int, ...]]:
-    """A file with this text that the program can open, and the descriptors it needs for that."""
+    """Return a file with this text that the program can open, and the descriptors that it needs for that."""
     if not text:
         return None, ()
     if sys.platform == "linux":
@@ -133,7 +134,7 @@ def _filter_file(text: str, stack: contextlib.ExitStack) -> tuple[str | None, tu
 
 
 def _explain(said: str, query: Query, ripgrep: Ripgrep | None) -> str:
-    """An error text for the model from what the program said."""
+    """Return an error text for the model from the program's error text."""
     said = said.removeprefix("rg: ").strip()
     if "unrecognized file type" in said and ripgrep is not None:
         return f"{said}. Known types that are close: {', '.join(file_types(ripgrep, query.type or ''))}. Or use `glob`."

@@ -1,8 +1,8 @@
-"""File name patterns: `*`, `?`, `[…]`, `{a,b}` and `**`, matched segment by segment in linear time.
+"""Match file name patterns: `*`, `?`, `[…]`, `{a,b}` and `**`, segment by segment in linear time.
 
-A path is walked once, with the set of pattern segments it may stand at, so no pattern is slow, however many
-stars it has. What a directory leads to is remembered: of thousands of files beside each other only the names
-are matched.
+A path is read once, with the set of pattern segments that may match at its current position, so a pattern is never
+slow, however many stars it has. The result for a directory is cached: for thousands of files in the same directory only
+the names are matched.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _META = re.compile(r"[*?\[{\\]")
 
 
 class BadPattern(ValueError):
-    """A pattern that cannot be matched; the text says why."""
+    """The pattern cannot be matched; the text says why."""
 
 
 def has_wildcards(text: str) -> bool:
-    """Whether a path segment is more than a plain name."""
+    """Return whether a path segment is more than a plain name."""
     return _META.search(text) is not None
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """`{a,b}` spelled out, nested ones too: `x{1,{2,3}}` gives x1, x2, x3. Raises BadPattern beyond 256."""
+    """Expand `{a,b}`, nested ones too: `x{1,{2,3}}` gives x1, x2, x3. Raises BadPattern beyond 256 results."""
     if len(pattern) > MAX_LENGTH:
         raise BadPattern(f"the pattern is longer than {MAX_LENGTH:,} characters")
     waiting, done = [pattern], list[str]()
@@ -47,7 +47,7 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def _first_braces(text: str) -> tuple[int, list[str], int] | None:
-    """The first complete pair of braces with a comma inside: its start, its parts, and where it ends."""
+    """Return the first complete pair of braces with a comma inside: its start, its parts, and its end."""
     depth, start, cuts, index = 0, -1, list[int](), 0
     while index < len(text):
         character = text[index]
@@ -70,7 +70,8 @@ def _first_braces(text: str) -> tuple[int, list[str], int] | None:
 
 
 def split_prefix(pattern: str) -> tuple[str, str]:
-    """A pattern's leading plain directories, and the rest: `src/app/**/*.py` gives `src/app` and `**/*.py`."""
+    """Split a pattern into its leading plain directories and the rest: `src/app/**/*.py` gives `src/app` and
+    `**/*.py`."""
     segments = pattern.split("/")
     plain = 0
     while plain < len(segments) - 1 and not has_wildcards(segments[plain]):
@@ -79,7 +80,8 @@ def split_prefix(pattern: str) -> tuple[str, str]:
 
 
 def normalize(pattern: str) -> str:
-    """A relative pattern without `./` and doubled slashes; `dir/` means all beneath it. Raises BadPattern."""
+    """Return a relative pattern without `./` and doubled slashes; `dir/` means all beneath it. Raises BadPattern if
+    it is not valid."""
     if not pattern or "\0" in pattern or "\n" in pattern or "\r" in pattern:
         raise BadPattern("the pattern is empty or has a line break in it")
     if pattern.startswith("/"):
@@ -93,7 +95,7 @@ def normalize(pattern: str) -> str:
 
 
 class GlobMatcher:
-    """Matches relative paths against one or more patterns (after `normalize`)."""
+    """A matcher of relative paths against one or more patterns (after `normalize`)."""
 
     def __init__(self, patterns: Iterable[str], ignore_case: bool = False) -> None:
         self._patterns = [
@@ -105,7 +107,7 @@ class GlobMatcher:
         self._directories: dict[str, frozenset[tuple[int, int]]] = {"": start}
 
     def match(self, path: str) -> bool:
-        """Whether a path relative to the pattern's directory, with `/` between its parts, is meant."""
+        """Return whether a path matches. It is relative to the pattern's directory, with `/` between its parts."""
         head, _, name = path.rpartition("/")
         for number, index in self._directory(head):
             pattern = self._patterns[number]
@@ -118,7 +120,7 @@ class GlobMatcher:
         return False
 
     def _with_skips(self, number: int, index: int) -> Iterable[tuple[int, int]]:
-        """A position in a pattern, and those after it if `**` matches no directory at all."""
+        """Yield a position in a pattern, and the positions after it that are reached if `**` matches no directory."""
         pattern = self._patterns[number]
         yield number, index
         while index < len(pattern) - 1 and pattern[index] is None:
@@ -126,7 +128,7 @@ class GlobMatcher:
             yield number, index
 
     def _directory(self, path: str) -> frozenset[tuple[int, int]]:
-        """The positions in the patterns after these directories."""
+        """Return the positions in the patterns after these directories."""
         known = self._directories.get(path)
         if known is not None:
             return known
@@ -149,7 +151,7 @@ class GlobMatcher:
 
 
 Segment = Callable[[str], object] | None
-"""Matches one name; None stands for `**`, any number of directories."""
+"""A function that matches one name; None means `**`, any number of directories."""
 
 
 @functools.lru_cache(maxsize=512)

@@ -1,4 +1,4 @@
-"""Does a directory lie on a disk of this machine, or somewhere that can keep us waiting (NFS, SMB, FUSE, 9p)?"""
+"""Check whether a directory is on a local disk, or on a file system that can block us (NFS, SMB, FUSE, 9p)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from .openat2 import filesystem_type
 
-# f_type of statfs(2), from linux/magic.h. What is not here may be a network's, and is treated as one.
+# f_type of statfs(2), from linux/magic.h. Any other type may belong to a network, and is treated so.
 LOCAL_FILESYSTEMS = {
     0xEF53: "ext2, ext3, ext4",
     0x58465342: "xfs",
@@ -29,7 +29,8 @@ LOCAL_FILESYSTEMS = {
 
 
 def may_hang(path: str | os.PathLike[str]) -> bool:
-    """Whether looking at a file there may take as long as a network likes. Looks at the directory itself alone."""
+    """Return whether access to a file there may block as long as a network does. Only the directory itself is
+    checked."""
     try:
         fd = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
-"""Landlock: its system calls and rights, for everything here that restricts a thread with them.
+"""Landlock's system calls and rights, for all modules here that restrict a thread with them.
 
-Nothing but ctypes is used, so that a thread can restrict itself at little cost.
+Only ctypes is used, so that a thread can restrict itself at little cost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RULE_PATH_BENEATH = 1
 _CREATE_RULESET_VERSION = 1
 _PR_SET_NO_NEW_PRIVS = 38  # linux/prctl.h
 
-# Rights over files, and the version that brought them where it is not the first.
+# Rights over files, with the version that added them if it is not the first.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 MAKE_CHAR, MAKE_BLOCK = 1 << 6, 1 << 11
 FIRST_RIGHTS = (1 << 13) - 1
@@ -32,13 +32,14 @@ _SCOPES, ABI_SCOPES = 0b11, 6  # abstract sockets, signals
 
 
 def all_rights(abi: int) -> int:
-    """Every right over files that a version knows."""
+    """Return all rights over files that a version supports."""
     later = ((ABI_REFER, REFER), (ABI_TRUNCATE, TRUNCATE), (ABI_IOCTL_DEV, IOCTL_DEV))
     return FIRST_RIGHTS | sum(right for since, right in later if abi >= since)
 
 
 def handled(abi: int, rights: int) -> bytes:
-    """struct landlock_ruleset_attr, as long as a version knows it: these rights over files, TCP and all scopes."""
+    """Return struct landlock_ruleset_attr in the length that a version supports: these rights over files, TCP and
+    all scopes."""
     net = _NET_RIGHTS if abi >= _ABI_NET else 0
     scopes = _SCOPES if abi >= ABI_SCOPES else 0
     size = 24 if abi >= ABI_SCOPES else 16 if abi >= _ABI_NET else 8
@@ -56,19 +57,19 @@ def _syscall(number: int, *arguments: object) -> int:
 
 @functools.cache
 def landlock_abi() -> int:
-    """The kernel's Landlock version; 0 if it has none."""
+    """Return the kernel's Landlock version; 0 if it has no Landlock."""
     return max(0, ask_version())
 
 
 def ask_version() -> int:
-    """The kernel's answer about Landlock's version: negative, with errno set, if it has none."""
+    """Return the kernel's answer about Landlock's version: negative, with errno set, if it has no Landlock."""
     if sys.platform != "linux":
         return 0
     return _syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_CREATE_RULESET_VERSION))
 
 
 def create_ruleset(attributes: bytes) -> int:
-    """A descriptor of a new ruleset; `attributes` as `handled` makes them. Raises OSError."""
+    """Create a ruleset and return its descriptor; `attributes` come from `handled`. Raises OSError."""
     ruleset = _syscall(CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
     if ruleset < 0:
         raise _error("no ruleset")

@@ -1,4 +1,4 @@
-"""Splits chunks of bytes into lines, in time linear in their length, with a limit on the length of a line."""
+"""Split chunks of bytes into lines, in time linear in their length, with a limit on the length of a line."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ class LineTooLong(Exception):
 
 
 class Lines:
-    """Feed it chunks; it returns the lines that are complete, without their ends.
+    """A splitter: feed it chunks, and it returns the complete lines without their ends.
 
-    It holds at most `limit` bytes of an unfinished line. A longer line raises LineTooLong; with `cut` the first
-    `limit` + 1 bytes of it are the line, and the rest of it is dropped.
+    It holds at most `limit` bytes of an unfinished line. A longer line raises LineTooLong. With `cut` the first `limit`
+    + 1 bytes of the line are returned instead, and the rest of it is dropped.
     """
 
     def __init__(self, limit: int, *, cut: bool = False) -> None:
@@ -20,7 +20,7 @@ class Lines:
         self._held = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in this chunk, empty ones too. Raises LineTooLong."""
+        """Return the lines that end in this chunk, empty ones too. Raises LineTooLong if a line exceeds the limit."""
         *whole, rest = chunk.split(b"\n")
         lines: list[bytes] = []
         for piece in whole:
@@ -33,7 +33,7 @@ class Lines:
         return lines
 
     def rest(self) -> bytes:
-        """The line that has begun and has no end yet."""
+        """Return the last line, which has no end yet."""
         return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
 
     def _hold(self, piece: bytes) -> None:

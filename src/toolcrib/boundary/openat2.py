@@ -1,7 +1,7 @@
-"""Two Linux system calls that Python lacks, by ctypes: openat2 (open without escaping) and renameat2.
+"""Call two Linux system calls that Python lacks, by ctypes: openat2 (open without escaping) and renameat2.
 
-Also fstatfs, to tell /proc and /sys from files. Each says by `available()`-like results when the kernel or a
-seccomp filter does not offer it; callers then fall back.
+It also has fstatfs, which distinguishes /proc and /sys from real files. Each function reports if the kernel or a
+seccomp filter does not offer its call; callers then use another way.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ if _libc is not None:
 
 
 def openat2(dir_fd: int, path: str, flags: int, mode: int, resolve: int) -> int:
-    """`openat2(2)`: the descriptor, or OSError. BlockingIOError (EAGAIN) only after many retries."""
+    """Call `openat2(2)` and return the descriptor, or raise OSError. BlockingIOError (EAGAIN) comes only after many
+    retries."""
     assert _libc is not None
     # The kernel refuses modes without O_CREAT and flags it does not know, unlike open(2).
     how = _OpenHow(flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0, resolve)
@@ -76,7 +77,7 @@ def openat2(dir_fd: int, path: str, flags: int, mode: int, resolve: int) -> int:
 
 @cache
 def has_openat2() -> bool:
-    """Whether this kernel offers openat2 to us (Linux ≥ 5.6; old container seccomp filters answer EPERM)."""
+    """Return whether this kernel offers openat2 to us (Linux ≥ 5.6; old container seccomp filters answer EPERM)."""
     if _libc is None or platform.machine() not in _MACHINES:
         return False
     try:
@@ -93,9 +94,10 @@ def _has_renameat2() -> bool:
 
 
 def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
-    """Rename, or FileExistsError if `dst` exists (even as a dangling link). Never replaces anything.
+    """Rename, or raise FileExistsError if `dst` exists (even as a dangling link). Never replaces anything.
 
-    Where neither renameat2 nor hard links exist, a check and a rename: the one case with a window.
+    If neither renameat2 nor hard links are available, it checks and then renames: only in this case another program can
+    create `dst` in between.
     """
     if _has_renameat2():
         assert _libc is not None
@@ -103,7 +105,7 @@ def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
         if done == 0:
             return
         code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOSYS, errno.EPERM):  # the file system lacks the flag
+        if code not in (errno.EINVAL, errno.ENOSYS, errno.EPERM):  # the file system does not support the flag
             raise OSError(code, os.strerror(code), src, None, dst)
     try:
         os.link(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
@@ -120,7 +122,7 @@ def rename_new(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
 
 
 def rename_exchange(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> None:
-    """Swap two names that both exist, in one step. OSError where the kernel or the file system cannot."""
+    """Swap two existing names in one step. Raises OSError if the kernel or the file system cannot."""
     if not _has_renameat2():
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), src)
     assert _libc is not None
@@ -131,7 +133,7 @@ def rename_exchange(src: str, dst: str, src_dir_fd: int, dst_dir_fd: int) -> Non
 
 
 def filesystem_type(fd: int) -> int | None:
-    """The number of the file system that an open file belongs to (statfs(2)'s f_type); None where it is not known."""
+    """Return the number of the file system of an open file (statfs(2)'s f_type); None if it is not known."""
     if _libc is None:
         return None
     buffer = ctypes.create_string_buffer(256)  # struct statfs is 120 bytes here; its first long is the type
@@ -141,6 +143,6 @@ def filesystem_type(fd: int) -> int | None:
 
 
 def kernel_filesystem(fd: int) -> str | None:
-    """The name of the kernel's own file system (/proc, /sys …) that an open file belongs to, or None."""
+    """Return the name of the kernel's own file system (/proc, /sys …) that an open file belongs to, or None."""
     kind = filesystem_type(fd)
     return None if kind is None else _KERNEL_FILESYSTEMS.get(kind)

@@ -1,8 +1,8 @@
-"""Finds and ends what an unsandboxed command left behind in sessions of its own.
+"""Find and end the processes that an unsandboxed command left behind in other sessions.
 
-Only where `become_subreaper` was called: then orphans of our commands become our children and can be told by
-the marker in their environment. Our own command line and server call it; a library must not, because it
-changes who reaps the orphans of everything else in the host application.
+This works only after `become_subreaper`: then orphans of our commands become our children and are found by the marker
+in their environment. Our command line and server call it. A library must not, because it changes which process reaps
+the orphans of everything else in the host application.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _subreaper = False
 
 
 def new_marker() -> str:
-    """A value for the MARKER variable that no other command has."""
+    """Return a value for the MARKER variable that no other command has."""
     return secrets.token_hex(8)
 
 
 def become_subreaper() -> bool:
-    """Make orphans of our commands our children, so that `sweep` finds them. False where the system cannot."""
+    """Make orphans of our commands our children, so that `sweep` finds them. Return False if the system cannot."""
     global _subreaper
     if sys.platform != "linux":
         return False
@@ -37,7 +37,8 @@ def become_subreaper() -> bool:
 
 
 def sweep(session: int, marker: str) -> int:
-    """End every orphan of one command: in the session `session` or with `marker` in its environment. How many."""
+    """End every orphan of one command: in the session `session` or with `marker` in its environment. Return their
+    number."""
     if not _subreaper:
         return 0
     ended = 0
@@ -47,7 +48,7 @@ def sweep(session: int, marker: str) -> int:
         if not ours:
             break
         for pid in ours:
-            ended += _end(pid)  # its own children become ours, and are found in the next round
+            ended += _end(pid)  # its children become ours, and are found in the next round
     return ended
 
 

@@ -1,4 +1,5 @@
-"""Toolcrib's own files (settings, trust, tokens, lists): replaced in one step, so that no reader sees half of one."""
+"""Write Toolcrib's own files (settings, trust, tokens, lists). Each is replaced in one step, so a reader never sees
+half of it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes | str, mode: int = 0o600) -> None:
-    """Replace a file; the new one is on the disk before it takes the old one's place. Its folder must exist.
+    """Replace a file. The new one is on the disk before it takes the old one's place. Its folder must exist.
 
     Raises OSError; then the old file is unchanged.
     """

@@ -1,4 +1,4 @@
-"""May a path be read or changed? It may lie outside, hold secrets, be protected, or have other names."""
+"""Judge whether a path may be read or changed: it may be outside, hold secrets, be protected, or have other names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .workspace import Workspace
 from .workspace_paths import WorkspacePath
 from .workspace_roots import PathLike
 
-# What `Judgement.rule` says of a path; `check --bare` and the policy tell the cases apart by these.
+# The values of `Judgement.rule` for a path; `check --bare` and the policy use them to distinguish the cases.
 RULE_OUTSIDE = "path:outside"
 RULE_READ_ONLY = "path:read-only"
 RULE_SECRET = "path:secret"  # noqa: S105
@@ -21,7 +21,7 @@ RULE_LINKED = "path:hard-link"
 
 
 def why_sensitive(ws: Workspace, path: PathLike) -> SensitiveName | None:
-    """The table's entry for the path or for the file it leads to."""
+    """Return the table's entry for the path or for the file that it leads to."""
     found = sensitive_by(ws.relative(path))
     if found is not None:
         return found
@@ -34,7 +34,7 @@ def why_sensitive(ws: Workspace, path: PathLike) -> SensitiveName | None:
 
 
 def why_protected(ws: Workspace, path: PathLike) -> ProtectedName | None:
-    """The entry of the protected names that a change of this path would touch."""
+    """Return the entry of the protected names that a change of this path would affect."""
     place = ws.locate(path)
     inside = "/".join(place.parts)
     found = protected_by(inside) or (protected_below(inside) if place.parts else None)
@@ -42,7 +42,7 @@ def why_protected(ws: Workspace, path: PathLike) -> ProtectedName | None:
 
 
 def _in_repository(ws: Workspace, place: WorkspacePath) -> bool:
-    """Whether a path is one of the settings of a repository that is not called .git."""
+    """Return whether a path is one of the settings of a repository that is not called .git."""
     for n, part in enumerate(place.parts):
         if part.casefold() in REPOSITORY_NAMES:
             beside = [place.root.path.joinpath(*place.parts[:n], name) for name in ("HEAD", "objects")]
@@ -52,7 +52,8 @@ def _in_repository(ws: Workspace, place: WorkspacePath) -> bool:
 
 
 def judge_path(ws: Workspace, path: PathLike, *, read: bool = True, write: bool = False) -> Judgement | None:
-    """A reason to ask about reading or changing a path, or to deny it; None if it is allowed. Opens no content."""
+    """Return a reason to ask about reading or changing a path, or to deny it; None if it is allowed. Opens no
+    content."""
     try:
         place = ws.locate(path)
         if write:

@@ -1,6 +1,6 @@
-"""Runs commands: bounded output, a time limit that holds, and nothing left behind.
+"""Run commands with bounded output and a strict time limit, and leave no processes behind.
 
-There is no `preexec_fn`: it would force a fork of the whole host and is unsafe beside other threads.
+`preexec_fn` is not used: it would force a fork of the whole host and is unsafe with other threads.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from .spawn import Spawn
 from .spawner import spawner
 from .streams import Streams, Wire
 
-REAP_SECONDS = 5.0  # how long a killed command may take to vanish before we answer without it
+REAP_SECONDS = 5.0  # how long a killed command may take to end before we answer without it
 
 EndedBy = Literal["exit", "timeout", "cancelled", "killed"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a command ended. `exit_code` is None when it did not end by itself; `signal` is one that was not ours."""
+    """The result of a command. `exit_code` is None if the command did not end by itself; `signal` is a signal that
+    we did not send."""
 
     exit_code: int | None
     signal: int | None
@@ -47,7 +48,8 @@ class ProcessResult:
 
 
 class Process:
-    """A started command. Everything but the public methods and, for some spawns, `launch` is the process thread's."""
+    """A started command. Only the process thread uses it, except for the public methods and, for some spawns,
+    `launch`."""
 
     def __init__(
         self,
@@ -91,24 +93,24 @@ class Process:
 
     @property
     def pid(self) -> int | None:
-        """The pid of what was started; None before that."""
+        """Return the pid of the started process; None before the start."""
         return None if self._tree is None else self._tree.popen.pid
 
     def errors(self) -> str:
-        """What the command has printed to stderr so far, its two ends."""
+        """Return the command's stderr so far, its head and tail."""
         return self._streams.errors()
 
     def extend(self, seconds: float) -> None:
-        """Let it run for that long from now on, and no longer."""
+        """Let the command run for that long from now on, and no longer."""
         spawner().call(lambda: self._extend(seconds))
 
     @property
     def idle_output(self) -> bool:
-        """Whether nothing was printed since the last `take`."""
+        """Return whether nothing was printed since the last `take`."""
         return self._streams.idle
 
     def wait(self, timeout: float | None = None) -> ProcessResult | None:
-        """Block until the command has ended. None if `timeout` came first."""
+        """Block until the command has ended. Return None if `timeout` came first."""
         if not self._done.wait(timeout):
             return None
         if self.error is not None:
@@ -116,12 +118,12 @@ class Process:
         return self.result
 
     def end(self, timeout: float) -> None:
-        """Kill it and wait up to `timeout` seconds. For the end of the process."""
+        """Kill the command and wait up to `timeout` seconds. Used at the end of our process."""
         self.kill()
         self._done.wait(timeout)
 
     async def ended_within(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for the end, without touching the command. Whether it came."""
+        """Wait up to `timeout` seconds for the end, without touching the command. Return whether it ended."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._ended()
@@ -152,7 +154,7 @@ class Process:
         await future
 
     def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back, in the process thread, when the command has ended; at once if it has."""
+        """Call back in the process thread when the command has ended; at once if it has."""
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(callback)
@@ -160,15 +162,16 @@ class Process:
         callback()
 
     def take(self) -> tuple[Capture, Capture]:
-        """What was printed since the last `take` (or the start), and begin anew."""
+        """Return the output since the last `take` (or the start), and begin anew."""
         return self._streams.take()
 
     def write(self, data: bytes, *, end: bool = False) -> bool:
-        """Queue input for an interactive command, perhaps the last. False if it takes none (any more)."""
+        """Queue input for an interactive command; it may be the last input. Return False if the command takes none
+        (any more)."""
         return not self.done and self._streams.write(data, end, self)
 
     def launch(self) -> None:
-        """Spawn, once, before anybody else knows of it. A failure to do so becomes the error that waiters get."""
+        """Spawn, once, before any other code has this object. A failure becomes the error that waiters get."""
         self._launched = True
         try:
             self._spawned()
@@ -178,7 +181,7 @@ class Process:
     # --- in the process thread ---------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Spawn what was not yet, and see to it from here on."""
+        """Spawn if that has not happened yet, and watch the command from here on."""
         if not self._launched:
             self.launch()
         if self._tree is None:
@@ -190,7 +193,7 @@ class Process:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """Something of ours went wrong: the error is the outcome, and nothing may be left running."""
+        """Handle an error of our own: the error is the outcome, and all processes must end."""
         self.error = self.error or error
         if self._tree is not None:
             self._tree.signal(gently=True)
@@ -268,7 +271,7 @@ class Process:
             self._timeout, self._deadline = seconds, time.monotonic() + seconds
 
     def expire(self, now: float) -> None:
-        """Called when the deadline has passed: first of the command, then of its being reaped."""
+        """Handle a passed deadline: first of the command, then of its being reaped."""
         if self._deadline is None or now < self._deadline:
             return
         if self._killing:
@@ -281,7 +284,8 @@ class Process:
         return self._deadline
 
     def _exited(self) -> None:
-        """The child is gone. Inside a pid namespace the rest follows at once; wait for pid 1 to say so."""
+        """Handle the child's end. Inside a pid namespace all other processes end at once; wait until pid 1 has
+        ended."""
         assert self._tree is not None
         if self._spawn.handshake is not None:
             self._news()
@@ -339,8 +343,8 @@ def start(
     wire: Wire | None = None,
     input: bytes | None = None,  # noqa: A002
 ) -> Process:
-    """Start a command. Never blocks; a failure to spawn is raised by `wait` and `finished`. `input` is all that its
-    stdin has, unless it is interactive."""
+    """Start a command. Never blocks; `wait` and `finished` raise a failure to spawn. `input` is all of its stdin,
+    unless it is interactive."""
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
     process = Process(
@@ -358,5 +362,5 @@ def start(
 async def run(
     spawn: Spawn, *, timeout: float | None, limit: int = 10_000, open_spill: OpenSpill | None = None
 ) -> ProcessResult:
-    """Run a command to its end: `limit` characters of each stream are returned, the rest goes to the spill."""
+    """Run a command to its end. `limit` characters of each stream are returned, the rest goes to the spill."""
     return await start(spawn, timeout=timeout, limit=limit, open_spill=open_spill).finished()

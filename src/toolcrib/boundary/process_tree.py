@@ -1,4 +1,4 @@
-"""How is a running command ended, and when has it ended? Its process group, and pid 1 of the sandbox it may be in.
+"""End a running command and notice its end, by its process group and by pid 1 of its sandbox.
 
 Everything happens in the process thread.
 """
@@ -17,9 +17,9 @@ from .spawner import Watched, spawner
 
 
 class ProcessTree:
-    """The processes of one command. `stop` ends it where a launcher knows better how to.
+    """The processes of one command. `stop` ends the command if its launcher has a better way than signals.
 
-    `owner` is the command that fails where a callback does; no reference to it is stored, so that it is freed in time.
+    `owner` is the command that fails if a callback fails; no reference to it is stored, so that it is freed in time.
     """
 
     def __init__(self, popen: subprocess.Popen[bytes], marker: str, stop: Callable[[], None] | None) -> None:
@@ -31,12 +31,12 @@ class ProcessTree:
 
     @property
     def led(self) -> bool:
-        """Whether pid 1 of a sandbox is known, with which all the others go."""
+        """Return whether pid 1 of a sandbox is known. All other processes end with it."""
         return self._leader_fd is not None
 
     def lead(self, leader: int) -> None:
-        """Learn of pid 1 of the sandbox."""
-        with contextlib.suppress(ProcessLookupError):  # gone already
+        """Set pid 1 of the sandbox."""
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
             self._leader_fd = os.pidfd_open(leader)
 
     def watch_exit(self, exited: Callable[[], None], owner: Watched) -> None:
@@ -58,7 +58,7 @@ class ProcessTree:
         exited()
 
     def watch_leader(self, gone: Callable[[], None], owner: Watched) -> None:
-        """Call back when pid 1 of the sandbox is gone, and everything in there with it."""
+        """Call back when pid 1 of the sandbox has ended, and all processes inside with it."""
         assert self._leader_fd is not None
         spawner().watch(self._leader_fd, lambda: self._leader_gone(gone), owner)
 
@@ -70,9 +70,9 @@ class ProcessTree:
         gone()
 
     def signal(self, gently: bool = False) -> None:
-        """SIGKILL to the process group, and to pid 1 of the sandbox, which takes everything inside with it.
+        """Send SIGKILL to the process group, and to pid 1 of the sandbox, which ends all processes inside.
 
-        `gently` leaves it to a launcher that knows better how to end its command.
+        `gently` lets the launcher end its command instead, if it has a better way.
         """
         if gently and self._stop is not None:
             self._stop()
@@ -83,13 +83,13 @@ class ProcessTree:
                 signal.pidfd_send_signal(self._leader_fd, signal.SIGKILL)
 
     def signal_group(self, number: signal.Signals) -> None:
-        """A signal to the process group of the child, if it is not reaped yet."""
+        """Send a signal to the process group of the child, if the child is not reaped yet."""
         if self.popen.returncode is None:  # so the number is still theirs
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.popen.pid, number)
 
     def reap(self, now: bool) -> None:
-        """Kill what the command left behind, and bury the child: `now`, or when it ends."""
+        """Kill the processes that the command left behind, and reap the child: `now`, or when it ends."""
         self.signal()  # the process group; before reaping frees the number
         if now:
             self.popen.wait()
@@ -99,7 +99,7 @@ class ProcessTree:
             sweep(self.popen.pid, self._marker)
 
     def close(self) -> None:
-        """Look at it no more."""
+        """Stop watching."""
         for fd in (self._exit_fd, self._leader_fd):
             if fd is not None:
                 spawner().forget(fd)

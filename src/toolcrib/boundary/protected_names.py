@@ -1,4 +1,5 @@
-"""Which names inside a workspace are never changed without a question, and why? A table, and how paths match it.
+"""A table of names inside a workspace that are never changed without a question, with reasons; and the matching of
+paths.
 
 These files make other programs run something (git hooks, editor tasks, shell start files) or widen what an
 agent may do (MCP and our own settings). The file tools ask before they write one; the sandbox binds the
@@ -22,12 +23,12 @@ class ProtectedName:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The name as path components."""
+        """Return the name as path components."""
         return tuple(self.name.split("/"))
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The directories above it inside the root, outermost first: `.git` for `.git/hooks`."""
+        """Return the directories above it inside the root, outermost first: `.git` for `.git/hooks`."""
         parts = self.parts
         return tuple("/".join(parts[:n]) for n in range(1, len(parts)))
 
@@ -87,7 +88,7 @@ _FIRST = frozenset(parts[0] for parts, _ in _FOLDED)
 
 
 def protected_by(relative: str) -> ProtectedName | None:
-    """The entry that names this path or a directory above it, at any depth (repositories are nested)."""
+    """Return the entry that names this path or a directory above it, at any depth (repositories are nested)."""
     parts = _parts(relative)
     for start, part in enumerate(parts):
         if part in _FIRST:
@@ -98,7 +99,7 @@ def protected_by(relative: str) -> ProtectedName | None:
 
 
 def protected_below(relative: str) -> ProtectedName | None:
-    """An entry that lies below this path: moving, replacing or deleting the path would change it.
+    """Return an entry that lies below this path: moving, replacing or deleting the path would change the entry.
 
     `.git` (as a file it could point git elsewhere) and `.cursor` are such paths, and so is a root (".").
     """
@@ -115,5 +116,5 @@ def protected_below(relative: str) -> ProtectedName | None:
 
 
 def protected_parents() -> Iterator[str]:
-    """Every directory above a protected name, once, outer ones first: what a sandbox must pin in place."""
+    """Yield every directory above a protected name, once, outer ones first: a sandbox must pin these in place."""
     yield from sorted({parent for entry in PROTECTED_NAMES for parent in entry.parents}, key=lambda p: p.count("/"))

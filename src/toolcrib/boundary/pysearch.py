@@ -1,8 +1,8 @@
-"""A replacement for ripgrep where it is not installed: the same queries and the same records, by Python's own `re`.
+"""Replace ripgrep where it is not installed: the same queries and the same records, by Python's own `re`.
 
-It runs as a process of its own, so that a pattern that backtracks for ever can be ended from outside. It opens
-every directory and file relative to the one above it and follows no link. `.gitignore` files count from the
-searched directory downwards. Patterns are Python's, not ripgrep's.
+It runs as a separate process, so that a pattern that backtracks for ever can be ended from outside. It opens every
+directory and file relative to the one above it and follows no link. `.gitignore` files apply from the searched
+directory downwards. Patterns are Python's, not ripgrep's.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from typing import IO, Any
 from .filename_globs import BadPattern, GlobMatcher, normalize
 from .ripgrep import MAX_LINE, Query
 
-_DEEPEST = 200  # directories below each other, each an open descriptor
+_DEEPEST = 200  # depth of nested directories, each an open descriptor
 _MAX_READ = 1 << 20  # bytes of one line that are searched
-_SNIFFED = 8192  # bytes looked at for a NUL, the mark of a binary file
+_SNIFFED = 8192  # bytes that are searched for a NUL, the mark of a binary file
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def command(query: Query) -> list[str]:
-    """The command line that runs a query in this module; it needs nothing but the interpreter."""
+    """Return the command line that runs a query in this module; it needs only the interpreter."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = f"import sys; sys.path.insert(0, {package!r}); from toolcrib.boundary.pysearch import main; main()"
     return [sys.executable, "-I", "-S", "-c", code, json.dumps(dataclasses.asdict(query))]
 
 
 class _Rule:
-    """One line of a .gitignore: what it matches, relative to the directory the file is in."""
+    """One line of a .gitignore: its pattern, relative to the directory of the file."""
 
     def __init__(self, line: str) -> None:
         self.negated = line.startswith("!")
@@ -64,12 +64,12 @@ def _read_rules(directory: int) -> list[_Rule]:
                 try:
                     rules.append(_Rule(line))
                 except BadPattern:
-                    continue  # git ignores what it cannot read, too
+                    continue  # git also ignores a file that it cannot read
     return rules
 
 
 def _is_ignored(path: str, is_directory: bool, rules: Sequence[tuple[str, list[_Rule]]]) -> bool:
-    """Whether the last rule that matches, in the nearest file that has one, says to leave it out."""
+    """Return whether a path is ignored. The last matching rule in the nearest file with one decides."""
     for base, own in reversed(rules):
         relative = path[len(base) + 1 :] if base else path
         for rule in reversed(own):
@@ -79,7 +79,7 @@ def _is_ignored(path: str, is_directory: bool, rules: Sequence[tuple[str, list[_
 
 
 def walk(query: Query, top: int) -> Generator[tuple[str, int, str]]:
-    """(path, directory descriptor, name) of every file that a query means, in the order of paths."""
+    """Yield (path, directory descriptor, name) of every file that matches a query, in the order of paths."""
     include = GlobMatcher(query.include) if query.include else None
     exclude = GlobMatcher([*query.exclude, "**/.git"])
 
@@ -127,7 +127,7 @@ def _cut(text: str) -> str:
 
 
 def _matches(file: IO[bytes], search: Callable[[str], re.Match[str] | None], context: int) -> Iterator[str]:
-    """`LINE:COLUMN:text` and `LINE-text` records of one file."""
+    """Yield the records of one file, `LINE:COLUMN:text` and `LINE-text`."""
     before: list[tuple[int, str]] = []
     after = 0
     for number, line in enumerate(_lines(file), 1):

@@ -1,9 +1,8 @@
-"""Runs a search program that may only read, inside given directories, for a limited time, its output streamed.
+"""Run a search program that may only read, inside given directories, for a limited time, with streamed output.
 
-On Linux the confinement is Landlock's: a link that is swapped in while the program walks leads nowhere. It holds
-for the thread that asks for it and for what that thread starts, so the program is started from a thread of its
-own, which then stays to watch the clock. On kernels without Landlock the program runs unconfined; `confined`
-says so.
+On Linux Landlock confines the program: a link that is swapped in during the search does not lead outside. The rules
+hold for the thread that sets them and for the processes that it starts. So the program is started from a separate
+thread, which then watches the clock. On kernels without Landlock the program runs unconfined; `confined` says so.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Literal, cast
 from . import landlock_calls
 from .landlock_calls import EXECUTE, READ_DIR, READ_FILE, landlock_abi
 
-if sys.platform == "linux":  # not in the function that needs it: there, nothing can be imported any more
+if sys.platform == "linux":  # not in the function that needs it: modules cannot be imported there any more
     import resource
 
 # The first rights alone. Truncation and device ioctl of later versions are left out: the kernel looks for them at every
@@ -44,7 +43,7 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
     try:
         target = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what is not there needs no rule
+        return  # a missing path needs no rule
     try:
         is_dir = os.path.isdir(f"/proc/self/fd/{target}")
         landlock_calls.allow(ruleset, target, rights if is_dir else rights & ~READ_DIR)
@@ -70,7 +69,7 @@ def _confine_thread(program: str, directories: Sequence[int], files: Sequence[st
 
 @dataclass(frozen=True)
 class ReadOnlyRun:
-    """What to run and what it may read.
+    """The program to run and the files that it may read.
 
     `directory` is an open descriptor: the program starts there, wherever its name leads by now.
     `readable` are the descriptors of the directories beneath which it may read, `extra` single files.
@@ -89,7 +88,8 @@ class ReadOnlyRun:
 
 
 class Running:
-    """A program at work. Once it was left: `stopped` (why it was ended early, if it was), `said` (its stderr)."""
+    """A running program. After the context has ended, `stopped` is the reason for an early end, if any, and `said`
+    is its stderr."""
 
     def __init__(self, process: subprocess.Popen[bytes], confined: bool) -> None:
         self.process = process
@@ -99,7 +99,7 @@ class Running:
         self.ended = False
 
     def chunks(self, size: int = 1 << 16) -> Iterator[bytes]:
-        """Its output as it comes."""
+        """Yield its output as it comes."""
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
         while chunk := os.read(descriptor, size):
@@ -114,7 +114,7 @@ class Running:
 
 
 def _directory_name(descriptor: int) -> str:
-    """A name for an open directory that `chdir` accepts and no other program can swap (on Linux)."""
+    """Return a name for an open directory that `chdir` accepts and no other program can swap (on Linux)."""
     if sys.platform == "linux":
         return f"/proc/self/fd/{descriptor}"
     import fcntl
@@ -127,7 +127,8 @@ def _directory_name(descriptor: int) -> str:
 def run_read_only(
     run: ReadOnlyRun, *, seconds: float, cancelled: Callable[[], bool] = lambda: False
 ) -> Generator[Running]:
-    """Start a program, yield it, and leave with it ended and reaped. Raises OSError where it cannot start."""
+    """Start a program and yield it. At the end of the context it is ended and reaped. Raises OSError if it cannot
+    start."""
     started: list[Running | BaseException] = []
     ready, done = threading.Event(), threading.Event()
     confine = run.confine and landlock_abi() > 0
@@ -184,7 +185,7 @@ def run_read_only(
         finally:
             if not outcome.ended:
                 outcome.stop("enough")
-            outcome.process.wait()  # the watch still runs: what closes its output and stays is ended, too
+            outcome.process.wait()  # the watch still runs, and ends a program that closes its output and stays
             done.set()
             thread.join()
             assert outcome.process.stdout is not None

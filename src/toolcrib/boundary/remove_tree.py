@@ -1,4 +1,4 @@
-"""Removes a folder that a command filled: however deep, whatever its modes. Links are removed, never followed."""
+"""Remove a folder that a command filled, at any depth and with any modes. Links are removed, never followed."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import secrets
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_MAX_DEPTH = 100  # folders that are held open at once
+_MAX_DEPTH = 100  # folders that are open at once
 
 
 def remove_all(folder: Path) -> None:
-    """Remove a folder and everything below it. One that is gone already is fine."""
+    """Remove a folder and everything below it. A missing folder is not an error."""
     try:
         top = os.open(folder, _DIRECTORY)
     except FileNotFoundError:
         return
     try:
         _empty(top, top, 0)
-        while os.listdir(top):  # what lay too deep was moved up
+        while os.listdir(top):  # folders that were nested too deep were moved up
             _empty(top, top, 0)
     finally:
         os.close(top)
@@ -28,7 +28,8 @@ def remove_all(folder: Path) -> None:
 
 
 def open_any(name: str, dir_fd: int) -> int:
-    """A descriptor of a directory of ours, whatever its mode: one that cannot be entered is made so."""
+    """Open a directory that we own, with any mode, and return its descriptor. Its mode is changed if it cannot be
+    opened."""
     try:
         return os.open(name, _DIRECTORY, dir_fd=dir_fd)
     except PermissionError:
@@ -37,7 +38,7 @@ def open_any(name: str, dir_fd: int) -> int:
 
 
 def make_enterable(name: str, dir_fd: int) -> None:
-    """Give a directory of ours the mode 0700. A link in its place is not followed."""
+    """Give a directory that we own the mode 0700. A link in its place is not followed."""
     fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         os.chmod(f"/proc/self/fd/{fd}", 0o700)

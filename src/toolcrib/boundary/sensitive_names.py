@@ -1,4 +1,4 @@
-"""Which files probably hold secrets, so that reading one is asked about first, and why: a table."""
+"""A table of files that probably hold secrets, with reasons. A person is asked before one is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import lru_cache
 
 @dataclass(frozen=True, slots=True)
 class SensitiveName:
-    """A file name pattern (or the last parts of a path, with `/`), and what such a file holds."""
+    """A file name pattern (or the last parts of a path, with `/`), and the content of such a file."""
 
     pattern: str
     reason: str
@@ -21,7 +21,7 @@ _KEY = "it is a private key or a key store"
 _LOGIN = "it holds login data"
 _CLOUD = "it holds cloud credentials"
 
-# A pattern without `/` is matched against the file's own name, one with `/` against the end of the whole path.
+# A pattern without `/` is matched against the file's name, one with `/` against the end of the whole path.
 SENSITIVE_NAMES: tuple[SensitiveName, ...] = (
     SensitiveName(".env", _ENV),
     SensitiveName(".env.*", _ENV),
@@ -101,9 +101,9 @@ _SENSITIVE = re.compile(
 _HARMLESS = re.compile("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in HARMLESS_NAMES) + r")\Z", re.DOTALL)
 
 
-@lru_cache(maxsize=4096)  # a search asks about the same names again and again
+@lru_cache(maxsize=4096)  # a search asks for the same names again and again
 def sensitive_by(path: str) -> SensitiveName | None:
-    """The entry that makes a path sensitive, by its spelling alone; None for an ordinary file."""
+    """Return the entry that makes a path sensitive, by its name alone; None for an ordinary file."""
     folded = path.casefold()
     found = _SENSITIVE.match(folded)
     if found is None or found.lastindex is None or _HARMLESS.match(folded):

@@ -1,4 +1,4 @@
-"""What to start: a command as a sandbox has prepared it, and the protocol between sandbox and launcher."""
+"""Describe what to start: a command that a sandbox has prepared, and the protocol between sandbox and launcher."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Protocol
 
 
 class Handshake(Protocol):
-    """The protocol with a launcher: it names the leader of the process tree, and holds it until limits are set."""
+    """The protocol with a launcher: it reports the leader of the process tree, and holds it until limits are set."""
 
     @property
     def fd(self) -> int:
-        """A file descriptor that becomes readable when the launcher has news."""
+        """Return a file descriptor that becomes readable when the launcher has a message."""
         ...
 
     def feed(self, data: bytes) -> int | None:
-        """Take what the launcher wrote. Returns the leader's pid once known, after confining and releasing it."""
+        """Read the launcher's message. Return the leader's pid once it is known, after confining and releasing the
+        leader."""
         ...
 
     def failure(self, stderr: str, code: int) -> Exception | None:
-        """After the launcher's own end with this exit code: the error if the command never ran, None if it did."""
+        """Return the error if the command never ran, None if it did; after the launcher's own end with this exit
+        code."""
         ...
 
     def close(self) -> None: ...
@@ -29,7 +31,8 @@ class Handshake(Protocol):
 
 @dataclass
 class Spawn:
-    """What to start. Made by a sandbox, used once: `child_fds` are ours to close when the child has them."""
+    """The program to start. A sandbox makes it, and it is used once. `child_fds` are ours; we close them when the
+    child has them."""
 
     argv: Sequence[str]
     cwd: str
@@ -37,17 +40,18 @@ class Spawn:
     child_fds: tuple[int, ...] = ()
     handshake: Handshake | None = None
     outlives_thread: bool = False
-    """It does not end with the thread that spawns it, and has nothing to `prepare`: any thread may."""
+    """Whether any thread may spawn it: it does not end with that thread, and has nothing to `prepare`."""
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
     notes: list[str] = field(default_factory=list[str])  # further lines for the reader, added by `appeared`
     stop: Callable[[], None] | None = None
-    """How to end it before its time, where a signal to its process group would end the launcher alone. Called in
-    the thread that spawns, perhaps more than once; must not block. The group is signalled if that does not help."""
+    """A function that ends it early, for launchers that would end alone after a signal to the process group. It is
+    called in the thread that spawns, perhaps more than once; it must not block. The group gets a signal if that does
+    not help."""
 
     def discard(self) -> None:
-        """Release everything of a spawn that is not going to be started, or is over."""
+        """Release all resources of a spawn that will not be started, or has ended."""
         self.close_child_fds()
         if self.handshake is not None:
             self.handshake.close()
@@ -60,7 +64,7 @@ class Spawn:
 
 
 def memory_file(content: bytes) -> int:
-    """A descriptor of a file without a name that has this content, at its beginning."""
+    """Return a descriptor of a file without a name that has this content, at its beginning."""
     fd = os.memfd_create("toolcrib")
     os.write(fd, content)
     os.lseek(fd, 0, os.SEEK_SET)

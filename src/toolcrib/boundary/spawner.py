@@ -1,6 +1,6 @@
-"""The one thread that spawns every command, reads what all of them print and watches the clock.
+"""One thread spawns every command, reads the output of all of them and watches the clock.
 
-A daemon thread that lives as long as the process, because bubblewrap's `--die-with-parent` fires when the
+It is a daemon thread that lives as long as the process, because bubblewrap's `--die-with-parent` takes effect when the
 *thread* that spawned it ends.
 """
 
@@ -23,7 +23,7 @@ _EXIT_SECONDS = 1.0  # how long the end of the process waits for commands to end
 
 
 class _Poll(Protocol):
-    """What `select.epoll` and `select.poll` have in common."""
+    """The common methods of `select.epoll` and `select.poll`."""
 
     def register(self, fd: int, eventmask: int, /) -> object: ...
     def unregister(self, fd: int, /) -> object: ...
@@ -31,14 +31,14 @@ class _Poll(Protocol):
 
 
 def _poll() -> tuple[_Poll, float]:
-    """The system's, and what its unit of time is to a second. `selectors` over it costs more than it does."""
+    """Return the system's poll, and its time units per second. It costs less than `selectors`."""
     if hasattr(select, "epoll"):
         return select.epoll(), 1.0
     return select.poll(), 1000.0
 
 
 class Watched(Protocol):
-    """What the thread knows of a command."""
+    """The thread's data about a command."""
 
     @property
     def done(self) -> bool: ...
@@ -53,7 +53,7 @@ _Callback = Callable[[], object]
 
 
 class Spawner:
-    """A poll over every pipe and pidfd, an inbox of callables, and deadlines. Use `spawner()`."""
+    """An event loop: a poll over every pipe and pidfd, an inbox of callables, and deadlines. Use `spawner()`."""
 
     def __init__(self) -> None:
         self.running: set[Watched] = set()
@@ -71,9 +71,9 @@ class Spawner:
         threading.Thread(target=self._run, name="toolcrib-processes", daemon=True).start()
 
     def call(self, fn: _Callback) -> None:
-        """Run `fn` in the thread, soon. From any thread; the methods below only in this one."""
+        """Run `fn` in the thread, soon. Any thread may call this; only this thread may call the methods below."""
         self._inbox.append(fn)
-        with contextlib.suppress(BlockingIOError):  # full of wake-ups already
+        with contextlib.suppress(BlockingIOError):  # it is full of wake-ups already
             os.write(self._wake_write, b"w")
 
     def watch(self, fd: int, fn: _Callback, owner: Watched, event: int = selectors.EVENT_READ) -> None:
@@ -83,12 +83,12 @@ class Spawner:
             self._watched[fd] = (fn, owner)
 
     def forget(self, fd: int) -> None:
-        """Watch it no more."""
+        """Stop watching `fd`."""
         if self._watched.pop(fd, None) is not None:
             self._poll.unregister(fd)
 
     def reap_later(self, popen: subprocess.Popen[bytes]) -> None:
-        """Look from time to time whether a child that would not end has ended."""
+        """Check from time to time whether a child that did not end has ended."""
         self._unreaped.append(popen)
 
     def _drain_wake(self) -> None:
@@ -100,7 +100,7 @@ class Spawner:
             patience = self._patience()
             ready = self._poll.poll(None if patience is None else patience * self._seconds)
             for fd, watched in [(fd, self._watched[fd]) for fd, _ in ready]:
-                if self._watched.get(fd) is watched:  # not forgotten by an earlier one of this round
+                if self._watched.get(fd) is watched:  # an earlier callback of this round may have removed it
                     self._guarded(*watched)
             while self._inbox:
                 self._inbox.popleft()()
@@ -119,7 +119,7 @@ class Spawner:
     def _guarded(self, fn: _Callback, owner: Watched | None) -> None:
         try:
             fn()
-        except Exception as error:  # one broken command must not take the others' thread along
+        except Exception as error:  # one broken command must not end the thread of all
             if owner is not None:
                 owner.fail(error)
 
@@ -129,7 +129,7 @@ _shared: Spawner | None = None
 
 
 def spawner() -> Spawner:
-    """The spawner of this process; its thread starts at the first call."""
+    """Return the spawner of this process; its thread starts at the first call."""
     global _shared
     if _shared is None:
         with _lock:
@@ -140,7 +140,7 @@ def spawner() -> Spawner:
 
 
 def end_all() -> None:
-    """End every command that still runs. Happens by itself at the end of the process; sandboxed ones end anyway."""
+    """End every command that still runs. This happens at the end of the process; sandboxed commands end anyway."""
     if _shared is not None:
         until = time.monotonic() + _EXIT_SECONDS
         for process in list(_shared.running):
@@ -148,7 +148,7 @@ def end_all() -> None:
 
 
 def _after_fork() -> None:
-    """The thread exists in the parent only."""
+    """Forget the thread in a forked child: it exists in the parent only."""
     global _shared, _lock
     _shared, _lock = None, threading.Lock()
 

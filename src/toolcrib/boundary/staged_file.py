@@ -1,4 +1,4 @@
-"""New content of a file: written to a file next to it, which then replaces it in one step."""
+"""Write new content to a file next to the old one, which it then replaces in one step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Staged:
         self.identity: Identity = (0, 0, 0, 0)
 
     def commit(self) -> None:
-        """Replace the old file in one step. Raises ChangedMeanwhile if it is no longer the one that was seen."""
+        """Replace the old file in one step. Raises ChangedMeanwhile if the file has changed since it was read."""
         assert self._temp is not None
         try:
             if self.before is None:
@@ -43,7 +43,7 @@ class Staged:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was not committed. Safe to call at any time."""
+        """Remove the new content if it was not committed. Safe to call at any time."""
         if self._dir_fd < 0:
             return
         try:
@@ -57,7 +57,7 @@ class Staged:
 
 
 def entry(dir_fd: int, name: str) -> os.stat_result | None:
-    """The stat of a name itself; None if nothing has that name."""
+    """Return the stat of a name itself; None if the name does not exist."""
     try:
         return os.lstat(name, dir_fd=dir_fd)
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def entry(dir_fd: int, name: str) -> os.stat_result | None:
 def write_new(
     dir_fd: int, temp: str, data: bytes, mode: int | None, before: os.stat_result | None, sync: bool
 ) -> Identity:
-    """Write a file that did not exist, with the mode and owner of `before`; its identity."""
+    """Write a file that did not exist, with the mode and owner of `before`. Return its identity."""
     # A new file gets its mode from the umask, one that replaces another starts private and takes over its mode.
     start = 0o666 if before is None and mode is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,6 +1,6 @@
-"""What goes into a running command and what comes out of it? Its three pipes, read and written without waiting.
+"""The three pipes of a running command, read and written without waiting.
 
-Everything but the methods that say so happens in the process thread.
+Everything happens in the process thread, except for the methods that say otherwise.
 """
 
 from __future__ import annotations
@@ -16,32 +16,33 @@ from collections.abc import Callable
 from .capture import Capture, OpenSpill
 from .spawner import BUFFER_BYTES, Watched, spawner
 
-_DRAIN_BYTES = 4 << 20  # what is still read after the command has ended
+_DRAIN_BYTES = 4 << 20  # how much is still read after the command has ended
 _CHATTY_BYTES = 1 << 20  # a command that printed more than this is read in larger pieces
 _BREATH_SECONDS = 0.0002  # a pipe of 1 MiB takes longer to fill, so the command does not wait
-_FULL_BYTES = 1 << 15  # what is read at once where a pipe of Linux's usual 64 KiB is hardly emptied in time
+_FULL_BYTES = 1 << 15  # bytes to read at once where a pipe of Linux's usual 64 KiB is emptied just in time
 _STDIN_BYTES = 1 << 20  # how much input may wait for a session that does not read
 
 Wire = Callable[[int, int], object]
-"""`wire(stdout, stdin)` takes over our ends of these two pipes, not blocking and its own to close. It is called in the
-process thread as soon as the command runs; stderr is captured as ever."""
+"""`wire(stdout, stdin)` takes over our ends of these two pipes, which do not block, and must close them. The process
+thread calls it as soon as the command runs; stderr is captured as usual."""
 
 
 class ChildEnds:
-    """The command's own ends of its pipes, for as long as it is being started."""
+    """The command's ends of its pipes, during its start."""
 
     def __init__(self, stdin: int, stdout: int, stderr: int) -> None:
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
 
     def close(self) -> None:
-        """The command has them, or never will."""
+        """Close them: the command has them, or will never get them."""
         for fd in (self.stdout, self.stderr, self.stdin):
             if fd != subprocess.DEVNULL:
                 os.close(fd)
 
 
 class Streams:
-    """Our ends. `owner` is the command: it fails where reading or writing raises. It is not stored: no cycle."""
+    """Our ends of the pipes. `owner` is the command: it fails if reading or writing raises. It is not stored, to
+    avoid a cycle."""
 
     def __init__(
         self,
@@ -70,17 +71,17 @@ class Streams:
     # --- from any thread ---------------------------------------------------------------------------------
 
     def errors(self) -> str:
-        """What was printed to stderr so far, its two ends."""
+        """Return the stderr so far, its head and tail."""
         with self._lock:
             return self._captures[1].excerpt().text
 
     @property
     def idle(self) -> bool:
-        """Whether nothing was printed since the last `take`."""
+        """Return whether nothing was printed since the last `take`."""
         return not any(capture.total for capture in self._captures)
 
     def take(self) -> tuple[Capture, Capture]:
-        """What was printed since the last `take` (or the start), and begin anew."""
+        """Return the output since the last `take` (or the start), and begin anew."""
         fresh = self._new_captures()
         with self._lock:
             taken, self._captures = self._captures, fresh
@@ -89,7 +90,7 @@ class Streams:
         return taken[0], taken[1]
 
     def write(self, data: bytes, end: bool, owner: Watched) -> bool:
-        """Queue input, perhaps the last. False if none is taken (any more)."""
+        """Queue input; it may be the last input. Return False if none is taken (any more)."""
         with self._lock:
             if not self._interactive or len(self._pending) + len(data) > _STDIN_BYTES:
                 return False
@@ -102,7 +103,7 @@ class Streams:
     # --- in the process thread ---------------------------------------------------------------------------
 
     def open(self) -> ChildEnds:
-        """Make the pipes; the ends for the command."""
+        """Create the pipes. Return the ends for the command."""
         pipes = [os.pipe(), os.pipe()]
         self._read_ends = [read_end for read_end, _ in pipes]
         stdin = subprocess.DEVNULL
@@ -111,12 +112,12 @@ class Streams:
         return ChildEnds(stdin, pipes[0][1], pipes[1][1])
 
     def abandon(self) -> None:
-        """Nothing was started: what it would have printed to is closed."""
+        """Close the command's outputs, because nothing was started."""
         for fd in self._read_ends:
             os.close(fd)
 
     def attach(self, owner: Watched) -> None:
-        """The command runs: listen to it, or hand stdout and stdin over."""
+        """Read from the running command, or hand stdout and stdin over."""
         if self._wire is not None:
             self._hand_over(self._wire, self._read_ends[0])
         for index, read_end in enumerate(self._read_ends):
@@ -130,12 +131,12 @@ class Streams:
             os.set_blocking(self._stdin, False)
 
     def feed(self, owner: Watched) -> None:
-        """Write what input there is already."""
+        """Write the input that is already queued."""
         if self._stdin is not None and (self._pending or not self._interactive):
             self._flush(owner)
 
     def drain(self) -> tuple[Capture, Capture]:
-        """Read what is left in the pipes, within bounds, and close them; what was printed since the last `take`."""
+        """Read the rest of the pipes, within bounds, and close them. Return the output since the last `take`."""
         left = _DRAIN_BYTES
         for fd in list(self._streams):
             while left > 0 and (size := self._read(fd)) > 0:
@@ -175,7 +176,7 @@ class Streams:
             time.sleep(_BREATH_SECONDS)
 
     def _read(self, fd: int) -> int:
-        """Read once. Bytes read; 0 at the end of the stream, -1 if there is nothing now."""
+        """Read once. Return the number of bytes; 0 at the end of the stream, -1 if there is no data now."""
         thread = spawner()
         try:
             size = os.readv(fd, [thread.buffer])
@@ -216,7 +217,7 @@ class Streams:
 
 
 def _widen(fd: int) -> None:
-    """Let a pipe hold more. Most commands print little, and never need it."""
+    """Increase the size of a pipe. Most commands print little, and never need it."""
     with contextlib.suppress(OSError, AttributeError):  # over the user's pipe quota, or not Linux
         import fcntl
 

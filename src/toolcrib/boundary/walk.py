@@ -1,8 +1,8 @@
-"""Open a path below a directory by walking it one component at a time, never letting the kernel follow a link.
+"""Open a path below a directory one component at a time, so that the kernel never follows a link.
 
-The portable way where openat2 is missing, and the only one that can follow an absolute link which points back
-inside: links are read and walked by hand, from directories that are held open, so a name swapped meanwhile can
-make the walk fail or end elsewhere inside, but never outside.
+This is the portable way where openat2 is missing, and the only one that can follow an absolute link which points back
+inside: links are read and resolved here, from directories that are open, so a name that is swapped meanwhile can make
+the walk fail or end elsewhere inside, but never outside.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _O_PATH = getattr(os, "O_PATH", os.O_RDONLY)  # search permission is enough to p
 _DIRECTORY = _O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Reroot = Callable[[str], "tuple[int, Sequence[str], str] | None"]
-"""Where an absolute link target lies: (descriptor of a root, parts below it, the root's path), or None: outside."""
+"""A function that finds an absolute link target: (descriptor of a root, parts below it, the root's path), or None if
+it is outside."""
 
 
 class LinkMet(OSError):
@@ -47,9 +48,10 @@ def walk_open(
     follow: bool = True,
     reroot: Reroot | None = None,
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Open `parts` below `root_fd`: (descriptor, path of the root it ended in, real parts below that root).
+    """Open `parts` below `root_fd`. Return (descriptor, path of the root it ended in, real parts below that root).
 
-    `flags` are for the last component. With `follow` links inside are walked; without, any link is LinkMet.
+    `flags` are for the last component. With `follow`, links inside are followed. Raises LinkMet for any link without
+    `follow`, Escape if the path leads outside.
     """
     todo = list(reversed(parts))
     held: list[int] = []  # directories below the current root, one for each entry of `names`

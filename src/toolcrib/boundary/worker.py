@@ -1,9 +1,10 @@
-"""A process of ours for work on hostile bytes: one job at a time, with limits, killed when it is over them.
+"""Run work on untrusted bytes in a separate process: one job at a time, with limits. The process is killed if it
+exceeds them.
 
-A job is a small JSON object and bytes; so is its answer. The process keeps waiting for the next job, so that what it
-imported serves again, and ends by itself when it is idle or its parent is gone; with `reuse=False` each job has a
-process to itself, so that no job can reach the next. It gets no environment and no open files of ours; memory is
-limited by RLIMIT_AS, files cannot grow.
+A job is a small JSON object and bytes; so is its answer. The process waits for the next job, so that its imports are
+used again. It ends when it is idle or its parent has ended. With `reuse=False` each job has a new process, so that no
+job can affect the next. It gets no environment and no open files of ours; memory is limited by RLIMIT_AS, files cannot
+grow.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ MEMORY = 1 << 30  # bytes of address space
 IDLE_SECONDS = 60.0
 WORKERS = max(1, min(4, os.cpu_count() or 1))
 _PIECE = 1 << 20
-_LOOK_SECONDS = 0.1  # how often a waiting caller is asked whether it still waits
-_GRACE_SECONDS = 5  # what a worker whose parent is gone gets beyond its time
+_LOOK_SECONDS = 0.1  # how often the caller is asked whether it still waits
+_GRACE_SECONDS = 5  # the extra time of a worker whose parent has ended
 
 Work = Callable[[Mapping[str, Any], bytes], tuple[Mapping[str, Any], bytes]]
-"""What a worker does: (job, bytes) to (answer, bytes). Runs in the worker; what it raises fails the job."""
+"""A worker's function: (job, bytes) to (answer, bytes). It runs in the worker; if it raises, the job fails."""
 
 _LENGTHS = struct.Struct(">II")
 _START = """
@@ -49,16 +50,16 @@ class WorkerFailed(ToolcribError):
 
 
 class WorkerTimeout(WorkerFailed):
-    """The job took longer than it may; its process was killed."""
+    """The job exceeded its time limit; its process was killed."""
 
 
 class WorkerCancelled(WorkerFailed):
-    """Nobody waited for the answer any more; the process was killed."""
+    """The caller did not wait for the answer any more; the process was killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileBytes:
-    """The bytes of an open file as a job's data: they are never all in memory here. `size` is what it holds now."""
+    """The bytes of an open file as a job's data: they are never all in memory here. `size` is its current size."""
 
     fd: int
     size: int
@@ -67,7 +68,7 @@ class FileBytes:
         return self.size
 
     def pieces(self) -> Iterator[bytes]:
-        """All of them, once more at each call. WorkerFailed where the file became shorter meanwhile."""
+        """Yield all pieces; each call starts again. Raises WorkerFailed if the file became shorter meanwhile."""
         at = 0
         while at < self.size:
             piece = os.pread(self.fd, min(_PIECE, self.size - at), at)
@@ -78,7 +79,7 @@ class FileBytes:
 
 
 class Workers:
-    """Processes that run `module.work`. At most as many at once as there are processors; further jobs wait."""
+    """A pool of processes that run `module.work`: at most one per processor; further jobs wait."""
 
     def __init__(self, module: str, memory: int = MEMORY, idle: float = IDLE_SECONDS, *, reuse: bool = True) -> None:
         self._settings = json.dumps([[entry for entry in sys.path if os.path.isabs(entry)], module, memory, idle])
@@ -88,11 +89,11 @@ class Workers:
         self._idle: list[_Process] = []
         self._lock = threading.Lock()
         self._busy: list[_Process] = []
-        self._closes = 0  # a job that was begun before a close is not begun again after it
+        self._closes = 0  # a job that began before a close is not begun again after it
         self._end = weakref.finalize(self, _end_all, self._idle, self._busy)
 
     async def run(self, job: Mapping[str, Any], data: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
-        """Have a job done. Raises WorkerFailed, WorkerTimeout. Cancelling ends its process."""
+        """Run a job. Raises WorkerFailed or WorkerTimeout. Cancelling ends its process."""
         gone = threading.Event()
         try:
             return await self._threads.run(self.run_here, job, data, seconds, gone.is_set)
@@ -107,7 +108,8 @@ class Workers:
         seconds: float,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> tuple[dict[str, Any], bytes]:
-        """The same, waiting in this thread. `cancelled` is asked now and then whether to give up: WorkerCancelled."""
+        """Do the same, but wait in this thread. `cancelled` is called now and then; if it returns True, raises
+        WorkerCancelled."""
         with self._slot(cancelled):
             return self._run(job, data, seconds, cancelled)
 
@@ -122,7 +124,7 @@ class Workers:
             self._slots.release()
 
     def close(self) -> None:
-        """End all; jobs that are being done fail. Safe to call twice."""
+        """End all processes; running jobs fail. Safe to call twice."""
         self._closes += 1
         self._end()
         _end_all(self._idle, self._busy)
@@ -138,7 +140,7 @@ class Workers:
                 if self._closes != closes:
                     raise BrokenPipeError
                 answer = process.do(job, data, seconds, cancelled)
-            except BrokenPipeError:  # it had gone while it was idle, or was ended by a close
+            except BrokenPipeError:  # it ended while it was idle, or a close ended it
                 process.kill()
                 if self._closes != closes:
                     raise WorkerFailed("its process ended (signal 9: the workers were closed)") from None
@@ -214,23 +216,23 @@ class _Process:
         raise WorkerFailed(f"its process ended ({'signal' if code < 0 else 'status'} {abs(code)})")
 
     def end(self) -> None:
-        """End it."""
+        """End the process."""
         self._child.kill()
 
     def kill(self) -> None:
-        """End it and let go of everything."""
+        """End the process and close its pipes."""
         self.end()
         self._child.wait()
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
                 try:
                     pipe.close()
-                except OSError:  # what was not written yet
+                except OSError:  # data that was not written yet
                     pass
 
 
 class _JobClock:
-    """Kills a process that is over its time, or whose answer is not wanted any more, from a thread of its own."""
+    """A thread that kills a process when its time is over, or when its answer is not wanted any more."""
 
     def __init__(self, child: subprocess.Popen[bytes], seconds: float, cancelled: Callable[[], bool]) -> None:
         self._child, self._seconds, self._cancelled = child, seconds, cancelled
@@ -253,12 +255,12 @@ class _JobClock:
         self._stopped.set()
 
     def check(self) -> None:
-        """Raises what it killed the process for."""
+        """Raise the reason for which it killed the process, if it did."""
         if self._why is not None:
             raise self._why from None
 
 
-# --- what both sides speak
+# --- for both sides
 
 
 def send(pipe: IO[bytes], head: Mapping[str, Any], data: bytes | FileBytes) -> None:
@@ -272,7 +274,7 @@ def send(pipe: IO[bytes], head: Mapping[str, Any], data: bytes | FileBytes) -> N
 
 
 def receive(pipe: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """Read one message; None at the end."""
+    """Read one message; return None at the end."""
     lengths = pipe.read(_LENGTHS.size)
     if len(lengths) < _LENGTHS.size:
         return None
@@ -288,12 +290,12 @@ def receive(pipe: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
 
 
 def serve(module: str, memory: int, idle: float) -> None:
-    """Do jobs from stdin until it ends or nothing comes for `idle` seconds."""
+    """Do jobs from stdin until it ends or no job comes for `idle` seconds."""
     import importlib
     import select
 
     jobs, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints must not be taken for an answer
+    os.dup2(2, 1)  # a library's prints must not be taken for an answer
     _limit(memory)
     work: Work = importlib.import_module(module).work
     while sys.platform == "win32" or select.select([jobs], [], [], idle)[0]:  # which can only wait for sockets
@@ -306,7 +308,7 @@ def serve(module: str, memory: int, idle: float) -> None:
             head, data = work(asked["job"], given)
         except MemoryError:
             head, data = {"failed": f"it needed more than {memory >> 20} MiB of memory"}, b""
-        except Exception as error:  # RecursionError and what a parser raises
+        except Exception as error:  # RecursionError, and errors of a parser
             head, data = {"failed": f"{type(error).__name__}: {str(error)[:200]}"}, b""
         _alarm(0)
         send(answers, head, data)
@@ -314,7 +316,8 @@ def serve(module: str, memory: int, idle: float) -> None:
 
 
 def _alarm(seconds: float) -> None:
-    """Die after this time, even if busy: nothing else ends a worker whose parent was killed. 0 means never."""
+    """End the process after this time, even if it is busy: otherwise a worker whose parent was killed would run on.
+    0 means never."""
     import signal
 
     if sys.platform != "win32":

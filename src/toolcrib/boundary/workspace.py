@@ -1,9 +1,9 @@
-"""The files a call can reach: paths below granted roots, opened so that nothing can lead out of them.
+"""Open and change the files that a call can reach: paths below granted roots, opened so that they cannot lead outside.
 
-A path is spelled relative to the workspace root, or absolute below a granted root. It is brought into one
-canonical form by its letters alone and then opened below the root's descriptor in one step (`openat2`) or by a
-walk over descriptors; it is never resolved first and opened afterwards. Reading follows links that stay inside
-the roots. Changing anything follows no link at all, so what was judged by name is what is changed.
+A path is relative to the workspace root, or absolute below a granted root. It is brought into one canonical form by its
+text alone and then opened below the root's descriptor in one step (`openat2`) or by a walk over descriptors; it is
+never resolved first and opened afterwards. Reading follows links that stay inside the roots. Changing follows no link
+at all, so the file that was judged by name is the file that is changed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Workspace(WorkspaceRoots):
-    """The files below the granted roots: reading and changing them."""
+    """The files below the granted roots, for reading and changing. Raises OutsideWorkspace for a path that leads out
+    of them."""
 
     def open_read(self, path: PathLike, *, follow: bool = True) -> int:
-        """A descriptor of a regular file, for reading. Anything else is refused without waiting or reading.
+        """Return a descriptor of a regular file, for reading. Raises NotRegularFile for anything else, without waiting
+        or reading.
 
-        Without `follow` links are refused, too: for a file that will be changed, so that no other is shown.
+        Without `follow` it raises LinkRefused for links: for a file that will be changed, so that no other file is
+        shown.
         """
         place = self.locate(path)
         try:
@@ -55,11 +58,11 @@ class Workspace(WorkspaceRoots):
             raise NotRegularFile(f"{place.shown} belongs to the kernel ({kernel}), not a regular file")
 
     def open_dir(self, path: PathLike) -> int:
-        """A descriptor of a directory, for listing and as a base for further opening."""
+        """Return a descriptor of a directory, for listing and as a base for further opening."""
         return self._open(self.locate(path), _DIRECTORY)
 
     def stat(self, path: PathLike) -> os.stat_result:
-        """Stat of what the path leads to, links inside followed."""
+        """Return the stat of the path's target. Links inside are followed."""
         fd = self._open(self.locate(path), LOOK)
         try:
             return os.fstat(fd)
@@ -67,7 +70,7 @@ class Workspace(WorkspaceRoots):
             os.close(fd)
 
     def lstat(self, path: PathLike) -> os.stat_result:
-        """Stat of the name itself: of the link, if it is one. Links above it are followed."""
+        """Return the stat of the name itself: of the link, if it is one. Links above it are followed."""
         place = self.locate(path)
         if not place.parts:
             return self.stat(path)
@@ -78,7 +81,8 @@ class Workspace(WorkspaceRoots):
             os.close(parent)
 
     def exists(self, path: PathLike) -> bool:
-        """Whether the path leads to something inside; a link out or a dangling one leads to nothing."""
+        """Return whether the path leads to something inside. It is False for a link that leads out and for a
+        dangling link."""
         try:
             self.stat(path)
         except OSError:
@@ -86,13 +90,13 @@ class Workspace(WorkspaceRoots):
         return True
 
     def real(self, path: PathLike) -> str:
-        """The canonical spelling of the file that the path leads to, links inside followed."""
+        """Return the canonical path of the file that the path leads to. Links inside are followed."""
         fd, root, parts = self._walk(self.locate(path), LOOK, follow=True)
         os.close(fd)
         return self._shown(root, parts)
 
     def name_of(self, fd: int) -> str | None:
-        """The canonical spelling of an open file as it is named now; None where the system does not tell."""
+        """Return the current canonical path of an open file; None if the system does not know it."""
         try:
             return self.relative(os.readlink(f"/proc/self/fd/{fd}"))
         except (OSError, ToolError):
@@ -101,7 +105,8 @@ class Workspace(WorkspaceRoots):
     # Changing: never through a link
 
     def open_parent(self, path: PathLike) -> tuple[int, str, WorkspacePath]:
-        """The directory that holds a path to be changed, opened without following any link, and the last name."""
+        """Open the directory of a path to be changed, without following any link. Return it with the last name.
+        Raises ReadOnlyRoot or LinkRefused."""
         place = self.locate(path)
         if not place.root.writable:
             raise ReadOnlyRoot(f"{place.shown} is in {place.root.path}, which is granted for reading only")
@@ -111,7 +116,7 @@ class Workspace(WorkspaceRoots):
         return self._open(above, LOOK | os.O_DIRECTORY, follow=False), place.parts[-1], place
 
     def missing_parents(self, path: PathLike) -> list[str]:
-        """The directories above a path that do not exist yet, outermost first, in canonical spelling."""
+        """Return the directories above a path that do not exist yet, outermost first, in canonical form."""
         place = self.locate(path)
         missing: list[str] = []
         for n in range(len(place.parts) - 1, 0, -1):
@@ -126,7 +131,7 @@ class Workspace(WorkspaceRoots):
         return missing[::-1]
 
     def mkdir(self, path: PathLike, *, exist_ok: bool = False) -> None:
-        """Make one directory; those above it must exist. A link in the way is refused."""
+        """Make one directory; those above it must exist. Raises LinkRefused for a link in the way."""
         parent, name, place = self.open_parent(path)
         try:
             os.mkdir(name, 0o777, dir_fd=parent)
@@ -139,7 +144,7 @@ class Workspace(WorkspaceRoots):
             os.close(parent)
 
     def mkdirs(self, path: PathLike) -> list[str]:
-        """Make a directory and those above it; the ones that were made, outermost first."""
+        """Make a directory and those above it. Return the new ones, outermost first."""
         made: list[str] = []
         for each in [*self.missing_parents(path), self.relative(path)]:
             place = self.locate(each)
@@ -163,10 +168,10 @@ class Workspace(WorkspaceRoots):
         expect: Identity | None = None,
         override: bool = False,
     ) -> Staged:
-        """Write new content next to a file, ready to replace it. Keeps the old file's mode unless one is given.
+        """Write new content next to a file, ready to replace it. The old file's mode is used unless one is given.
 
-        `expect` is the identity the old file must still have. `sync` flushes the content to the disk. `override`
-        replaces a write-protected file, too.
+        `expect` is the identity that the old file must still have, or it raises ChangedMeanwhile. `sync` flushes
+        the content to the disk. `override` replaces a write-protected file, too.
         """
         parent, name, place = self.open_parent(path)
         try:
@@ -204,13 +209,15 @@ class Workspace(WorkspaceRoots):
     def write_atomic(
         self, path: PathLike, data: bytes, mode: int | None = None, *, sync: bool = True, expect: Identity | None = None
     ) -> Identity:
-        """Replace or create a file in one step: readers see the old content or the new. Parents must exist."""
+        """Replace or create a file in one step: readers see the old content or the new. The folders above it must
+        exist."""
         staged = self.stage(path, data, mode, sync=sync, expect=expect)
         staged.commit()
         return staged.identity
 
     def chmod(self, path: PathLike, mode: int) -> None:
-        """Set the permission bits of a regular file or directory; links are refused."""
+        """Set the permission bits of a regular file or directory. Raises LinkRefused for links, ReadOnlyRoot or
+        NotRegularFile."""
         place = self.locate(path)
         if not place.root.writable:
             raise ReadOnlyRoot(f"{place.shown} is in {place.root.path}, which is granted for reading only")
@@ -240,7 +247,7 @@ class Workspace(WorkspaceRoots):
             os.close(parent)
 
     def symlink(self, target: str, path: PathLike) -> None:
-        """Make a link. Its target is not judged here: following the link is judged."""
+        """Create a link. Its target is not judged here, but when the link is followed."""
         parent, name, _ = self.open_parent(path)
         try:
             os.symlink(target, name, dir_fd=parent)
@@ -248,7 +255,7 @@ class Workspace(WorkspaceRoots):
             os.close(parent)
 
     def rename(self, src: PathLike, dst: PathLike) -> None:
-        """Rename inside the roots. FileExistsError rather than replacing anything."""
+        """Rename inside the roots. Raises FileExistsError rather than replacing anything."""
         src_parent, src_name, _ = self.open_parent(src)
         try:
             dst_parent, dst_name, _ = self.open_parent(dst)

@@ -1,4 +1,4 @@
-"""Where is a path, and what is there? With the errors for paths that a call cannot use."""
+"""The location and type of a path, and the errors for paths that a call cannot use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class NotRegularFile(ToolError):
 
 
 class LinkRefused(ToolError):
-    """The path to be changed is a link or leads through one. The text names where it points."""
+    """The path to be changed is a link or leads through one. The text names the link's target."""
 
 
 class ReadOnlyRoot(ToolError, PermissionError):
@@ -26,15 +26,16 @@ class ReadOnlyRoot(ToolError, PermissionError):
 
 
 class ChangedMeanwhile(ToolError):
-    """The file is not the one that was looked at: it was changed in between."""
+    """The file was changed after it was read."""
 
 
 Identity = tuple[int, int, int, int]
-"""Device, inode, modification time in ns and size: equal for an untouched file, whatever is renamed around it."""
+"""Device, inode, modification time in ns and size. They are equal for an unchanged file, even if other files are
+renamed."""
 
 
 def identity(st: os.stat_result) -> Identity:
-    """The identity of a file from its stat."""
+    """Return the identity of a file from its stat."""
     return (st.st_dev, st.st_ino, st.st_mtime_ns, st.st_size)
 
 
@@ -48,7 +49,7 @@ class GrantedRoot:
 
 @dataclass(frozen=True, slots=True)
 class WorkspacePath:
-    """Where a path lies by its letters: the root and the parts below it. `shown` is its canonical spelling."""
+    """The location of a path by its text: the root and the parts below it. `shown` is its canonical form."""
 
     root: GrantedRoot
     parts: tuple[str, ...]
@@ -56,12 +57,12 @@ class WorkspacePath:
 
     @property
     def path(self) -> Path:
-        """The absolute path, for messages and for other programs; never to be opened by ourselves."""
+        """Return the absolute path, for messages and for other programs. Our code must never open it."""
         return self.root.path.joinpath(*self.parts)
 
 
 def kind_of(mode: int) -> str:
-    """What a stat mode is, in words."""
+    """Return the file type of a stat mode, in words."""
     for test, words in (
         (stat.S_ISDIR, "a directory"),
         (stat.S_ISLNK, "a symbolic link"),

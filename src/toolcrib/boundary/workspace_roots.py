@@ -1,4 +1,4 @@
-"""The granted directories: under which a path lies by its letters, and how it is opened below that one's descriptor."""
+"""The granted directories: find the root of a path by its text, and open the path below that root's descriptor."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PathLike = str | os.PathLike[str]
 Method = Literal["openat2", "walk"]
 
 LOOK = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
-"""Flags of a descriptor that only holds a place."""
+"""Flags of a descriptor that only refers to a place."""
 
-_MAX_PATH = 4096  # characters of a path: what Linux takes (PATH_MAX); longer ones only cost time
+_MAX_PATH = 4096  # characters of a path: Linux's limit (PATH_MAX); longer ones only cost time
 
 
 class WorkspaceRoots:
@@ -36,7 +36,7 @@ class WorkspaceRoots:
     ) -> None:
         self._method: Method = method or ("openat2" if has_openat2() else "walk")
         self._fds: dict[GrantedRoot, int] = {}
-        self._spellings: dict[str, GrantedRoot] = {}  # every known spelling of a root
+        self._spellings: dict[str, GrantedRoot] = {}  # every known path of a root
         weakref.finalize(self, _close_all, self._fds)
         self.root = self._grant(root, writable=True).path
         for extra in write_roots:
@@ -60,17 +60,18 @@ class WorkspaceRoots:
         return root
 
     def close(self) -> None:
-        """Let go of the roots; the workspace is of no use afterwards."""
+        """Close the roots; the workspace cannot be used afterwards."""
         _close_all(self._fds)
 
     def roots(self) -> tuple[GrantedRoot, ...]:
-        """All granted roots, the workspace itself first."""
+        """Return all granted roots, the workspace itself first."""
         return tuple(self._fds)
 
-    # Where a path lies, by its letters
+    # The location of a path, by its text
 
     def locate(self, path: PathLike) -> WorkspacePath:
-        """The root and parts of a path. `..` is folded by its letters; OutsideWorkspace if no root holds it."""
+        """Return the root and parts of a path. `..` is resolved by its text. Raises OutsideWorkspace if no root
+        contains the path, ToolError if the path is not valid."""
         text = os.fspath(path)
         if "\0" in text:
             raise ToolError("a path cannot contain a NUL character")
@@ -95,7 +96,7 @@ class WorkspaceRoots:
         return WorkspacePath(root, parts, self._shown(root.path, parts))
 
     def relative(self, path: PathLike) -> str:
-        """The canonical spelling: relative to the workspace root, or absolute in another root."""
+        """Return the canonical path: relative to the workspace root, or absolute in another root."""
         return self.locate(path).shown
 
     def _shown(self, root: Path | str, parts: Sequence[str]) -> str:
@@ -120,11 +121,11 @@ class WorkspaceRoots:
         return fd
 
     def _revive(self, root: GrantedRoot) -> bool:
-        """Open a root again that was deleted and made anew behind our back; whether that helped."""
+        """Open a root again that was deleted and created again by another program. Return whether that helped."""
         fd = self._root_fd(root)
         if os.fstat(fd).st_nlink:
             return False
-        try:  # its path was a real one: a link in it now was put there to lead somewhere else
+        try:  # its path had no links: a link in it now was put there to lead somewhere else
             top = os.open("/", LOOK | os.O_DIRECTORY)
             try:
                 fresh = walk_open(top, root.path.parts[1:], LOOK | os.O_DIRECTORY, follow=False)[0]

@@ -80,7 +80,7 @@ class ChangeList:
         return readable(path)
 
     def counts(self) -> Iterator[tuple[str, int]]:
-        """Return how many changes there are of each kind. Refused ones are counted separately."""
+        """Yield each kind of change and how many there are. Refused ones are counted separately."""
         found: dict[str, int] = {}
         for change in self.changes:
             found[change.action if not change.refused else "refused"] = (

@@ -1,4 +1,4 @@
-"""The tools `apply_changes` and `discard_changes`: what becomes of the changes of a command that was reviewed."""
+"""The tools `apply_changes` and `discard_changes`, which apply or drop the reviewed changes of a command."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where may a request of ours go? One guard judges addresses, and dials only what it judged."""
+"""Decide where our requests may go. One guard judges addresses, and dials only judged addresses."""

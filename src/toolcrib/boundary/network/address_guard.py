@@ -1,4 +1,4 @@
-"""May a request go there? Judges a URL before anything is sent, and the addresses of a name when they are dialled."""
+"""Judge a URL before anything is sent, and the addresses of a name when they are dialled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answers = Mapping[str, Sequence[Address]]
 
 
 class AddressGuard:
-    """Judges where requests go. `lookup` answers for names; the default asks the system's resolver.
+    """The guard that judges where requests go. `lookup` answers for names; the default asks the system's resolver.
 
     Raises ConfigError where a private target of the settings is wrong.
     """
@@ -36,7 +36,8 @@ class AddressGuard:
     # --- before anything is sent
 
     def target(self, url: str, base: Target | None = None) -> Target:
-        """Where a URL leads, its form, port and name judged. With `base`, the `Location` of a redirect from there."""
+        """Return the target of a URL, with its form, port and name judged. With `base`, the URL is the `Location` of
+        a redirect from there. Raises AddressRefused."""
         target = join(base, url) if base is not None else parse_url(url)
         self._judge_port(target.host, target.port)
         if isinstance(target.host, str):
@@ -46,7 +47,7 @@ class AddressGuard:
         return target
 
     def judge_known(self, url: str, answers: Answers | None = None) -> Judgement | None:
-        """The judgement as far as it is known without DNS; None for a name that `answers` does not have."""
+        """Return the judgement as far as it is known without DNS; None for a name that is not in `answers`."""
         try:
             target = self.target(url)
             if isinstance(target.host, str):
@@ -61,8 +62,8 @@ class AddressGuard:
     async def judge(
         self, url: str, resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
     ) -> Judgement:
-        """The whole judgement. `resolve` pins the addresses of names (`{"example.com": ["93.184.215.14"]}`); others
-        are looked up, and a name that does not resolve in time is refused."""
+        """Return the complete judgement. `resolve` pins the addresses of names (`{"example.com":
+        ["93.184.215.14"]}`). Other names are looked up, and a name that does not resolve in time is refused."""
         try:
             answers = await self.answers([url], resolve, seconds)
         except AddressRefused as error:
@@ -74,7 +75,8 @@ class AddressGuard:
     async def answers(
         self, urls: Sequence[str], resolve: Mapping[str, Any] | None = None, seconds: float = CHECK_SECONDS
     ) -> Answers:
-        """The addresses of the URLs' names: the pinned ones, and for others what a lookup says (none if it fails)."""
+        """Return the addresses of the URLs' names: pinned addresses, or else the result of a lookup (empty if it
+        fails)."""
         found: dict[str, Sequence[Address]] = dict(pinned(resolve or {}))
         for url in urls:
             try:
@@ -91,7 +93,7 @@ class AddressGuard:
     # --- when it is dialled
 
     async def admit(self, host: str, port: int, seconds: float = DIAL_SECONDS) -> tuple[Address, ...]:
-        """The addresses to dial for a host (as it is written in a URL, without brackets), each of them judged.
+        """Return the addresses to dial for a host (as it is written in a URL, without brackets), each of them judged.
 
         Raises AddressRefused. The caller must connect to one of these, and not look the name up again.
         """
@@ -131,13 +133,14 @@ class AddressGuard:
                     raise AddressRefused(f"{leads}{refusal.reason}", refusal.rule)
 
     def allowed_domain(self, host: Host) -> bool:
-        """Whether a host is in `web.allowed_domains`."""
+        """Return whether a host is in `web.allowed_domains`."""
         domains = self.settings.allowed_domains
         return bool(domains) and any(matches(pattern, str(host)) for pattern in domains)
 
 
 def pinned(resolve: Mapping[str, Any]) -> dict[str, tuple[Address, ...]]:
-    """Pinned answers by name, as names are compared. Raises AddressRefused for anything but addresses."""
+    """Return pinned answers by name, in the form in which names are compared. Raises AddressRefused for anything but
+    addresses."""
     found: dict[str, tuple[Address, ...]] = {}
     for name, answers in resolve.items():
         try:

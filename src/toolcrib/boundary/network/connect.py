@@ -1,4 +1,5 @@
-"""How is one of several judged addresses connected to, and what does TLS trust? For requests and for the proxy."""
+"""Connect to one of several judged addresses, and load the authorities that TLS trusts. For requests and for the
+proxy."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ T = TypeVar("T")
 async def connect_first(
     addresses: Iterable[Address], connect: Callable[[Address], Awaitable[T]], failures: tuple[type[Exception], ...]
 ) -> T:
-    """A connection to the first address that answers. Raises the last of these failures; OSError without an address."""
+    """Connect to the first address that answers. Raises the last of these failures; OSError without an address."""
     last: Exception | None = None
     for address in addresses:
         try:
@@ -28,7 +29,8 @@ async def connect_first(
 
 @functools.cache
 def tls_context(proxy_ca: Path | None) -> ssl.SSLContext:
-    """What TLS trusts: the system's authorities, and a proxy's own. It is cached: reading them takes 10 to 50 ms."""
+    """Return the TLS context: the system's authorities, and those of a proxy. It is cached: reading them takes 10 to
+    50 ms."""
     context = ssl.create_default_context()
     if proxy_ca is not None:
         context.load_verify_locations(str(proxy_ca))

@@ -1,8 +1,8 @@
-"""Decodes compressed responses piece by piece, so that a decompression bomb costs no memory.
+"""Decode compressed responses piece by piece, so that a decompression bomb costs no memory.
 
-Every decoder is a generator of pieces of at most 64 KiB: whoever has enough stops asking, and what was not asked for is
-never unpacked. gzip and deflate are always there; br and zstd where the packages `brotli` and `backports.zstd` (in
-Python 3.14 and newer the standard library) are.
+Every decoder is a generator of pieces of at most 64 KiB: a caller that has enough stops asking, and the rest is never
+unpacked. gzip and deflate are always available; br and zstd only with the packages `brotli` and `backports.zstd` (in
+Python 3.14 and newer the standard library).
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from ...core.errors import ToolError
 PIECE = 64 * 1024
 
 Decoder = Callable[[bytes], Iterator[bytes]]
-"""Takes the next encoded bytes, gives the decoded ones in pieces. Raises ToolError for what cannot be decoded."""
+"""A decoder takes the next encoded bytes and yields the decoded ones in pieces. Raises ToolError for bytes that
+cannot be decoded."""
 
 
 class BrokenEncoding(ToolError):
-    """The bytes are not what `Content-Encoding` says."""
+    """The bytes do not match `Content-Encoding`."""
 
 
 @functools.cache
 def accepted() -> str:
-    """What `Accept-Encoding` may say here."""
+    """Return the value for `Accept-Encoding`."""
     names = ["gzip", "deflate"]
     if _brotli() is not None:
         names.append("br")
@@ -38,7 +39,7 @@ def accepted() -> str:
 
 
 def decoder(encoding: str) -> Decoder:
-    """A decoder for the value of a `Content-Encoding` header. Raises ToolError for one that is not known here."""
+    """Return a decoder for the value of a `Content-Encoding` header. Raises ToolError for an unknown value."""
     names = [name.strip().lower() for name in encoding.split(",")]
     names = [name for name in names if name not in ("", "identity")]
     if not names:
@@ -66,10 +67,10 @@ def _layer(name: str) -> Decoder:
 
 
 class _Zlib:
-    """zlib's and zstd's decompressors: both take `max_length` and have `eof` and `unused_data`.
+    """A decoder with zlib's or zstd's decompressor: both take `max_length` and have `eof` and `unused_data`.
 
-    With `many`, what follows the end of one compressed stream is another (RFC 1952 §2.2, RFC 8878 §3.1); anything else
-    is left out, as browsers do.
+    With `many`, the data after the end of one compressed stream is another stream (RFC 1952 §2.2, RFC 8878 §3.1). Any
+    other data is ignored, as in browsers.
     """
 
     def __init__(self, make: Callable[[], Any], *, many: bool) -> None:
@@ -91,13 +92,13 @@ class _Zlib:
         return True
 
     def _some(self, data: bytes) -> Generator[bytes, None, bytes]:
-        """Decode to the end of the data or of the stream; returns what comes after the stream."""
+        """Decode to the end of the data or of the stream. Return the bytes after the stream."""
         inner = self._inner
         while True:
             try:
                 piece = inner.decompress(data, PIECE)
             except Exception as error:  # zlib.error, ZstdError: each has its own
-                if not self._fresh:  # padding behind a whole stream
+                if not self._fresh:  # padding after a whole stream
                     self._finished = True
                     return b""
                 raise BrokenEncoding(f"the compressed body is broken: {error}") from None
@@ -111,7 +112,8 @@ class _Zlib:
 
 
 class _Deflate:
-    """`deflate` is zlib's format by RFC 9110 and bare deflate by what some servers send; the first byte tells."""
+    """A decoder for `deflate`: zlib's format by RFC 9110, bare deflate from some servers. The first byte shows which
+    one it is."""
 
     def __init__(self) -> None:
         self._inner: _Zlib | None = None

@@ -1,8 +1,8 @@
-"""Dials what was judged: an httpx2 transport and client that connect to no address the guard did not admit.
+"""Dial judged addresses: an httpx2 transport and client that connect only to addresses that the guard admitted.
 
 The network backend looks a name up, has every answer judged, and connects to one of those addresses; the `Host` header
-and TLS's server name stay what the URL says. A redirect is a request of its own, so it is judged like the first.
-Import this only to send something: httpx2 takes a while to load.
+and TLS's server name stay as in the URL. A redirect is a separate request, so it is judged like the first. Import this
+only to send something: httpx2 takes a while to load.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEEP_SECONDS = 5.0
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
-    """Opens TCP connections to addresses that the guard admits, and to nothing else."""
+    """A backend that opens TCP connections only to addresses that the guard admits."""
 
     def __init__(self, guard: AddressGuard, inner: httpcore2.AsyncNetworkBackend | None = None) -> None:
         self._guard = guard
@@ -59,7 +59,7 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore2.AsyncNetworkStream:
-        """Refused: a path is not a public address."""
+        """Refuse: a path is not a public address."""
         raise httpcore2.ConnectError("requests do not go to sockets of this machine")
 
     async def sleep(self, seconds: float) -> None:
@@ -68,10 +68,10 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """An httpx2 transport behind the guard. AddressRefused for a request that may not go out.
+    """An httpx2 transport behind the guard. It raises AddressRefused for a request that may not go out.
 
-    With `proxy` in the guard's settings requests go through it. Then the proxy dials: the addresses are judged before,
-    but a name is looked up twice. Nothing of this is read from the environment.
+    With `proxy` in the guard's settings requests go through that proxy. Then the proxy dials: the addresses are judged
+    before, but a name is looked up twice. The environment is not used for this.
     """
 
     def __init__(self, guard: AddressGuard) -> None:
@@ -80,7 +80,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         self._pool = _pool(guard)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Judge, then send."""
+        """Judge the request, then send it."""
         target = self._guard.target(str(request.url))
         if self._proxied:
             await self._guard.admit(str(target.host), target.port)
@@ -144,7 +144,7 @@ class _Body(httpx2.AsyncByteStream):
 
 @contextlib.contextmanager
 def _errors(request: httpx2.Request) -> Generator[None]:
-    """httpcore2's errors as httpx2's of the same name; ours pass."""
+    """Raise httpcore2's errors as httpx2's errors of the same name. Our errors pass unchanged."""
     try:
         yield
     except Exception as error:
@@ -161,9 +161,10 @@ def guarded_client(
     headers: Mapping[str, str] | None = None,
     follow_redirects: bool = True,
 ) -> httpx2.AsyncClient:
-    """An httpx2 client for every request of ours: judged, also at each redirect (five at most); cookies are not stored.
+    """Return an httpx2 client for our requests. Each request is judged, also at each redirect (five at most); cookies
+    are not stored.
 
-    `timeout` in seconds. It takes no more of httpx2's options, because some (`mounts`, `proxy`) would lead around the
+    `timeout` is in seconds. Other options of httpx2 are not accepted, because some (`mounts`, `proxy`) would bypass the
     guard.
     """
     return httpx2.AsyncClient(

@@ -1,7 +1,8 @@
-"""One request and its answer: every redirect judged like the first, the body bounded, retried where that may help.
+"""Send one request and read its answer. Every redirect is judged like the first request, the body is bounded, and
+requests are retried where that may help.
 
-Redirects are followed here and not by the client, because each one is another address that somebody may have a say in
-(`Hop`), and because headers that are meant for one server must not reach another.
+Redirects are followed here and not by the client, because each one is another address that may need a decision (`Hop`),
+and because headers that are meant for one server must not reach another.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 TRY_AGAIN = frozenset({429, 503})
 TRIES = 3
 MAX_PAUSE = 10.0  # seconds; if a server wants more, the model is informed instead
-YIELD_EVERY = 256 * 1024  # decoded bytes after which the loop gets its turn
-MAX_WORK = 4  # times the limit: how many bytes may come in for a body of that size
+YIELD_EVERY = 256 * 1024  # decoded bytes after which the event loop runs other work
+MAX_WORK = 4  # times the limit: how many bytes may be received for a body of that size
 
 Hop = Callable[["Target"], Awaitable[None] | None]
-"""Asked before each request, the first included. Raises ToolError for a target that it must not go to."""
+"""Called before each request, the first included. Raises ToolError for a target that the request must not go to."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebRequest:
-    """What to send. `private` headers go to the origin of `url` alone, whatever it redirects to."""
+    """A request to send. `private` headers go only to the origin of `url`, even after redirects."""
 
     method: str
     url: str
@@ -45,7 +46,8 @@ class WebRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeLimits:
-    """`most` is for the decoded bytes of a body; `seconds` is for everything, redirects and pauses included."""
+    """The limits of an exchange. `most` is for the decoded bytes of a body; `seconds` is for everything, redirects
+    and pauses included."""
 
     most: int
     seconds: float
@@ -54,7 +56,7 @@ class ExchangeLimits:
 
 @dataclass(frozen=True, slots=True)
 class WebResponse:
-    """What came back. `headers` have lower-case names; `cut` says that the body is only the beginning of it."""
+    """The response. `headers` have lower-case names; `cut` means that the body is only the beginning."""
 
     url: str
     final_url: str
@@ -70,8 +72,8 @@ async def exchange(
 ) -> WebResponse:
     """Send a request behind the guard. Raises AddressRefused or ToolError, with what to try.
 
-    429 and 503 are tried again, twice at most, if the server asks for no longer pause than 10 s; only requests
-    without effects (GET, HEAD) are.
+    429 and 503 are tried again, twice at most, if the server asks for a pause of at most 10 s. Only requests without
+    effects (GET, HEAD) are retried.
     """
     client = await _client(guard)
     try:
@@ -83,7 +85,7 @@ async def exchange(
 
 
 async def _client(guard: AddressGuard) -> httpx2.AsyncClient:
-    """A client for this exchange alone; what takes long in making one is done in a thread, once a process."""
+    """Create a client for this exchange alone. The slow part runs in a thread, once per process."""
     from ...core.threads import shared_threads
 
     await shared_threads.run(_load, guard)
@@ -147,7 +149,7 @@ def _redirected(guard: AddressGuard, target: Target, location: str) -> Target:
 
 
 def _next(request: WebRequest, status: int) -> WebRequest:
-    """The request after a redirect: 303, and 301 and 302 after a POST, ask for a GET (RFC 9110 §15.4)."""
+    """Return the request after a redirect: 303, and 301 and 302 after a POST, ask for a GET (RFC 9110 §15.4)."""
     if (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST"):
         bare = {name: value for name, value in request.headers.items() if not name.lower().startswith("content-")}
         return replace(request, method="GET", body=b"", headers=bare)
@@ -157,7 +159,7 @@ def _next(request: WebRequest, status: int) -> WebRequest:
 async def _send(
     client: httpx2.AsyncClient, request: WebRequest, target: Target, first: Target, limits: ExchangeLimits
 ) -> tuple[WebResponse, str | None]:
-    """One request, and where it redirects to."""
+    """Send one request. Return the response, or the target of its redirect."""
     import httpx2
 
     from .decoding import accepted
@@ -181,7 +183,7 @@ async def _send(
 
 
 async def _body(got: httpx2.Response, most: int) -> tuple[bytes, bool]:
-    """The decoded body as far as the limit, and whether there is more of it."""
+    """Return the decoded body up to the limit, and whether there is more of it."""
     from .decoding import decoder
 
     decode = decoder(got.headers.get("Content-Encoding", ""))
@@ -197,13 +199,13 @@ async def _body(got: httpx2.Response, most: int) -> tuple[bytes, bool]:
                 turn = len(kept)
                 await asyncio.sleep(0)
         wire += len(part)
-        if wire > MAX_WORK * most:  # it decodes to next to nothing
+        if wire > MAX_WORK * most:  # it decodes to almost nothing
             return bytes(kept), True
     return bytes(kept), False
 
 
 def _pause(value: str | None) -> float | None:
-    """Seconds that `Retry-After` asks for: a number, or a date."""
+    """Return the seconds that `Retry-After` asks for: a number, or a date."""
     if value is None:
         return None
     text = value.strip()
@@ -221,7 +223,7 @@ def _pause(value: str | None) -> float | None:
 
 
 def _why(error: Exception) -> str:
-    """What a transport error says, and what it comes from where it says nothing."""
+    """Return the text of a transport error, or the text of its cause if it has none."""
     inner = error
     while inner.__cause__ is not None and not str(inner):
         inner = inner.__cause__  # type: ignore[assignment]

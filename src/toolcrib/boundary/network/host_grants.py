@@ -1,4 +1,4 @@
-"""What was granted: private networks, addresses and names that may be dialled all the same."""
+"""Grants for private networks, addresses and names that may be dialled although they are not public."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class HostGrant:
     port: int | None
 
     def covers(self, port: int) -> bool:
-        """Whether it speaks of this port."""
+        """Return whether the grant covers this port."""
         return self.port is None or self.port == port
 
     def names(self, host: Address | str) -> bool:
-        """Whether it speaks of this address or name."""
+        """Return whether the grant covers this address or name."""
         if isinstance(host, str):
             return bool(self.pattern) and matches(self.pattern, host)
         return self.network is not None and host in self.network
@@ -35,28 +35,28 @@ class HostGrant:
 
 @dataclass(frozen=True, slots=True)
 class HostGrants:
-    """All of them. A metadata service is granted by its own address alone, never by a range or a name."""
+    """All grants. A metadata service is granted only by its own address, never by a range or a name."""
 
     entries: tuple[HostGrant, ...] = ()
 
     @classmethod
     def parse(cls, entries: Iterable[str]) -> HostGrants:
-        """From the entries of `web.allow_private`. Raises ConfigError for a wrong one."""
+        """Create the grants from the entries of `web.allow_private`. Raises ConfigError for a wrong entry."""
         try:
             return cls(tuple(map(parse_grant, entries)))
         except ValueError as error:
             raise ConfigError(f"web.allow_private: {error}") from None
 
     def port(self, host: Address | str, port: int) -> bool:
-        """Whether a port besides the usual ones was granted for this host, by an entry that names it."""
+        """Return whether a port besides the usual ones was granted for this host, by an entry that names the port."""
         return any(entry.port == port and entry.names(host) for entry in self.entries)
 
     def name(self, host: str, port: int) -> bool:
-        """Whether this name was granted."""
+        """Return whether this name was granted."""
         return any(entry.covers(port) and entry.names(host) for entry in self.entries)
 
     def address(self, refusal: AddressRefusal, port: int, *, by_name: bool) -> bool:
-        """Whether what was refused was granted; `by_name` says that the name which led to it was."""
+        """Return whether a refused address was granted; `by_name` means that the name which led to it was granted."""
         at = refusal.at
         networks = [entry.network for entry in self.entries if entry.network is not None and entry.covers(port)]
         if refusal.rule == RULE_METADATA:
@@ -65,7 +65,8 @@ class HostGrants:
 
 
 def parse_grant(text: str) -> HostGrant:
-    """From `10.0.0.0/8`, `192.168.1.5`, `nas.lan` or `*.lan`, each with `:port` if need be; ValueError if wrong."""
+    """Parse `10.0.0.0/8`, `192.168.1.5`, `nas.lan` or `*.lan`, each with an optional `:port`. Raises ValueError if
+    it is wrong."""
     given = text.strip()
     try:
         return HostGrant(ip_network(given.strip("[]"), strict=False), "", None)
@@ -85,7 +86,8 @@ def parse_grant(text: str) -> HostGrant:
 
 
 def domain_pattern(text: str) -> str:
-    """A name, or `*.` and a name, as hosts are compared; ValueError for what is neither."""
+    """Return a name, or `*.` and a name, in the form in which hosts are compared. Raises ValueError for anything
+    else."""
     given = text.strip()
     star = "*." if given.startswith("*.") else ""
     if given == "*":

@@ -1,7 +1,7 @@
-"""What is the host of a URL: an address in one of its many spellings, or a name, and is that name refused?
+"""Parse the host of a URL: an address in one of its many forms, or a name. Decide whether a name is refused.
 
-`parse_host` reads a host as WHATWG's URL standard does (https://url.spec.whatwg.org/#host-parsing), so that what is
-judged is what any client would dial; whatever two clients could read differently is refused.
+`parse_host` reads a host by WHATWG's URL standard (https://url.spec.whatwg.org/#host-parsing), so that the judged host
+is the one that any client would dial. A host that two clients could read differently is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Host = Address | str
 RULE_MALFORMED = "address:malformed"
 RULE_NAME = "address:name"
 
-# Domains that never lead to the public internet, and where that is said.
+# Domains that never lead to the public internet, each with its source.
 LOCAL_DOMAINS = {
     "localhost": "RFC 6761",
     "localdomain": "the usual /etc/hosts",
@@ -44,7 +44,7 @@ _MAX_SPELLING = 2_000  # what is longer cannot come down to a name, and would on
 
 
 def parse_host(text: str) -> Host:
-    """The host of a URL's authority, brackets included. Raises AddressRefused if it is not one host."""
+    """Return the host of a URL's authority, brackets included. Raises AddressRefused if it is not one host."""
     if not text:
         raise AddressRefused("the URL names no host", RULE_MALFORMED)
     if text.startswith("["):
@@ -84,7 +84,8 @@ def _bracketed(text: str) -> IPv6Address:
 
 
 def _ascii(text: str) -> str:
-    """A host with other letters in ASCII, as UTS 46 maps it (full-width digits, soft hyphens, look-alike dots)."""
+    """Return a host with other letters in ASCII, as UTS 46 maps it (full-width digits, soft hyphens, look-alike
+    dots)."""
     import idna
 
     if len(text) > _MAX_SPELLING:
@@ -97,7 +98,8 @@ def _ascii(text: str) -> str:
 
 
 def _alabel(label: str) -> str:
-    """A label as DNS has it. Symbols (`i❤.ws`) are in use as browsers write them, though IDNA 2008 knows them not."""
+    """Return a label in its DNS form. Symbols (`i❤.ws`) are encoded as browsers do, although IDNA 2008 does not
+    allow them."""
     import idna
 
     try:
@@ -106,11 +108,11 @@ def _alabel(label: str) -> str:
         return f"xn--{label.encode('punycode').decode('ascii')}"
 
 
-# --- IPv4 in all its spellings
+# --- all forms of IPv4
 
 
 def _ipv4(text: str, name: str) -> IPv4Address:
-    """The address that one to four decimal, octal (0…) or hexadecimal (0x…) numbers spell, as inet_aton reads them."""
+    """Return the address for one to four decimal, octal (0…) or hexadecimal (0x…) numbers, as inet_aton reads them."""
     parts = name.split(".")
     value = _number_of(parts, octal=True)
     if value is None:
@@ -124,7 +126,8 @@ def _ipv4(text: str, name: str) -> IPv4Address:
 
 
 def _number_of(parts: list[str], *, octal: bool) -> int | None:
-    """The value; None if it is not an address. Without `octal`, numbers that begin with 0 are read as decimal."""
+    """Return the value; None if it is not an address. Without `octal`, numbers that begin with 0 are read as
+    decimal."""
     if len(parts) > 4 or max(map(len, parts)) > 16:
         return None
     try:
@@ -149,7 +152,7 @@ def _number(part: str, octal: bool) -> int:
 
 
 def refused_name(name: str) -> str | None:
-    """Why a name is refused whatever it resolves to; None for one that has to be looked up."""
+    """Return why a name is refused, whatever it resolves to; None for a name that has to be looked up."""
     for domain, source in LOCAL_DOMAINS.items():
         if name.endswith(domain) and (name == domain or name[-len(domain) - 1] == "."):
             return f"{name} is a name of the local machine or network (.{domain}, {source})"
@@ -159,7 +162,8 @@ def refused_name(name: str) -> str | None:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name is the pattern's (`example.com`), or below it (`*.example.com`, which is the domain, too)."""
+    """Return whether a name matches the pattern (`example.com`), or is below it (`*.example.com`, which includes the
+    domain)."""
     if pattern == "*":
         return True
     if pattern.startswith("*."):
@@ -171,7 +175,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def judge_host(host: Host) -> Judgement | None:
-    """What can be said of a host without looking it up and without grants; None where only its answers can tell."""
+    """Judge a host without a lookup and without grants. Return None if only its addresses can decide."""
     if isinstance(host, str):
         reason = refused_name(host)
         return Judgement("deny", reason, RULE_NAME) if reason else None
@@ -185,11 +189,12 @@ _LEADING = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]+|[/\\]{2,}")
 
 
 def literal_host_verdict(text: str) -> Judgement | None:
-    """What a word of a command says about where it leads, without DNS.
+    """Judge the host that a word of a command names, without DNS.
 
-    `text` is a URL of any scheme, `host`, `host:port`, `user@host:path` or an address. deny for an address that is
-    not public or a name of the local network (`rule` is address:metadata, address:private or address:name), allow
-    for a public address, None for a name that would have to be looked up and for what is no host.
+    `text` is a URL of any scheme, `host`, `host:port`, `user@host:path` or an address. The result is deny for an
+    address that is not public or a name of the local network (`rule` is address:metadata, address:private or
+    address:name), allow for a public address, and None for a name that would have to be looked up and for text that is
+    not a host.
     """
     try:
         return judge_host(parse_host(host_in(text)))
@@ -198,7 +203,7 @@ def literal_host_verdict(text: str) -> Judgement | None:
 
 
 def host_in(text: str) -> str:
-    """The host of a word, read as leniently as the most lenient client would."""
+    """Return the host in a word, read as leniently as the most lenient client would."""
     leading = _LEADING.match(text)
     rest = text[leading.end() :] if leading else text
     authority = re.split(r"[/\\?#]", rest, maxsplit=1)[0].rpartition("@")[2]

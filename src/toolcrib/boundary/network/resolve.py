@@ -1,4 +1,4 @@
-"""Which addresses does a name have now? Looked up in a thread, with a time limit, each name once at a time."""
+"""Look up the current addresses of a name: in a thread, with a time limit, and once at a time per name."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ DIAL_SECONDS = 10.0
 CHECK_SECONDS = 2.0
 
 Lookup = Callable[[str, float], Awaitable[tuple[Address, ...]]]
-"""`await lookup(name, seconds)`: all addresses, at least one. Raises AddressRefused if none is found in time."""
+"""`await lookup(name, seconds)` returns all addresses, at least one. Raises AddressRefused if none is found in time."""
 
-# getaddrinfo blocks for as long as the system's resolver likes, so it gets threads of its own: hung lookups must not
+# getaddrinfo blocks for as long as the system's resolver needs, so it has separate threads: hung lookups must not
 # take those that tools run on. 256 may run and 512 hang; then lookups are refused until one ends.
 _threads = ToolThreads(limit=256, max_stuck=512)
 
 
 async def look_up(name: str, seconds: float = DIAL_SECONDS) -> tuple[Address, ...]:
-    """The addresses that the system's resolver (DNS, /etc/hosts) gives for a name, IPv4 and IPv6."""
+    """Return the addresses that the system's resolver (DNS, /etc/hosts) gives for a name, IPv4 and IPv6."""
     try:
         async with asyncio.timeout(seconds):
             found = await _threads.run(_getaddrinfo, name)

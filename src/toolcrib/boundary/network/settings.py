@@ -1,4 +1,4 @@
-"""What can be set of requests: where they may go besides the public internet on the usual ports."""
+"""The settings of requests: where they may go besides the public internet on the usual ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Is this address public? Ranges as data, each with its source; an IPv4 address inside an IPv6 one is judged, too.
+"""Decide whether an address is public. Ranges are data, each with its source; an IPv4 address inside an IPv6 one is
+judged, too.
 
 The standard library's `is_global` lets NAT64, 6to4, multicast and more through; these tables follow IANA's registries
 of special-purpose addresses instead (https://www.iana.org/assignments/iana-ipv4-special-registry and -ipv6-).
@@ -18,7 +19,8 @@ RULE_PRIVATE = "address:private"
 
 @dataclass(frozen=True, slots=True)
 class SpecialRange:
-    """A range that is not the public internet. `what` finishes "it is …"; `source` is the document that says so."""
+    """A range that is not part of the public internet. `what` finishes "it is …"; `source` is the document that says
+    so."""
 
     network: Network
     what: str
@@ -89,7 +91,8 @@ _METADATA_NUMBERS = frozenset(map(int, METADATA))
 
 @dataclass(frozen=True, slots=True)
 class AddressRefusal:
-    """Why an address may not be dialled. `at` is the address to blame: the one given, or one embedded in it."""
+    """The reason why an address may not be dialled. `at` is the address that causes it: the given one, or one
+    embedded in it."""
 
     at: Address
     reason: str
@@ -97,7 +100,7 @@ class AddressRefusal:
 
 
 Row = tuple[int, int, str]
-"""A range as it is compared: mask, network, and what is said of it."""
+"""A range in the form in which it is compared: mask, network, and its description."""
 
 
 def _rows(table: tuple[SpecialRange, ...]) -> tuple[Row, ...]:
@@ -130,10 +133,10 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 def embedded(address: IPv6Address) -> tuple[tuple[str, IPv4Address], ...]:
-    """The IPv4 addresses that an IPv6 address carries, with the form: packets to it may end there."""
+    """Return the IPv4 addresses that an IPv6 address carries, with the form: packets to it may end there."""
     value = int(address)
     top, low = value >> 32, value & 0xFFFFFFFF
-    if value <= 1:  # :: and ::1 are themselves
+    if value <= 1:  # :: and ::1 embed no address
         return ()
     if top in _CARRIERS:
         return ((_CARRIERS[top], IPv4Address(low)),)
@@ -152,7 +155,7 @@ def embedded(address: IPv6Address) -> tuple[tuple[str, IPv4Address], ...]:
 
 
 def special_range(address: Address) -> str | None:
-    """What makes an address not public, by its own number alone, with its source; None for a public one.
+    """Return why an address is not public, by its own number alone, with the source; None for a public address.
 
     Forms that only carry an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) have no range of their own.
     """
@@ -167,7 +170,7 @@ def special_range(address: Address) -> str | None:
 
 
 def refusals(address: Address) -> list[AddressRefusal]:
-    """Everything that speaks against dialling an address, itself and what it embeds; empty for a public one."""
+    """Return all reasons against dialling an address or the addresses that it embeds; empty for a public one."""
     found = _refusal(address, f"{address} is") if _suspect(address) else []
     if isinstance(address, IPv6Address):
         for form, part in embedded(address):
@@ -188,11 +191,12 @@ def _refusal(address: Address, begin: str) -> list[AddressRefusal]:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address, and whatever it embeds, belongs to the public internet."""
+    """Return whether an address, and every address that it embeds, belongs to the public internet."""
     return not refusals(address)
 
 
 def parse_address(text: str) -> Address:
-    """An address as a resolver writes it; a zone (`fe80::1%eth0`) is dropped. Raises ValueError for anything else."""
+    """Parse an address as a resolver writes it; a zone (`fe80::1%eth0`) is dropped. Raises ValueError for anything
+    else."""
     text = text.partition("%")[0]
     return IPv6Address(text) if ":" in text else IPv4Address(text)

@@ -1,4 +1,5 @@
-"""Which scheme, host and port does a URL name? Read strictly: what two programs could read differently is refused."""
+"""Parse scheme, host and port of a URL. It is read strictly: a URL that two programs could read differently is
+refused."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _KEEP = "%/:=&?~+!$,;'@()*[]-._"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL leads. `path` begins with "/" and has the query; user, password and fragment are dropped."""
+    """The target of a URL. `path` begins with "/" and includes the query; user, password and fragment are dropped."""
 
     scheme: str
     host: Host
@@ -34,19 +35,20 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """`host`, or `host:port` where the port is not the scheme's own."""
+        """Return `host`, or `host:port` if the port is not the scheme's default."""
         text = str(self.host)
         shown = f"[{text}]" if ":" in text else text
         return shown if self.port == DEFAULT_PORTS[self.scheme] else f"{shown}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The URL as every program reads it: plain ASCII, the address in its usual spelling."""
+        """Return the URL in the form that every program reads alike: plain ASCII, the address in its usual form."""
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
 def parse_url(text: str) -> Target:
-    """The target of an http or https URL. Raises AddressRefused, with what is wrong and what to write instead."""
+    """Return the target of an http or https URL. Raises AddressRefused, with what is wrong and what to write
+    instead."""
     _no_traps(text)
     found = _SCHEME.match(text)
     if found is None:
@@ -103,7 +105,7 @@ def _split_port(text: str) -> tuple[str, int | None]:
 
 
 def _path(tail: str) -> str:
-    """Path and query in ASCII; what is percent-encoded already stays."""
+    """Return path and query in ASCII; percent-encoded parts stay the same."""
     text = tail.partition("#")[0]
     if not text.startswith("/"):
         text = "/" + text
@@ -111,7 +113,7 @@ def _path(tail: str) -> str:
 
 
 def join(base: Target, location: str) -> Target:
-    """The target of a redirect: `location` is a whole URL, `//host/path`, or relative to `base`."""
+    """Return the target of a redirect: `location` is a whole URL, `//host/path`, or relative to `base`."""
     _no_traps(location)
     if _SCHEME.match(location):
         return parse_url(location)

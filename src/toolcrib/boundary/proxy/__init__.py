@@ -1,1 +1,1 @@
-"""What may others reach through us? A filtering HTTP proxy, for commands and for the browser."""
+"""A filtering HTTP proxy for commands and for the browser: it limits what they can reach."""

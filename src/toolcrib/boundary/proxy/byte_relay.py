@@ -1,4 +1,4 @@
-"""Bytes both ways between two connections, until both are done or nothing moves any more."""
+"""Relay bytes both ways between two connections, until both end or no data moves any more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Read = Callable[[], Awaitable[bytes]]
 
 
 class _IdleClock:
-    """When something last moved, in either direction."""
+    """A clock that records when data last moved, in either direction."""
 
     def __init__(self, idle: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -23,7 +23,7 @@ class _IdleClock:
 
     @property
     def left(self) -> float:
-        """Seconds that it may still be idle."""
+        """Return the seconds that the connection may still be idle."""
         return self._last + self._idle - self._loop.time()
 
 
@@ -34,7 +34,7 @@ async def relay_bytes(
     server: asyncio.StreamWriter,
     idle: float,
 ) -> None:
-    """Carry bytes from the client to the server and back. Ends when both sides have closed, or after `idle` seconds
+    """Relay bytes from the client to the server and back. End when both sides have closed, or after `idle` seconds
     without a byte in either direction."""
     clock = _IdleClock(idle)
 
@@ -54,7 +54,8 @@ async def relay_bytes(
 
 
 async def _one_way(read: Read, writer: asyncio.StreamWriter, clock: _IdleClock) -> None:
-    """A failure of one side ends its direction as its end does: the other may still have something to say."""
+    """Relay one direction. A failure of one side ends this direction, like a normal end: the other side may still
+    send."""
     try:
         while data := await read():
             clock.moved()

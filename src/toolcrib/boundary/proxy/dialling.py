@@ -1,4 +1,4 @@
-"""How are connections made for the proxy's clients? To the judged addresses or, if it is set, through `web.proxy`."""
+"""Make connections for the proxy's clients: to the judged addresses or, if it is set, through `web.proxy`."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..network.special_addresses import Address
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial = Callable[[str, Sequence[Address], int], Awaitable[Streams]]
-"""`await dial(host, addresses, port)`: a connection to one of the addresses, which are the host's. Raises OSError."""
+"""`await dial(host, addresses, port)` connects to one of the addresses, which belong to the host. Raises OSError."""
 
 _HEAD_BYTES = 64 * 1024
 
 
 async def dial_directly(host: str, addresses: Sequence[Address], port: int) -> Streams:
-    """Connect to the first address that answers. Raises OSError."""
+    """Connect to the first address that answers. Raises OSError if none does."""
     return await connect_first(addresses, lambda address: asyncio.open_connection(str(address), port), (OSError,))
 
 
 def dialling(settings: GuardSettings) -> Dial:
-    """The way that these settings want: directly, or through their proxy.
+    """Return the way to connect that these settings ask for: directly, or through their proxy.
 
-    That proxy is asked for the name, by CONNECT, for plain HTTP too. It looks the name up again, so the judged address
-    is not always the one that is dialled in the end.
+    The proxy gets the name, by CONNECT, for plain HTTP too. It looks the name up again, so the judged address is not
+    always the one that is dialled in the end.
     """
     if settings.proxy is None:
         return dial_directly

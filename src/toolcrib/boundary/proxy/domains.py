@@ -1,4 +1,5 @@
-"""May a client of the proxy go there? The address guard, and before it the domains that were allowed, if they count."""
+"""Decide whether a client of the proxy may reach a host: first by the allowed domains, if any, then by the address
+guard."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ RULE_DOMAIN = "sandbox.allowed_domains"
 _MAX_LISTED = 100  # characters
 
 Admit = Callable[[str, int], Awaitable[Sequence[Address]]]
-"""`await admit(host, port)`: the addresses to dial, each judged. Raises AddressRefused. `AddressGuard.admit` is one."""
+"""`await admit(host, port)` returns the addresses to dial, each judged. Raises AddressRefused. `AddressGuard.admit`
+is one."""
 
 
 def only(patterns: Sequence[str], guard: AddressGuard, setting: str = RULE_DOMAIN) -> Admit:
-    """Admit the hosts of these patterns (as `domain_pattern` writes them) as far as the guard does; no others.
+    """Admit only hosts that match these patterns (as `domain_pattern` writes them) and that the guard admits.
 
     `setting` is where the patterns come from: a refusal names it, so that its reader knows what to change.
     """

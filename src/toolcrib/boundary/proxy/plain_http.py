@@ -1,4 +1,4 @@
-"""One plain HTTP request sent on, and its answer brought back; both are written anew from what h11 read."""
+"""Forward one plain HTTP request and return its answer. Both are written anew from what h11 read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .request_head import PIECE, BadRequest, Inbox, ProxyRequest, passed_on
 
 
 class Forwarded:
-    """A request on its way: the client's side (`conn`), and a server's connection that serves this request alone."""
+    """A forwarded request: the client's side (`conn`), and a server connection for this request alone."""
 
     def __init__(
         self,
@@ -30,10 +30,11 @@ class Forwarded:
         self._idle = idle
         self._up = h11.Connection(h11.CLIENT, max_incomplete_event_size=most)
         self.begun = False
-        """Whether the client has got some of the answer: then no other can be given."""
+        """Whether the client has received some of the answer: then no other answer can be sent."""
 
     async def run(self) -> bool:
-        """Send and bring back. Whether another request may follow on the client's connection."""
+        """Send the request and return the answer. Return whether another request may follow on the client's
+        connection."""
         self._server.write(self._up.send(self._request.onward()) or b"")
         sending, receiving = asyncio.ensure_future(self._send_body()), asyncio.ensure_future(self._receive())
         try:
@@ -69,13 +70,13 @@ class Forwarded:
                 return
 
     async def _pass(self, event: h11.Event) -> None:
-        """A server that takes no more may have answered all the same: the answer decides."""
+        """Send the request's body. A server that stops reading may have answered already: the answer decides."""
         with contextlib.suppress(OSError):
             self._server.write(self._up.send(event) or b"")
             await self._server.drain()
 
     async def _receive(self) -> bool:
-        """Bring the answer back. Returns whether the server switched protocols, so that HTTP ends here."""
+        """Forward the answer. Return whether the server switched protocols, so that HTTP ends here."""
         while True:
             event = self._up.next_event()
             if event is h11.NEED_DATA:
@@ -98,7 +99,7 @@ class Forwarded:
                 raise BadRequest(502, f"{self._request.where} closed the connection without an answer")
 
     async def _switch(self, event: h11.InformationalResponse) -> bool:
-        """A 101 without a request for it is h11's error; the answer names the new protocol."""
+        """Forward a 101. Without a request for it h11 raises an error; the answer names the new protocol."""
         wanted = {b"upgrade", b"connection"}
         kept = [(name, value) for name, value in event.headers if name in wanted] + passed_on(event.headers.raw_items())
         await self._tell(h11.InformationalResponse(status_code=101, headers=kept, reason=event.reason))

@@ -1,7 +1,7 @@
-"""The proxy: CONNECT and plain HTTP, every request judged, only judged addresses dialled.
+"""The proxy for CONNECT and plain HTTP: it judges every request and dials only judged addresses.
 
-A client inside a sandbox, or a browser, has no other way out. TLS is not opened: what is said inside a CONNECT tunnel,
-its server name included, is not seen here.
+A client inside a sandbox, or a browser, has no other way out. TLS is not opened: the proxy does not see the content of
+a CONNECT tunnel, its server name included.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ log = logging.getLogger(__name__)
 
 _LINGER_SECONDS = 1.0  # how long a refused client may go on sending before the connection is closed
 _LINGER_BYTES = 1 << 20
-_MAX_REFUSALS = 50  # refusals that are remembered with their reason
-_PATIENCE = 200  # refusals after which each takes a while: who asks in a loop shall not keep the host busy
+_MAX_REFUSALS = 50  # refusals that are stored with their reason
+_PATIENCE = 200  # later refusals are delayed: a client that asks in a loop must not keep the host busy
 _PENALTY_SECONDS = 0.5
 _MAX_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyLimits:
-    """Seconds, bytes, and counts. `idle` is without a byte in either direction; `dial` is for all addresses."""
+    """The limits in seconds, bytes and counts. `idle` is time without a byte in either direction; `dial` is for all
+    addresses."""
 
     head_bytes: int = 64 * 1024
     head_seconds: float = 30.0
@@ -48,7 +49,7 @@ class ProxyLimits:
 
 @dataclass(frozen=True, slots=True)
 class ProxyRefusal:
-    """Somewhere that a client was not let to. `where` is host:port."""
+    """A connection that was refused. `where` is host:port."""
 
     where: str
     reason: str
@@ -56,7 +57,7 @@ class ProxyRefusal:
 
 
 class FilteringProxy:
-    """A proxy over listening sockets that it is given, in the loop that calls `serve`.
+    """A proxy over given listening sockets, in the loop that calls `serve`.
 
         guard = AddressGuard(settings.web)                  # as for every request of ours
         password = secrets.token_urlsafe(24)
@@ -66,15 +67,15 @@ class FilteringProxy:
         ...                                                  # http://127.0.0.1:PORT, with user name and password
         await proxy.close()                                  # ends every connection, too
 
-    `admit(host, port)` gives the addresses to dial or raises AddressRefused: `Guard.admit`, or `only(patterns, guard)`
-    for certain domains. It is asked for every CONNECT and every plain request, those that follow on a kept connection
-    included. `credential` is a user name and password that clients must show (Proxy-Authorization: Basic), which is
-    what keeps other users of the machine off a port of its loopback; without one, whoever reaches the socket is served.
+    `admit(host, port)` returns the addresses to dial or raises AddressRefused. It is `AddressGuard.admit`, or
+    `only(patterns, guard)` for certain domains. It is called for every CONNECT and every plain request, also for later
+    ones on the same connection. `credential` is a user name and password that clients must show (Proxy-Authorization:
+    Basic). It keeps other users of the machine off the loopback port; without one, every client is served.
     `dial` makes the connections: `dialling(settings)` goes through `web.proxy` where one is set.
 
-    A refused request gets an answer that says what was refused, why, and which setting would allow it; it is kept in
-    `refused` and `on_refused` is called, in the loop. `http` over plain requests, everything else (https, ws, wss) by
-    CONNECT. One proxy may serve several listeners; a closed one serves no more.
+    A refused request gets an answer that says what was refused, why, and which setting would allow it. The refusal is
+    stored in `refused`, and `on_refused` is called, in the loop. `http` uses plain requests, everything else (https,
+    ws, wss) uses CONNECT. One proxy may serve several listeners; a closed one serves no more.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class FilteringProxy:
         self._refusals = 0
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve the connections that come to a listening TCP socket, which is the proxy's to close from now on."""
+        """Serve the connections to a listening TCP socket. The proxy owns the socket and closes it."""
         if self._closed:
             listener.close()
             raise RuntimeError("this proxy was closed")
@@ -129,7 +130,7 @@ class FilteringProxy:
             else:
                 await self._serve_client(Inbox(reader), writer)
         except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # the client has gone, has nothing more to say, or the proxy closes: asyncio would only log it
+            pass  # the client has gone or is done, or the proxy closes: asyncio would only log it
         except Exception:
             log.exception("the proxy failed at a request")
         finally:
@@ -152,7 +153,7 @@ class FilteringProxy:
                 return
 
     async def _serve_request(self, inbox: Inbox, writer: asyncio.StreamWriter) -> bool:
-        """One request. Whether another may follow."""
+        """Serve one request. Return whether another may follow."""
         async with asyncio.timeout(self.limits.head_seconds):
             head = await inbox.head(self.limits.head_bytes)
         if head is None:
@@ -235,12 +236,13 @@ class FilteringProxy:
 
 
 def loopback_listener() -> socket.socket:
-    """A listening socket on a free port of 127.0.0.1."""
+    """Return a listening socket on a free port of 127.0.0.1."""
     return socket.create_server(("127.0.0.1", 0), backlog=128)
 
 
 def _answer(refused: BadRequest) -> bytes:
-    """An answer of ours. The reason is in its first line, too: of a failed CONNECT most clients show nothing else."""
+    """Return an answer of the proxy. The reason is in its first line, too: most clients show only that line of a
+    failed CONNECT."""
     where = f"{refused.where}: " if refused.where else ""
     text = f"{where}{refused.text}"[: 10 * _MAX_SHOWN]
     line = "".join(c if " " <= c <= "~" else "?" for c in text)[:_MAX_SHOWN]
@@ -257,7 +259,7 @@ def _answer(refused: BadRequest) -> bytes:
 
 
 async def _linger(inbox: Inbox, writer: asyncio.StreamWriter) -> None:
-    """Let a client that still sends read the answer first: closing on unread bytes would reset the connection."""
+    """Let a client that still sends read the answer first: closing with unread bytes would reset the connection."""
     with contextlib.suppress(OSError, TimeoutError):
         writer.write_eof()
         async with asyncio.timeout(_LINGER_SECONDS):

@@ -1,7 +1,7 @@
-"""What does a client of the proxy request? Read strictly: a head that two programs could read differently is refused.
+"""Parse the request of a proxy client. It is read strictly: a head that two programs could read differently is refused.
 
-h11 reads the head; before that its lines are looked at as they came, because h11 is as lenient as RFC 9112 lets it be
-(bare LF, folded lines), and afterwards what may not stand side by side. What goes on to a server is written anew.
+h11 reads the head. Before that, its raw lines are checked, because h11 is as lenient as RFC 9112 allows (bare LF,
+folded lines). After that, headers that must not occur together are checked. The head for the server is written anew.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ Header = tuple[bytes, bytes]
 
 
 class BadRequest(Exception):
-    """A request that gets an answer of ours. `status` is HTTP's; `rule` names what refused it, if a rule did."""
+    """The request gets an error answer from the proxy. `status` is HTTP's; `rule` names the rule that refused it, if
+    any."""
 
     def __init__(self, status: int, text: str, rule: str | None = None, where: str | None = None) -> None:
         super().__init__(text)
@@ -43,30 +44,31 @@ class BadRequest(Exception):
 
 
 class Inbox:
-    """The bytes a client sends, some of them handed back: what followed a request is the beginning of the next."""
+    """The bytes that a client sends. Bytes can be handed back: data after a request is the beginning of the next
+    one."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
         self._left = b""
 
     def give_back(self, data: bytes) -> None:
-        """These were not ours to take: the next read gets them."""
+        """Hand bytes back: the next read returns them."""
         self._left = data + self._left
 
     async def some(self) -> bytes:
-        """The next bytes; none at the end."""
+        """Return the next bytes; empty at the end."""
         data, self._left = self._left, b""
         return data or await self._reader.read(PIECE)
 
     async def _beginning(self) -> bytes:
-        """The first bytes of a request, without an empty line before it (RFC 9112 §2.2)."""
+        """Return the first bytes of a request, without an empty line before it (RFC 9112 §2.2)."""
         data = await self.some()
         if data == b"\r":
             data += await self.some()
         return await self.some() if data == b"\r\n" else data.removeprefix(b"\r\n")
 
     async def head(self, most: int) -> bytes | None:
-        """The lines of a request as far as the empty one; None at the end of the stream."""
+        """Return the lines of a request up to the empty one; None at the end of the stream. Raises BadRequest."""
         data = bytearray(await self._beginning())
         seen = 0
         while data:
@@ -87,7 +89,7 @@ class Inbox:
 
 
 def _judge_lines(data: bytearray, start: int, end: int) -> None:
-    """Judge the new part alone: else a client that sends byte by byte would have all of it read each time."""
+    """Judge only the new part: otherwise a client that sends byte by byte would make us read all of it each time."""
     if start == 0 and not _METHOD.match(data):
         raise BadRequest(400, "this is a proxy for HTTP, and this is not a request (use CONNECT before TLS)")
     if _BARE_LF.search(data, start, end) or _BARE_CR.search(data, start, end):
@@ -98,7 +100,7 @@ def _judge_lines(data: bytearray, start: int, end: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProxyRequest:
-    """A request as it was read. `tunnel` for CONNECT, whose target has no path that counts."""
+    """A parsed request. `tunnel` is for CONNECT, whose target has no relevant path."""
 
     event: h11.Request
     target: Target
@@ -107,11 +109,11 @@ class ProxyRequest:
 
     @property
     def where(self) -> str:
-        """`host:port`."""
+        """Return `host:port`."""
         return shown(self.target)
 
     def onward(self) -> h11.Request:
-        """The same for the server: origin-form, its `Host` from the target, nothing that was meant for the proxy."""
+        """Return the request for the server: origin-form, its `Host` from the target, without headers for the proxy."""
         headers = [(b"Host", self.target.authority.encode()), *passed_on(self.event.headers.raw_items())]
         if _values(self.event.headers, b"transfer-encoding"):
             headers.append((b"Transfer-Encoding", b"chunked"))
@@ -123,13 +125,13 @@ class ProxyRequest:
 
 
 def shown(target: Target) -> str:
-    """A target as people write it, with its port."""
+    """Return a target as people write it, with its port."""
     host = str(target.host)
     return f"[{host}]:{target.port}" if ":" in host else f"{host}:{target.port}"
 
 
 def passed_on(headers: Iterable[Header]) -> list[Header]:
-    """The headers that are for more than one hop, without `Host`."""
+    """Return the headers that are for more than one hop, without `Host`."""
     given = list(headers)
     named = {token for value in _values(given, b"connection") for token in _tokens(value)}
     return [
@@ -148,7 +150,7 @@ def _tokens(value: bytes) -> list[bytes]:
 
 
 def read_request(event: h11.Request) -> ProxyRequest:
-    """What is asked for. Raises Refused for what no client of a proxy should send."""
+    """Read a request. Raises BadRequest for a request that no client of a proxy should send."""
     tunnel = event.method == b"CONNECT"
     _judge_framing(event, tunnel)
     target = _connect_target(event.target) if tunnel else _absolute_target(event.target)
@@ -160,7 +162,7 @@ def read_request(event: h11.Request) -> ProxyRequest:
 
 
 def _judge_framing(event: h11.Request, tunnel: bool) -> None:
-    """Where the request ends must be said once, or another reader finds a second request in its body."""
+    """Check that the end of the request is stated only once, or another reader finds a second request in its body."""
     length, coding = _values(event.headers, b"content-length"), _values(event.headers, b"transfer-encoding")
     if length and coding:
         raise BadRequest(400, "the request has both Content-Length and Transfer-Encoding")
@@ -200,7 +202,8 @@ def _parsed(url: str) -> Target:
 
 
 def _judge_host(event: h11.Request, target: Target) -> None:
-    """`Host` must name the target (RFC 9112 §3.2.2 lets a proxy ignore it; a difference is a mistake, or a trick).
+    """Check that `Host` names the target (RFC 9112 §3.2.2 lets a proxy ignore it; a difference is a mistake, or an
+    attack).
 
     A `Host` without a port is accepted for a CONNECT with one: many clients write it so.
     """

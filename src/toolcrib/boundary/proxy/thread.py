@@ -1,4 +1,4 @@
-"""A proxy for callers without a loop: all of them share one thread, so that none waits for a loop of the host's."""
+"""A proxy for callers without a loop. All of them share one thread, so that no proxy waits for a loop of the host."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ class ThreadProxy:
         self._serves = False
 
     def serve(self, listener: socket.socket) -> None:
-        """Serve a listening socket. Connections that come before it does are in its backlog."""
+        """Serve a listening socket. Connections that come earlier wait in its backlog."""
         self._serves = True
         _run(self._proxy.serve(listener))
 
     def close(self) -> None:
-        """End it, soon."""
+        """Ask the proxy to close, without waiting."""
         if self._serves:
             _run(self._proxy.close())
 
     @property
     def refused(self) -> list[ProxyRefusal]:
-        """What was refused so far."""
+        """Return the refusals so far."""
         return list(self._proxy.refused.values())
 
 
@@ -65,7 +65,7 @@ def _shared_loop() -> asyncio.AbstractEventLoop:
 
 
 def _after_fork() -> None:
-    """The thread exists in the parent only."""
+    """Forget the thread in a forked child: it exists in the parent only."""
     global _loop, _lock
     _loop, _lock = None, threading.Lock()
 

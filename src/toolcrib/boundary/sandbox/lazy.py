@@ -1,4 +1,4 @@
-"""A sandbox that is chosen when a command first needs one."""
+"""Choose a sandbox when a command first needs one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .spec import Sandbox
 
 
 class LazySandbox:
-    """Chooses a sandbox at the first use and remembers it. Call it to get the sandbox.
+    """An object that chooses a sandbox at the first use and remembers it. Call it to get the sandbox.
 
-    A choice that raises SandboxUnavailable is made again at the next use: what was missing may be installed by then.
+    If a choice raises SandboxUnavailable, it is made again at the next use: missing programs may be installed by then.
     """
 
     def __init__(self, choose: Callable[[], Sandbox]) -> None:
@@ -22,11 +22,11 @@ class LazySandbox:
 
     @classmethod
     def of(cls, choose: Callable[[], Sandbox]) -> LazySandbox:
-        """The same object if it is lazy already, else one around the function."""
+        """Return the argument if it is lazy already, else wrap the function."""
         return choose if isinstance(choose, LazySandbox) else cls(choose)
 
     def __call__(self) -> Sandbox:
-        """The sandbox. Raises SandboxUnavailable with what to install."""
+        """Return the sandbox. Raises SandboxUnavailable with what to install."""
         if self._chosen is None:
             with self._lock:
                 if self._chosen is None:
@@ -37,17 +37,18 @@ class LazySandbox:
 
     @property
     def known(self) -> Sandbox | None:
-        """The sandbox if it was chosen already, else None."""
+        """Return the sandbox if it was chosen already, else None."""
         return self._chosen
 
     def when_chosen(self, listener: Callable[[], None]) -> bool:
-        """Call `listener()` when the sandbox is chosen. False where it was chosen already."""
+        """Call `listener()` when the sandbox is chosen. Return False if it was chosen already."""
         with self._lock:
             if self._chosen is None:
                 self._listeners.append(listener)
             return self._chosen is None
 
     def is_isolated(self) -> bool:
-        """Whether commands run in an active sandbox without any network. Raises SandboxUnavailable."""
+        """Return whether commands run in an active sandbox without any network. Raises SandboxUnavailable if no
+        sandbox works."""
         sandbox = self()
         return sandbox.active and not sandbox.domains

@@ -1,7 +1,8 @@
-"""A listening socket inside a command's network namespace, for a proxy outside: the only way out of it.
+"""Open a listening socket inside a command's network namespace, for a proxy outside. It is the only way out of the
+namespace.
 
-The namespace has nothing but a loopback interface. A socket stays in the namespace it was opened in, so whoever is
-handed this one answers there without being there. No address, file or bridge leads from one to the other.
+The namespace has only a loopback interface. A socket stays in the namespace in which it was opened, so a process that
+receives this socket answers there without being there. No address, file or bridge leads from one to the other.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ _LOADER = (
     "import marshal,sys;f=open(int(sys.argv[1]),'rb');c=marshal.load(f);f.close();"
     "n={};exec(c,n);n['main'](int(sys.argv[2]))"
 )
-_ANSWER_SECONDS = 5.0  # everybody's commands wait meanwhile
+_ANSWER_SECONDS = 5.0  # all commands wait meanwhile
 
 
 class Listeners:
-    """The process that opens them (`opener.py`): one for all commands, started at the first use, again if it ends."""
+    """The process that opens the sockets (`opener.py`). All commands share it; it starts at the first use, and again
+    if it ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +35,8 @@ class Listeners:
         self._socket: socket.socket | None = None
 
     def ready(self) -> None:
-        """Have it running: starting takes some 30 ms, which is better done before a command waits for it.
+        """Start the process if it does not run. That takes some 30 ms, so it is better done before a command waits for
+        it.
 
         Raises SandboxUnavailable or OSError.
         """
@@ -41,9 +44,10 @@ class Listeners:
             self._start()
 
     def open(self, pid: int, port: int) -> socket.socket:
-        """A socket that listens on 127.0.0.1 in the network namespace of this process. Raises SandboxUnavailable.
+        """Return a socket that listens on 127.0.0.1 in the network namespace of this process. Raises SandboxUnavailable
+        if that fails.
 
-        The process must be one of ours that waits: a number alone may be another's by then.
+        The process must be one of our waiting processes: a number alone may belong to another process by then.
         """
         with self._lock:
             ours = self._start()
@@ -98,7 +102,7 @@ class Listeners:
         self._socket = self._process = None
 
     def abandon(self) -> None:
-        """After a fork, in the child: the process is the parent's."""
+        """Forget the process after a fork, in the child: it belongs to the parent."""
         if self._socket is not None:
             self._socket.close()
         self._socket = None
@@ -106,7 +110,7 @@ class Listeners:
             self._process.returncode = 0
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         with self._lock:
             self._stop()
 
@@ -116,7 +120,7 @@ _shared: Listeners | None = None
 
 
 def listeners() -> Listeners:
-    """Those of this process."""
+    """Return the listeners of this process."""
     global _shared
     with _lock:
         if _shared is None:
@@ -128,7 +132,7 @@ def listeners() -> Listeners:
 
 
 def _after_fork() -> None:
-    """The child makes its own: two that ask over one socket would take each other's answers."""
+    """Let the child start its own process: two users of one socket would take each other's answers."""
     global _shared, _lock
     if _shared is not None:
         _shared.abandon()

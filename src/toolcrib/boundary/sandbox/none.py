@@ -1,4 +1,4 @@
-"""Backend `none`: a command runs as the host does. Only where settings ask for it."""
+"""Backend `none`: a command runs with the rights of the host. It is used only if the settings ask for it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class NoSandbox:
 
 
 def select(settings: SandboxSettings, workspace: Path) -> Sandbox:
-    """No sandbox."""
+    """Return the sandbox that does not confine."""
     return NoSandbox()
 
 
 def findings(settings: SandboxSettings, needed: bool) -> list[DoctorFinding]:
-    """Nothing: it needs nothing."""
+    """Return no findings: this backend needs nothing."""
     return []
 
 
 def domain_findings(settings: SandboxSettings) -> list[DoctorFinding]:
-    """They change nothing."""
+    """Report that allowed domains have no effect."""
     return [without_domains("backend none does not limit the network: sandbox.allowed_domains changes nothing")]

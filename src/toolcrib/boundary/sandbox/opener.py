@@ -1,10 +1,10 @@
-"""Opens listening sockets inside other network namespaces, for the host that asks.
+"""Open listening sockets inside other network namespaces, for the host that asks.
 
-Runs in a small interpreter of its own (`python -I -S`), because whoever enters a user namespace must be one thread, and
-cannot come back: each request is a fork. Nothing here is imported from the rest of Toolcrib. It ends when the other
-end of its socket is closed.
+This runs in a separate small interpreter (`python -I -S`), because a process that enters a user namespace must have one
+thread, and cannot come back: each request is a fork. Nothing here is imported from the rest of Toolcrib. The process
+ends when the other end of its socket is closed.
 
-A request is `PID PORT`; the answer `ok` with the socket, or `error TEXT`.
+A request is `PID PORT`; the answer is `ok` with the socket, or `error TEXT`.
 """
 
 from __future__ import annotations

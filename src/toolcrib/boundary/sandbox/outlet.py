@@ -1,4 +1,4 @@
-"""The only way out of a sandbox with `allowed_domains`: our proxy, on a port of the command's own loopback."""
+"""The only way out of a sandbox with `allowed_domains`: our proxy, on a port of the command's loopback interface."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from ..network.address_guard import AddressGuard
     from ..proxy.thread import ThreadProxy
 
-PORT = 3128  # squid's, known for a proxy; no other program inside the sandbox can have it
+PORT = 3128  # squid's port, known for a proxy; no other program inside the sandbox can have it
 _MAX_NAMED = 10
 
 
 class Outlet:
-    """The proxy of one command. Made before the command, opened when its namespace is there, closed when it ends."""
+    """The proxy of one command. It is created before the command, opened when the command's namespace exists, and
+    closed at its end."""
 
     def __init__(self, domains: Sequence[str], guard: AddressGuard) -> None:
         from ..proxy.dialling import dialling
@@ -28,13 +29,13 @@ class Outlet:
         self._proxy: ThreadProxy = ThreadProxy(only(domains, guard), dialling(guard.settings))
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
-        """The command's environment, with our proxy in it and no other."""
+        """Return the command's environment, with our proxy as the only one."""
         from ..proxy.variables import proxy_variables, without_proxies
 
         return {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}", self._domains)}
 
     def open(self, pid: int) -> None:
-        """Serve inside the network namespace of this process. Raises SandboxUnavailable."""
+        """Serve inside the network namespace of this process. Raises SandboxUnavailable if that fails."""
         self._proxy.serve(listeners().open(pid, PORT))
 
     def close(self) -> None:
@@ -42,7 +43,7 @@ class Outlet:
         self._proxy.close()
 
     def notes(self) -> list[str]:
-        """What the command was not let to, for its output."""
+        """Return notes for the command's output about the connections that were refused."""
         refused = self._proxy.refused
         if not refused:
             return []

@@ -1,4 +1,4 @@
-"""Can bubblewrap lay a copy-on-write layer over these folders?"""
+"""Check whether bubblewrap can put a copy-on-write layer over these folders."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
 def overlay_roots(writable: Sequence[Path]) -> list[Path]:
-    """The folders to lay a layer over: those that are writable, without those inside another one.
+    """Return the folders for the layer: those that are writable, without folders inside another one.
 
-    Raises SandboxUnavailable where one of them cannot be overlaid.
+    Raises SandboxUnavailable if one of them cannot be overlaid.
     """
     found: list[Path] = []
     for path in sorted(set(writable), key=lambda p: len(p.parts)):
@@ -38,12 +38,12 @@ def overlay_roots(writable: Sequence[Path]) -> list[Path]:
 
 
 def _mount_points() -> list[str]:
-    """Where file systems are mounted, as this process sees it."""
+    """Return the mount points that this process sees."""
     try:
         with open("/proc/self/mountinfo", "rb") as file:
             lines = file.read().splitlines()
     except OSError:
         return []
-    # The kernel writes blanks, tabs, line ends and backslashes in octal (proc_pid_mountinfo(5)).
+    # The kernel writes spaces, tabs, line ends and backslashes in octal (proc_pid_mountinfo(5)).
     points = (line.split(b" ", 5)[4] for line in lines)
     return [os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), point)) for point in points]

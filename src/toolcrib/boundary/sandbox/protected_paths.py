@@ -1,8 +1,9 @@
-"""Protected names in a writable workspace: what to bind read-only, and what appeared during a command.
+"""Find protected names in a writable workspace: the paths to bind read-only, and the names that appeared during a
+command.
 
-A read-only bind of `.git/hooks` alone is escaped by renaming `.git`: each directory above a protected name is
-bound onto itself, which makes it a mount point that cannot be renamed. A name that does not exist cannot be
-bound; those are looked for again after the command. Links cannot be bound either: they are compared.
+A read-only bind of `.git/hooks` alone can be avoided by renaming `.git`. So each directory above a protected name is
+bound onto itself, which makes it a mount point that cannot be renamed. A name that does not exist cannot be bound, so
+we look for it again after the command. Links cannot be bound either, so they are compared.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..protected_names import PROTECTED_NAMES, protected_parents
 # from, worktrees hold one each (gitrepository-layout(5)).
 _GIT_NAMES = (".git/commondir", ".git/worktrees")
 _NAMES: tuple[str, ...] = (*(p.name for p in PROTECTED_NAMES), *_GIT_NAMES)
-# A folder with HEAD and objects is a repository whatever it is called: git uses one that it stands in, and a `.git`
+# A folder with HEAD and objects is a repository, whatever its name: git uses it as the current folder, and a `.git`
 # file can point to it.
 _REPOSITORY_NAMES = ("config", "hooks", "config.worktree", "commondir", "worktrees")
 _FIRST = frozenset(name.partition("/")[0] for name in _NAMES)
@@ -33,7 +34,7 @@ _LAST = frozenset({
 _ABOVE = frozenset(name for name in protected_parents() if "/" not in name)
 TICK_NS = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
 
-# How far nested repositories and projects are looked for. A repository deeper than this is not protected.
+# The depth of the search for nested repositories and projects. A deeper repository is not protected.
 _DEPTH = 3
 _MAX_FOLDERS = 1_000
 _MAX_MODULES = 500
@@ -42,23 +43,23 @@ _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"
 
 @dataclass
 class ProtectedPaths:
-    """What is protected in one root: `pinned` and `read_only` paths, and what to compare after the command."""
+    """The protected paths of one root: `pinned` and `read_only` paths, and the paths to compare after the command."""
 
     root: str
     allowed: frozenset[str]
     pinned: set[str] = field(default_factory=set[str])
     read_only: set[str] = field(default_factory=set[str])
-    existing: dict[str, str] = field(default_factory=dict[str, str])  # path → where it really is
+    existing: dict[str, str] = field(default_factory=dict[str, str])  # path → its real path
     named: set[str] = field(default_factory=set[str])  # protected names that exist, under their own paths
-    links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → what it says
-    nearer: tuple[str, ...] = ()  # where the command starts, and the folders above
-    known: tuple[str, ...] = ()  # folders to look at again, however many others there are by then
+    links: dict[str, str] = field(default_factory=dict[str, str])  # link above a protected name → its target
+    nearer: tuple[str, ...] = ()  # the folder where the command starts, and the folders above it
+    known: tuple[str, ...] = ()  # folders to look at again, however many others exist by then
     seen: set[str] = field(default_factory=set[str])
-    absolute: bool = False  # how paths are spelled: for a root that is not the workspace
+    absolute: bool = False  # how paths are written: for a root other than the workspace
     started: int = field(default_factory=lambda: time.time_ns() - TICK_NS)
 
     def mounts(self, *, pins: bool = True) -> list[tuple[str, bool]]:
-        """What to bind onto itself, outer folders first, each with whether it is to be read-only."""
+        """Return the paths to bind onto themselves, outer folders first, each with whether it should be read-only."""
         pinned: set[str] = self.pinned if pins else set()
         return [
             (path, path in self.read_only)
@@ -67,9 +68,10 @@ class ProtectedPaths:
         ]
 
     def arguments(self, *, pins: bool = True) -> list[str]:
-        """Bubblewrap's arguments, to come after the workspace's own bind.
+        """Return bubblewrap's arguments, which come after the workspace's bind.
 
-        Over a layer nothing is pinned: such a bind would write through it, and no folder from below can be renamed.
+        Over a layer nothing is pinned: such a bind would write through the layer, and folders from below cannot be
+        renamed.
         """
         arguments: list[str] = []
         for path, read_only in self.mounts(pins=pins):
@@ -77,7 +79,7 @@ class ProtectedPaths:
         return arguments
 
     def appeared(self) -> list[str]:
-        """Protected names that are there now and were not before, or lead elsewhere; relative to the root."""
+        """Return the protected names that did not exist before, or that lead elsewhere now; relative to the root."""
         found: list[str] = []
         cut = len(self.seen) >= _MAX_FOLDERS
         for base, name in _candidates(self.root, self.nearer, self.known):
@@ -85,7 +87,7 @@ class ProtectedPaths:
             if self._is_allowed(name) or self.existing.get(path) == os.path.realpath(path):
                 continue
             if cut and base not in self.seen and not self._is_recent(path):
-                continue  # there were too many folders to see it before
+                continue  # earlier there were too many folders to see it
             path = self._movable(base, name)
             if not any(path == other or path.startswith(other + "/") for other in found):
                 found.append(path)
@@ -98,7 +100,8 @@ class ProtectedPaths:
             return False
 
     def _movable(self, base: str, name: str) -> str:
-        """What has to go for a name to be gone. Nothing is moved through a link: a new link goes itself."""
+        """Return the path to remove so that a name is gone. Nothing is moved through a link: a new link is removed
+        itself."""
         path = f"{base}/{name}"
         parts = name.split("/")
         for n in range(1, len(parts)):
@@ -111,7 +114,7 @@ class ProtectedPaths:
         return _is_granted(name, self.allowed)
 
     def keeps(self, path: str) -> bool:
-        """Whether a path (absolute) was protected before the command: the command must not remove it either."""
+        """Return whether a path (absolute) was protected before the command: the command must not remove it either."""
         return path in self.named or path in self.read_only or path in self.pinned
 
     def _protect(self, base: str, name: str) -> None:
@@ -121,7 +124,7 @@ class ProtectedPaths:
             return
         self.named.add(path)
         if not real.startswith(self.root + "/"):
-            return  # a link that leads out of the workspace: the command cannot write there
+            return  # the link leads out of the workspace: the command cannot write there
         if os.path.exists(real):
             self.read_only.add(real)
         for parent in Path(real).parents:
@@ -136,14 +139,14 @@ def _is_granted(name: str, allowed: frozenset[str]) -> bool:
 
 
 Beside = Callable[[str, bool], bool]
-"""`beside(name, before)` says whether a name is in the same folder as a path: before the command, or after it."""
+"""`beside(name, before)` returns whether a name is in the same folder as a path: before the command, or after it."""
 
 
 def protected_end(path: str, kind: str, beside: Beside, allowed: frozenset[str]) -> str | None:
-    """The protected name that a path ends with, if a command must not create or change it; else None.
+    """Return the protected name that a path ends with, if a command must not create or change it; else None.
 
-    `kind` is what it would be ("dir", "file" …). Folders that are not looked through for protected names
-    (`node_modules`) are passed over here, too.
+    `kind` is the type that the path would have ("dir", "file" …). Folders that are not searched for protected names
+    (`node_modules`) are skipped here, too.
     """
     name = path.rpartition("/")[2]
     folded = name.casefold()
@@ -158,7 +161,7 @@ def protected_end(path: str, kind: str, beside: Beside, allowed: frozenset[str])
         return None if _is_granted(".git", allowed) else ".git"
     if folded in _MAKES_REPOSITORY and not _repository(beside, True) and _repository(beside, False):
         there = [each for each in _REPOSITORY_NAMES if beside(each, True) and not _is_granted(each, allowed)]
-        return there[0] if there else None  # what lay there as a plain file would become a repository's setting
+        return there[0] if there else None  # a plain file in this place would become a repository's setting
     if folded in _REPOSITORY_NAMES and _repository(beside, False):
         return None if _is_granted(folded, allowed) else folded
     return None
@@ -169,10 +172,10 @@ def _repository(beside: Beside, before: bool) -> bool:
 
 
 def find_protected_paths(root: Path, cwd: Path, allowed: frozenset[str], known: Iterable[str] = ()) -> ProtectedPaths:
-    """Look at a workspace as it is before a command that starts in `cwd`.
+    """Return the protected paths of a workspace before a command that starts in `cwd`.
 
-    `known` are folders where protected names were found before: a command could make so many others that those
-    would not be reached.
+    `known` are folders where protected names were found before: a command could create so many other folders that the
+    search would not reach those.
     """
     found = ProtectedPaths(str(root), allowed)
     nearer = [str(p) for p in (cwd, *cwd.parents) if p.is_relative_to(root)]
@@ -187,7 +190,8 @@ def find_protected_paths(root: Path, cwd: Path, allowed: frozenset[str], known: 
 def _candidates(
     root: str, nearer: Iterable[str], known: Iterable[str], note: ProtectedPaths | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Every protected name that exists, as (folder, name). `note` takes down the folders and links that were seen."""
+    """Yield every protected name that exists, as (folder, name). `note` records the folders and links that were
+    seen."""
     seen: set[str] = set()
     for base, entries in _folders(root, nearer, known):
         if base in seen:
@@ -217,7 +221,8 @@ def _is_repository(base: str, entries: set[str]) -> bool:
 
 
 def _git_names(base: str) -> Iterator[str]:
-    """More names of a repository: `.git` itself where it only points elsewhere, and its submodules' settings."""
+    """Yield more names of a repository: `.git` itself if it only points elsewhere, and the settings of its
+    submodules."""
     try:
         mode = os.lstat(f"{base}/.git").st_mode
     except OSError:
@@ -228,7 +233,7 @@ def _git_names(base: str) -> Iterator[str]:
     pending = [".git/modules"]
     for folder in pending:
         if len(pending) > _MAX_MODULES:
-            yield ".git/modules"  # too many to look at: then all of them
+            yield ".git/modules"  # too many to look at: then protect all of them
             return
         try:
             with os.scandir(f"{base}/{folder}") as entries:
@@ -247,7 +252,8 @@ def _git_names(base: str) -> Iterator[str]:
 
 
 def _folders(root: str, nearer: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
-    """Folders of the workspace, breadth first, and the names in each. Those that are `known` are not descended into."""
+    """Yield folders of the workspace, breadth first, and the names in each. Folders in `known` are not searched
+    further down."""
     pending = [(folder, 0) for folder in dict.fromkeys((root, *nearer))]
     pending += [(folder, _DEPTH) for folder in known]
     most = len(pending) + _MAX_FOLDERS

@@ -1,9 +1,9 @@
-"""Which of the host's files a sandboxed command may read: a minimal root, and what its tools need.
+"""Find the host files that a sandboxed command may read: a minimal root, and the files that its tools need.
 
-Besides the system folders that is what PATH names, and the prefixes of the interpreters that PATH or a virtual
-environment of the workspace link to (pyenv, uv, nvm, conda put them into the home directory). Never the rest of
-home. What the workspace links to is believed only where it looks like an interpreter's installation, because a
-command can write such links itself.
+Besides the system folders these are the folders in PATH, and the prefixes of the interpreters that PATH or a virtual
+environment of the workspace link to (pyenv, uv, nvm and conda put them into the home directory). The rest of the home
+directory is never readable. A link in the workspace is trusted only if its target looks like an installed interpreter,
+because a command can write such links itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 SYSTEM_FOLDERS = ("/usr", "/opt", "/nix/store", "/gnu/store")
 SYSTEM_LINKS = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# Bind mounts cost 0.13 ms each (bubblewrap reads mountinfo for every one), copies of small files next to nothing.
+# Bind mounts cost 0.13 ms each (bubblewrap reads mountinfo for every one), copies of small files almost nothing.
 _ETC_FILES = ("ld.so.cache", "ld.so.conf", "ld.so.preload", "passwd", "group", "nsswitch.conf", "hosts")
 _ETC_FOLDERS = (
     "alternatives", "ld.so.conf.d", "ssl", "ca-certificates", "pki/tls/certs", "pki/ca-trust/extracted",
@@ -42,7 +42,7 @@ _MAX_LINKS = 500
 
 
 def system_arguments() -> list[str]:
-    """Bubblewrap's arguments for the part of the root that every command sees."""
+    """Return bubblewrap's arguments for the part of the root that every command sees."""
     arguments: list[str] = []
     for folder in SYSTEM_FOLDERS:
         if os.path.isdir(folder):
@@ -68,7 +68,7 @@ def system_arguments() -> list[str]:
 
 
 def system_paths() -> list[str]:
-    """The same part of the root as plain paths, for a sandbox that has rules instead of mounts."""
+    """Return the same part of the root as plain paths, for a sandbox that has rules instead of mounts."""
     found = [*SYSTEM_FOLDERS, *(link for link in SYSTEM_LINKS if not os.path.islink(link)), "/etc/localtime"]
     found += [f"/etc/{name}" for name in _ETC_FILES]
     for name in _ETC_FOLDERS:
@@ -76,13 +76,13 @@ def system_paths() -> list[str]:
         secrets = [path for path in _ETC_SECRETS if path.startswith(f"{folder}/")]
         if not secrets:
             found.append(folder)
-        elif os.path.isdir(folder):  # nothing can be taken away from a folder, so each entry by itself
+        elif os.path.isdir(folder):  # a rule for a folder cannot exclude an entry, so each entry gets a rule
             found += [entry.path for entry in os.scandir(folder) if entry.path not in secrets]
     return [path for path in found if os.path.exists(path)]
 
 
 def open_system_files() -> list[tuple[int, str]]:
-    """Small files of /etc that every command sees, open for bubblewrap's `--file`."""
+    """Open small files of /etc that every command sees, for bubblewrap's `--file`."""
     found: list[tuple[int, str]] = []
     for name in _ETC_FILES:
         with contextlib.suppress(OSError):
@@ -98,11 +98,11 @@ _CHECKED_BY_CAPABILITY = ("kcore", "kmsg")
 
 @functools.cache
 def kernel_arguments(root: bool) -> tuple[str, ...]:
-    """Bubblewrap's arguments that protect what the machine shows of itself in a new /proc.
+    """Return bubblewrap's arguments that protect the machine's data in a new /proc.
 
-    Where we are root that is most: sysctl files check the owner, not capabilities, so that a sandboxed command
-    could set kernel.core_pattern to a program that the kernel then runs outside. bwrap protects /proc/sys only
-    where the folder itself is writable, which it is not.
+    If we are root, this is necessary for most of it: sysctl files check the owner, not capabilities, so a sandboxed
+    command could set kernel.core_pattern to a program that the kernel then runs outside. bwrap protects /proc/sys only
+    if the folder itself is writable, which it is not.
     """
     arguments: list[str] = ["--ro-bind", "/proc/sys", "/proc/sys"]
     for name in _KERNEL_FOLDERS if root else ("pressure",):
@@ -123,7 +123,7 @@ def kernel_arguments(root: bool) -> tuple[str, ...]:
 
 
 def bind_arguments(binds: Mapping[str, str]) -> list[str]:
-    """Bubblewrap's arguments for binds (target → source), outer folders first."""
+    """Return bubblewrap's arguments for binds (target → source), outer folders first."""
     arguments: list[str] = []
     for target in sorted(binds, key=lambda t: (t.count("/"), t)):
         arguments += ["--ro-bind-try", binds[target], target]
@@ -131,7 +131,7 @@ def bind_arguments(binds: Mapping[str, str]) -> list[str]:
 
 
 class ReadableRoots:
-    """Collects binds for one home and workspace."""
+    """A collection of binds for one home and workspace."""
 
     def __init__(self, home: Path, workspace: Path) -> None:
         self.home = str(home)
@@ -144,7 +144,7 @@ class ReadableRoots:
         self._open |= {*self._homes, *(f"{each}/.local" for each in self._homes)}
 
     def add_path(self, path: str) -> list[str]:
-        """Make the folders of a PATH visible, with what they need. Returns those that will exist."""
+        """Make the folders of a PATH visible, with the files that they need. Return the folders that will exist."""
         kept: list[str] = []
         for entry in path.split(os.pathsep):
             folder = os.path.normpath(entry) if entry else ""
@@ -154,7 +154,7 @@ class ReadableRoots:
                 kept.append(folder)
                 continue
             if folder in self._open or folder in (self.home, self.workspace):
-                continue  # would open a whole home
+                continue  # this would open a whole home directory
             kept.append(folder)
             if not self._visible(folder):
                 self._add_folder(folder)
@@ -172,7 +172,7 @@ class ReadableRoots:
                     if os.path.islink(link) and os.path.isfile(f"{folder}/{name}/pyvenv.cfg"):
                         self._add_interpreter(link)
 
-    # --- PATH is the user's word: what it names is bound -------------------------------------------------
+    # --- PATH comes from the user: its folders are bound ---------------------------------------------------
 
     def _add_folder(self, folder: str) -> None:
         tool_home = self._tool_home(folder)
@@ -190,7 +190,7 @@ class ReadableRoots:
             self._add_interpreter(f"{folder}/python")
 
     def _add_target(self, target: str) -> None:
-        """What a link in a folder of PATH leads to: its installation, or else that one file."""
+        """Bind the target of a link in a folder of PATH: its installation, or else that one file."""
         if self._visible(target) or self._within_workspace(target):
             return
         real = os.path.realpath(target)
@@ -202,11 +202,11 @@ class ReadableRoots:
             self._add_interpreter(f"{folder}/python")
         elif os.path.isfile(real):
             self._bind(real)
-        if not self._visible(target):  # reached through another link: put the file where that one is
+        if not self._visible(target):  # reached through another link: put the file at the path of that link
             self.binds[target] = real
 
     def _tool_home(self, folder: str) -> str | None:
-        """The version manager's folder that a folder belongs to."""
+        """Return the version manager's folder that contains a folder."""
         for home in self._homes:
             for name in TOOL_HOMES:
                 if folder == f"{home}/{name}" or folder.startswith(f"{home}/{name}/"):
@@ -216,10 +216,10 @@ class ReadableRoots:
     def _is_prefix(self, folder: str) -> bool:
         return folder not in self._open and (os.path.isdir(f"{folder}/lib") or os.path.isfile(f"{folder}/pyvenv.cfg"))
 
-    # --- the workspace is not: only real interpreters are -------------------------------------------------
+    # --- the workspace is not trusted: only real interpreters are bound -----------------------------------
 
     def _add_interpreter(self, link: str) -> None:
-        """Follow a `bin/python` hop by hop and make each installation on the way visible under its own name."""
+        """Follow a `bin/python` link by link, and make each installation on the way visible under its own name."""
         for hop in _hops(link):
             prefix = os.path.dirname(os.path.dirname(hop))
             if self._within_workspace(hop) or self._visible(hop):
@@ -231,7 +231,7 @@ class ReadableRoots:
             elif os.path.isfile(f"{prefix}/pyvenv.cfg") and _is_environment(real) and prefix not in self._open:
                 self._bind(real)
 
-    # --- bookkeeping --------------------------------------------------------------------------------------
+    # --- helpers ------------------------------------------------------------------------------------------
 
     def _bind(self, path: str) -> None:
         if path not in self._open and not self._visible(path) and not self._within_workspace(path):
@@ -246,14 +246,14 @@ class ReadableRoots:
 
 
 def _account_home() -> str:
-    """The home that the system's list of users gives this account, or "/" where it gives none."""
+    """Return the home directory of this account in the system's list of users, or "/" if it has none."""
     with contextlib.suppress(KeyError):
         return os.path.normpath(pwd.getpwuid(os.getuid()).pw_dir or "/")
     return "/"
 
 
 def _links(folder: str) -> Iterator[str]:
-    """Where the links in a folder lead, one hop, as absolute paths."""
+    """Yield the targets of the links in a folder, one hop, as absolute paths."""
     try:
         with os.scandir(folder) as entries:
             links = [entry.path for entry in entries if entry.is_symlink()][:_MAX_LINKS]
@@ -269,7 +269,7 @@ def _links(folder: str) -> Iterator[str]:
 
 
 def _hops(link: str) -> Iterator[str]:
-    """Every path that following a link passes through, the last one not a link."""
+    """Yield every path on the way of a link; the last one is not a link."""
     path = os.path.normpath(link)
     for _ in range(_MAX_HOPS):
         yield path
@@ -280,7 +280,7 @@ def _hops(link: str) -> Iterator[str]:
 
 
 def _is_python(prefix: str) -> bool:
-    """Whether a folder is a Python installation: an executable and the standard library's landmark."""
+    """Return whether a folder is a Python installation: it has an executable and the standard library's landmark."""
     landmark = glob.glob(f"{glob.escape(prefix)}/lib*/p*3*/os.py")  # python3.12, pypy3.10
     programs = (os.path.join(prefix, "bin", name) for name in ("python3", "python", "pypy3"))
     return bool(landmark) and any(_is_program(program) for program in programs)

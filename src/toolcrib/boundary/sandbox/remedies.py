@@ -1,4 +1,4 @@
-"""What the errors of the launchers mean, and what a person can do about each."""
+"""Explain the errors of the launchers, and say what a person can do about each."""
 
 from __future__ import annotations
 
@@ -83,24 +83,24 @@ _ENGINE_PATTERNS = (
 
 
 def explain_engine(stderr: str) -> str:
-    """An error of docker or podman, with its remedy where it is a known one."""
+    """Return an error of docker or podman, with its remedy if the error is known."""
     said = stderr.strip() or "it ended without a word"
     return f"The container could not be started: {said[:500]}\n{engine_remedy(said)}".rstrip()
 
 
 def engine_remedy(said: str) -> str:
-    """What helps against an error message of docker or podman; "" for one we do not know."""
+    """Return the remedy for an error message of docker or podman; "" if the error is not known."""
     return next((text for words, text in _ENGINE_PATTERNS if any(word in said for word in words)), "")
 
 
 def explain(stderr: str) -> str:
-    """An error of bubblewrap, with its remedy where it is a known one."""
+    """Return an error of bubblewrap, with its remedy if the error is known."""
     said = stderr.strip() or "it ended without a word"
     return f"The sandbox could not start the command: {said[:500]}\n{remedy(said)}".rstrip()
 
 
 def remedy(said: str) -> str:
-    """What helps against an error message; "" for one we do not know."""
+    """Return the remedy for an error message; "" if the error is not known."""
     for words, text in _PATTERNS:
         if any(word in said for word in words):
             return f"{text} {WITHOUT}"

@@ -1,7 +1,7 @@
-"""Which program was tried and worked here? Remembered on disk, for as long as nothing about this machine changes.
+"""Remember on disk which program was tried and worked here, until something about this machine changes.
 
-Only success is remembered. A wrong answer cannot weaken a sandbox: the program is one that was found anew, and where it
-does not work after all it starts no command.
+Only success is stored. A wrong answer cannot weaken a sandbox: the program is always searched for again, and if it does
+not work after all, it starts no command.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..own_files import replace_file
 MAX_AGE_SECONDS = 86_400.0
 _MAX_BYTES = 64 * 1024
 
-# What a sandbox's success depends on besides the program: the kernel's boot, our namespaces, what may be done at all.
+# The conditions of a sandbox's success besides the program: the kernel's boot, our namespaces, and our permissions.
 _FACTS = (
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/random/boot_id",
@@ -34,14 +34,14 @@ _STATUS = ("Uid:", "Groups:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:", "
 
 
 class RememberedTrial:
-    """The program that worked, in one file. `programs` are all that could have been chosen."""
+    """The program that worked, stored in one file. `programs` are all that could have been chosen."""
 
     def __init__(self, path: Path, programs: Sequence[str]) -> None:
         self._path, self._programs = path, programs
         self._facts = {"programs": [_identity(program) for program in programs], "machine": _machine()}
 
     def read(self) -> str | None:
-        """The program that worked, if everything is as it was then; else None."""
+        """Return the program that worked, if all conditions are the same as then; else None."""
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             data = json.loads(_read_own(self._path))
             if data["facts"] == self._facts and data["program"] in self._programs:
@@ -49,13 +49,13 @@ class RememberedTrial:
         return None
 
     def write(self, program: str) -> None:
-        """Remember a program that worked. Nothing happens where the folder is missing or not writable."""
+        """Store a program that worked. Do nothing if the folder is missing or not writable."""
         with contextlib.suppress(OSError):
             replace_file(self._path, json.dumps({"facts": self._facts, "program": program}))
 
 
 def _read_own(path: Path) -> bytes:
-    """A fresh file of ours that nobody else may write to. Raises OSError."""
+    """Read the file if it is recent, belongs to us, and only we may write to it. Raises OSError otherwise."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         status = os.fstat(fd)
@@ -66,7 +66,7 @@ def _read_own(path: Path) -> bytes:
 
 
 def _identity(program: str) -> list[str | int]:
-    """A program and what changes with its content."""
+    """Identify a program by facts that change with its content."""
     try:
         status = os.stat(program)
     except OSError:

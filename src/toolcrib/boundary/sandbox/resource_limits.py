@@ -1,4 +1,4 @@
-"""What may one command use, as the kernel takes it?"""
+"""Compute the resource limits of one command in the kernel's form."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .settings import CommandLimits
 
 
 def resource_limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
-    """The rlimits of one command. CPU time only where there is a time limit to multiply."""
+    """Return the rlimits of one command. CPU time is limited only if there is a time limit to multiply."""
     found = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_AS: limits.address_space,
         resource.RLIMIT_FSIZE: limits.file_size,
         resource.RLIMIT_NOFILE: limits.open_files,
-        # Counted inside the sandbox's own user namespace (Linux ≥ 5.14); the host's root is not bound by it.
+        # Counted inside the sandbox's user namespace (Linux ≥ 5.14); this limit does not bind the host's root.
         resource.RLIMIT_NPROC: limits.processes,
     }
     if timeout is not None:

@@ -1,8 +1,9 @@
-"""A seccomp filter as classic BPF, built by hand: which system calls a sandboxed command may not make.
+"""Build a seccomp filter as classic BPF by hand: the system calls that a sandboxed command may not make.
 
-A deny-list: the namespaces, the empty capability set and the file tree are the walls; the filter takes away the
-calls that have broken such walls before. Numbers are from the kernel's arch/x86/entry/syscalls/syscall_64.tbl
-and include/uapi/asm-generic/unistd.h (aarch64); a test compares them with the headers of the machine.
+It is a deny-list. The namespaces, the empty capability set and the file tree are the real boundaries; the filter
+removes the calls that have broken such boundaries before. Numbers are from the kernel's
+arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (aarch64); a test compares them with the
+headers of the machine.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the filter has to know of an architecture."""
+    """The facts about an architecture that the filter needs."""
 
     audit: int
     column: int
@@ -83,17 +84,17 @@ MACHINES = {"x86_64": X86_64, "amd64": X86_64, "aarch64": AARCH64, "arm64": AARC
 
 
 def this_machine() -> Machine | None:
-    """The running machine's table; None for an unknown machine; then the sandbox must be refused."""
+    """Return the running machine's table; None for an unknown machine: then the sandbox must be refused."""
     return MACHINES.get(platform.machine().lower())
 
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """What a filter says beyond the common list, by the numbers of one machine.
+    """The rules of a filter besides the common list, by the numbers of one machine.
 
-    `errors` are calls and the errno they get, `asked` calls that a supervisor is asked about, `blocks` code for calls
-    whose arguments decide (see `when`). `ioctls` are further requests that are refused; `pairs` the address families
-    of socketpair, None for those of sockets.
+    `errors` are calls and the errno that they get, `asked` are calls that a supervisor decides about, `blocks` is code
+    for calls whose arguments decide (see `when`). `ioctls` are further requests that are refused; `pairs` are the
+    address families of socketpair, None for the same as those of sockets.
     """
 
     errors: tuple[tuple[int, int], ...] = ()
@@ -104,7 +105,7 @@ class Further:
 
 
 def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,), further: Further | None = None) -> bytes:
-    """The filter: sockets of the given address families only. Anything it does not know of is allowed."""
+    """Return the filter: sockets of the given address families only. Unknown calls are allowed."""
     further = further or Further()
     code = [
         _op(_LD, _DATA_ARCH),
@@ -145,21 +146,21 @@ def _deny(number: int) -> bytes:
 
 
 def refuse_bits(call: int, argument: int, mask: int, value: int, error: int) -> bytes:
-    """Code that refuses a call where the bits `mask` of an argument (its low half) are `value`."""
+    """Return code that refuses a call if the bits `mask` of an argument (its low half) are `value`."""
     test = [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_AND, mask), _op(_JEQ, value, 0, 1), _deny(error)]
     return b"".join([_op(_JEQ, call, 0, len(test) + 1), *test, _op(_LD, _DATA_NR)])
 
 
 def refuse_unless_zero(call: int, argument: int, error: int) -> bytes:
-    """Code that refuses a call where the low half of an argument is not 0."""
+    """Return code that refuses a call if the low half of an argument is not 0."""
     test = [_op(_LD, _DATA_ARG0 + 8 * argument), _op(_JEQ, 0, 1, 0), _deny(error)]
     return b"".join([_op(_JEQ, call, 0, len(test) + 1), *test, _op(_LD, _DATA_NR)])
 
 
 def tcp_only(machine: Machine) -> Further:
-    """For `build` with the families of the internet: TCP, and nothing that has the name of another socket.
+    """Return rules for `build` with the internet families: TCP only, and no call that can name another socket.
 
-    Of sockets that know no network, pairs stay, streams only: a datagram of a pair could go to any name.
+    Of the sockets without a network, only stream pairs are allowed: a datagram of a pair could go to any name.
     """
     tests = [
         _op(_LD, _DATA_ARG1), _op(_AND, _SOCK_TYPE_MASK), _op(_JEQ, _SOCK_STREAM, 1, 0), _deny(errno.EPROTONOSUPPORT),
@@ -175,5 +176,5 @@ def _unless(value: int, error: int) -> list[bytes]:
 
 
 def _when(call: int, block: list[bytes]) -> list[bytes]:
-    """Run `block` for one system call. It ends in a verdict, or falls through to allow."""
+    """Run `block` for one system call. It ends in a verdict, or continues to allow."""
     return [_op(_JEQ, call, 0, len(block) + 1), *block, _op(_RET, _ALLOW)]

@@ -1,4 +1,4 @@
-"""What can be set of the sandbox, and of the folders that tools may reach."""
+"""The settings of the sandbox, and of the folders that tools may reach."""
 
 from __future__ import annotations
 
@@ -99,5 +99,5 @@ class SandboxSettings(Section):
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """The domains that commands may reach; none where the network is off."""
+        """Return the domains that commands may reach; empty if the network is off."""
         return () if self.network == "off" else self.allowed_domains

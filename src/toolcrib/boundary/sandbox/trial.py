@@ -1,4 +1,4 @@
-"""Does a sandbox really run a command here, and what does this machine have that sandboxes need?"""
+"""Test whether a sandbox really runs a command here, and report the machine features that sandboxes need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _RUN_SECONDS = 20.0
 
 
 def try_run(make: Callable[[Path], Sandbox]) -> str:
-    """Run a command in a sandbox around a new folder that writes there. "" if that works, else what was said."""
+    """Run a command in a sandbox around a new folder; the command writes there. Return "" if that works, else the
+    error text."""
     with tempfile.TemporaryDirectory(prefix="toolcrib-probe-") as name:
         folder = Path(os.path.realpath(name))
         command = ["/bin/sh", "-c", "echo probe > probe && exit 7"]
@@ -37,7 +38,7 @@ def try_run(make: Callable[[Path], Sandbox]) -> str:
 
 
 def machine_findings() -> list[DoctorFinding]:
-    """What bubblewrap and Landlock both need of the machine."""
+    """Report the machine features that bubblewrap and Landlock both need."""
     machine = seccomp.this_machine()
     remedy = "" if machine else "only x86-64 and aarch64 are known"
     return [DoctorFinding("seccomp", machine is not None, os.uname().machine, remedy), _cgroups()]

@@ -1,4 +1,4 @@
-"""Which folders may a command change, and what is protected in them?"""
+"""Find the folders that a command may change, and the protected paths in them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from .protected_paths import ProtectedPaths, find_protected_paths
 from .settings import Profile, SandboxSettings
 
 FORBIDDEN_WORKSPACES = ("/", "/proc", "/dev", "/sys", "/etc", "/bin", "/lib", "/usr")
-_MAX_KNOWN = 1_000  # folders with protected names that are remembered, of each root
+_MAX_KNOWN = 1_000  # folders with protected names that are remembered, per root
 
 
 def workspace_of(folder: Path) -> Path:
-    """Where the workspace of a sandbox really is. Raises SandboxUnavailable for a folder of the system, or none."""
+    """Return the real path of a sandbox's workspace. Raises SandboxUnavailable for a system folder or a missing
+    folder."""
     real = Path(os.path.realpath(folder))
     if str(real) in FORBIDDEN_WORKSPACES or not real.is_dir():
         raise SandboxUnavailable(
@@ -25,7 +26,7 @@ def workspace_of(folder: Path) -> Path:
 
 
 class Writable:
-    """The workspace and the folders granted for writing; none of them under another profile than workspace-write."""
+    """The workspace and the folders granted for writing; empty under any profile except workspace-write."""
 
     def __init__(self, workspace: Path, settings: SandboxSettings, profile: Profile) -> None:
         self._workspace, self._settings = workspace, settings
@@ -34,13 +35,13 @@ class Writable:
         self._known: dict[Path, dict[str, None]] = {}  # folders of each root in which protected names were found
 
     def roots(self) -> list[Path]:
-        """The folders as they are now, links followed, the workspace first."""
+        """Return the current folders, links followed, the workspace first."""
         if not self._allowed:
             return []
         return [self._workspace, *(Path(os.path.realpath(path)) for path in self._settings.write_roots)]
 
     def guards(self, cwd: Path) -> list[ProtectedPaths]:
-        """What is protected in each of them that is there, outer folders first, as their binds go."""
+        """Return the protected paths of each folder that exists, outer folders first, in the order of their binds."""
         there = {root for root in self.roots() if root.is_dir()}
         return [self._guard(root, cwd) for root in sorted(there, key=lambda path: len(path.parts))]
 
@@ -51,5 +52,5 @@ class Writable:
         found.absolute = root != self._workspace
         with self._lock:
             kept = self._known.setdefault(root, {})
-            kept.update(dict.fromkeys(found.known[:_MAX_KNOWN]))  # it begins with what was known before
+            kept.update(dict.fromkeys(found.known[:_MAX_KNOWN]))  # it begins with the folders that were known before
         return found

@@ -150,7 +150,7 @@ def _is_still(path: str, copy: FileCopy) -> bool:
 
 
 def _spelled(guard: ProtectedPaths) -> Iterator[str]:
-    """Return every protected path by its real folder, and the links above such paths."""
+    """Yield every protected path by its real folder, and the links above such paths."""
     for path in (*guard.named, *guard.links, *guard.read_only):
         real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         if real.startswith(guard.root + "/"):
@@ -301,7 +301,7 @@ def _aside(root: str, path: str) -> str:
 
 
 def _above(root: str, path: str) -> Iterator[str]:
-    """Return the folders between a root and a path."""
+    """Yield the folders between a root and a path."""
     folder = os.path.dirname(path)
     while folder.startswith(root + "/"):
         yield folder
