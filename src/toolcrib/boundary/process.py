@@ -344,7 +344,7 @@ def start(
     input: bytes | None = None,  # noqa: A002
 ) -> Process:
     """Start a command. Never blocks; `wait` and `finished` raise a failure to spawn. `input` is all of its stdin,
-    unless it is interactive."""
+    unless it is interactive. Raises SandboxUnavailable on Windows."""
     if os.name != "posix":
         raise SandboxUnavailable("Commands can be run on Linux and macOS only in this version.")
     process = Process(

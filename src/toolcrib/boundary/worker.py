@@ -3,7 +3,7 @@ exceeds them.
 
 A job is a small JSON object and bytes; so is its answer. The process waits for the next job, so that its imports are
 used again. It ends when it is idle or its parent has ended. With `reuse=False` each job has a new process, so that no
-job can affect the next. It gets no environment and no open files of ours; memory is limited by RLIMIT_AS, files cannot
+job can affect the next. It gets no environment and none of our open files; memory is limited by RLIMIT_AS, files cannot
 grow.
 """
 
@@ -93,7 +93,7 @@ class Workers:
         self._end = weakref.finalize(self, _end_all, self._idle, self._busy)
 
     async def run(self, job: Mapping[str, Any], data: bytes, seconds: float) -> tuple[dict[str, Any], bytes]:
-        """Run a job. Raises WorkerFailed or WorkerTimeout. Cancelling ends its process."""
+        """Run a job. Cancelling ends its process. Raises WorkerFailed if it fails, WorkerTimeout if it is too slow."""
         gone = threading.Event()
         try:
             return await self._threads.run(self.run_here, job, data, seconds, gone.is_set)
@@ -194,7 +194,10 @@ class _Process:
     def do(
         self, job: Mapping[str, Any], data: bytes | FileBytes, seconds: float, cancelled: Callable[[], bool]
     ) -> tuple[dict[str, Any], bytes]:
-        """Send a job and wait for the answer. Raises BrokenPipeError if the process had ended before."""
+        """Send a job and wait for the answer.
+
+        Raises WorkerFailed if the job fails, BrokenPipeError if the process had ended before.
+        """
         clock = _JobClock(self._child, seconds, cancelled)
         try:
             assert self._child.stdin is not None

@@ -194,7 +194,7 @@ class Applier:
                 _chmod(fd, mode)
 
     def take(self, step: Step) -> None:
-        """Take one step. A step that was taken already is skipped."""
+        """Take one step. A step that was taken already is skipped. Raises ApplyConflict if a place has changed."""
         if step.op.kind == "mode":
             return
         root, layer = self._parents(step)

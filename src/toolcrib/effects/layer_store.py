@@ -186,7 +186,7 @@ class LayerStore:
             applier.close()
 
     def discard(self, name: str) -> HeldChanges:
-        """Remove a layer that was not applied."""
+        """Remove a layer that was not applied. Raises LayerUnknown if its state does not allow that."""
         with self._locked(name) as held:
             if held.state not in ("held", "undone"):
                 raise LayerUnknown(f"changes {name} are {held.state} and cannot be discarded; undo takes them back")

@@ -1,8 +1,8 @@
 """Dial judged addresses: an httpx2 transport and client that connect only to addresses that the guard admitted.
 
-The network backend looks a name up, has every answer judged, and connects to one of those addresses; the `Host` header
-and TLS's server name stay as in the URL. A redirect is a separate request, so it is judged like the first. Import this
-only to send something: httpx2 takes a while to load.
+The network backend looks a name up, lets the guard judge every answer, and connects to one of those addresses; the
+`Host` header and TLS's server name stay as in the URL. A redirect is a new request, so it is judged like the first.
+Import this only to send something: httpx2 takes a while to load.
 """
 
 from __future__ import annotations

@@ -23,7 +23,10 @@ _threads = ToolThreads(limit=256, max_stuck=512)
 
 
 async def look_up(name: str, seconds: float = DIAL_SECONDS) -> tuple[Address, ...]:
-    """Return the addresses that the system's resolver (DNS, /etc/hosts) gives for a name, IPv4 and IPv6."""
+    """Return the addresses that the system's resolver (DNS, /etc/hosts) gives for a name, IPv4 and IPv6.
+
+    Raises AddressRefused if none is found in time.
+    """
     try:
         async with asyncio.timeout(seconds):
             found = await _threads.run(_getaddrinfo, name)

@@ -49,7 +49,7 @@ IPV4_SPECIAL = _table(
     ("240.0.0.0/4", "reserved or broadcast", "RFC 1112"),
 )
 
-# Of IPv6 only 2000::/3 was ever given out (RFC 4291); these lie inside it and are not public all the same.
+# Of IPv6 only 2000::/3 was ever given out (RFC 4291); these lie inside it but are not public.
 IPV6_SPECIAL = _table(
     ("2001::/23", "for protocols", "RFC 2928"),
     ("2001:db8::/32", "for documentation", "RFC 3849"),
@@ -157,7 +157,7 @@ def embedded(address: IPv6Address) -> tuple[tuple[str, IPv4Address], ...]:
 def special_range(address: Address) -> str | None:
     """Return why an address is not public, by its own number alone, with the source; None for a public address.
 
-    Forms that only carry an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) have no range of their own.
+    Forms that only carry an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) have no separate range.
     """
     value = int(address)
     if isinstance(address, IPv4Address):

@@ -59,7 +59,7 @@ class ProxyRefusal:
 class FilteringProxy:
     """A proxy over given listening sockets, in the loop that calls `serve`.
 
-        guard = AddressGuard(settings.web)                  # as for every request of ours
+        guard = AddressGuard(settings.web)                  # as for our own requests
         password = secrets.token_urlsafe(24)
         proxy = FilteringProxy(guard.admit, credential=("toolcrib", password), dial=dialling(guard.settings))
         listener = loopback_listener()                       # 127.0.0.1, a free port
