@@ -130,7 +130,7 @@ async def test_sessions_share_the_browser_and_nothing_else(room: Room) -> None:
     assert "cookie: who=bob" in await room.ok("browser_open", "bob", url=site.url("/x"))
     pid = leader(room)
     bob = await room.ok("browser_snapshot", "bob")
-    assert "no ref of the last snapshot" in await room.refused("browser_click", "ann", ref=ref_of(bob, "heading"))
+    assert "is not a ref of the last snapshot" in await room.refused("browser_click", "ann", ref=ref_of(bob, "heading"))
     await room.ok("browser_close", "ann")
     assert "no page is open" in await room.refused("browser_snapshot", "ann")
     await room.ok("browser_snapshot", "bob")
@@ -145,7 +145,7 @@ async def test_many_sessions_at_once_start_one_browser(room: Room) -> None:
 
 
 async def test_what_nobody_uses_is_closed(room_with: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    room: Room = room_with(replace(SETTINGS, idle=1.0))
+    room: Room = room_with(replace(SETTINGS, idle_timeout=1.0))
     site = room.site({"/": "<h1>Hi</h1>"})
     await room.ok("browser_open", url=site.url())
     pid = leader(room)
@@ -177,7 +177,7 @@ async def test_a_program_that_is_no_browser(room_with: Any, tmp_path: Path) -> N
 
 
 async def test_downloads_are_cut_off_at_their_limit(room_with: Any) -> None:
-    room: Room = room_with(replace(SETTINGS, most_bytes=1 << 20))
+    room: Room = room_with(replace(SETTINGS, max_download_bytes=1 << 20))
     size = 8 << 20
     site = room.site(lambda got: Reply(b"x" * size, "application/octet-stream"))
     said = await room.ok("browser_open", url=site.url("/big.bin"))

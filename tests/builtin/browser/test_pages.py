@@ -262,7 +262,7 @@ class TestWhatPagesDo:
 
         from .conftest import SETTINGS
 
-        room = room_with(replace(SETTINGS, most_chars=2_000))
+        room = room_with(replace(SETTINGS, max_chars=2_000))
         site = room.site({"/": "".join(f"<p>paragraph number {number}</p>" for number in range(300))})
         seen, page, start = "", await room.ok("browser_open", url=site.url()), 1
         while "goes on]" in page:
