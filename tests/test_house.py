@@ -18,10 +18,22 @@ CIRCLES: dict[frozenset[str], str] = {
         "assigning", "builtins", "calls", "loops", "produced", "reader", "running",
     )): "One reading of a script in files by topic: a walker takes the reader, by type only; the reader calls it.",
 }  # fmt: skip
-"""Circles of type-only imports that stay, each with its reason. There are none by imports that run."""
+"""Circles of type-only imports that stay, each with its reason."""
 
-NOT_YET: tuple[str, ...] = ("toolcrib.policy.shell.", "toolcrib.boundary.sandbox.", "toolcrib.effects")
-"""Packages with a circle that is still to be cut: the table of programs, cgroup and settings, effects."""
+NOT_YET: tuple[frozenset[str], ...] = (
+    frozenset(
+        {
+            *(f"toolcrib.policy.shell.{name}" for name in ("code", "effects", "sorting", "table")),
+            *(f"toolcrib.policy.shell.table.{name}" for name in (
+                "archives", "containers", "environment", "files", "git", "interpreters", "network", "packages",
+                "sedscript", "shell", "spec", "system", "text",
+            )),
+        }
+    ),
+    frozenset({"toolcrib.boundary.sandbox.cgroup", "toolcrib.boundary.sandbox.settings"}),
+    frozenset({"toolcrib.effects", "toolcrib.effects.layered_commands"}),
+)  # fmt: skip
+"""Circles that are still to be cut. They may shrink; a file that joins one of them, or any other circle, fails."""
 
 SAME_NAME: dict[str, str] = {
     "Command": "still to be renamed", "Group": "still to be renamed", "Option": "still to be renamed",
@@ -52,7 +64,7 @@ def modules() -> list[object]:
 
 def _circles(modules: list[object], kind: int) -> list[frozenset[str]]:
     found = [frozenset(group) for group in sizes.circles(sizes.edges(modules, kind))]
-    return [group for group in found if not all(name.startswith(NOT_YET) for name in group)]
+    return [group for group in found if not any(group <= known for known in NOT_YET)]
 
 
 @pytest.mark.parametrize("kind", [sizes.TOP, sizes.LAZY])
