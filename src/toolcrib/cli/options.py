@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..config import Settings
     from ..record.state import StateFolder
     from ..toolbox import Toolbox
-    from ..toolbox.opening import Opening
+    from ..toolbox.toolbox import Opening
 
 _MODES = ("observer", "assistant", "autonomous")
 
@@ -45,7 +45,7 @@ class Options:
                 show.warn(warning)
         return settings
 
-    def open(self, settings: Settings | None = None, **more: Any) -> Opening[Toolbox]:
+    def open(self, settings: Settings | None = None, **more: Any) -> Opening:
         """A toolbox with these options."""
         from ..toolbox import Toolbox
 

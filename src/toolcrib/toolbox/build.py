@@ -6,6 +6,7 @@ starts no process; `Toolbox.start` does.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,6 +20,7 @@ from ..config.own_folders import keep_out
 from ..config.rules import rules_of
 from ..config.secrets import secret_sources
 from ..core.context import ToolContext
+from ..core.errors import ConfigError
 from ..core.exposure import Exposure
 from ..core.registry import ToolRegistry
 from ..core.telemetry import trace_calls, traced
@@ -37,10 +39,8 @@ from ..record.journal import Journal
 from ..record.retention import Retention
 from ..record.spill import Spill
 from ..record.state import StateFolder
-from .approval_names import check_approval_names
 from .effects import command_journal, make_effects
-from .lazy import Lazy
-from .parts import Ground, House, ToolboxParts
+from .parts import Ground, House, Lazy, ToolboxParts
 from .sandbox import make_sandboxes
 from .sources import add_sources
 
@@ -228,7 +228,7 @@ def _parts(house: House, tools: Iterable[Tool | Callable[..., Any]], builtin: bo
     exposure = Exposure(registry, _search_tools, ground.settings.tools.list_limit, [tool.name for tool in own])
     servers, plugins = add_sources(house, missing, builtin=builtin)
     if builtin:  # without built-in tools, the user's settings may name tools that are absent on purpose
-        check_approval_names(ground.settings, registry, missing)
+        _check_approval_names(ground.settings, registry, missing)
     return ToolboxParts(house, exposure, missing, servers, plugins)
 
 
@@ -277,3 +277,34 @@ def _gate(house: House) -> Callable[[str, Mapping[str, Any], ToolContext], Judge
         return Judgement(found.verdict, found.reason, found.rule)
 
     return gate
+
+
+def _check_approval_names(settings: Settings, registry: ToolRegistry, missing: Iterable[tuple[str, str]]) -> None:
+    """Check that every name in `approval.require_for` is a tool; names with `*` may match tools that come later.
+
+    Unknown names in `dangerous_tools` only cause a warning: files of the earlier designs list their own tools there.
+    The same for `require_for`, if servers or plugins may add tools with names that are not known yet. Raises
+    ConfigError for an unknown name otherwise.
+    """
+    if not settings.approval.require_for and not settings.approval.dangerous_tools:
+        return
+    known = {name for tool in registry for name in tool.every_name} | {name for name, _ in missing}
+    more_come = bool(settings.mcp_servers) or settings.plugins.enabled
+    for setting in ("require_for", "dangerous_tools"):
+        unknown = [name for name in getattr(settings.approval, setting) if "*" not in name and name not in known]
+        if not unknown:
+            continue
+        text = _said(setting, unknown, known, settings.origin.sources.get(f"approval.{setting}"))
+        if setting == "dangerous_tools" or more_come:
+            logging.getLogger("toolcrib").warning("%s", text)
+        else:
+            raise ConfigError(text)
+
+
+def _said(setting: str, unknown: Iterable[str], known: set[str], where: str | None) -> str:
+    names = ", ".join(map(repr, unknown))
+    place = f"{where}: " if where else ""
+    return (
+        f"{place}approval.{setting}: there is no tool {names}, so nothing would ask because of it; known here: "
+        f"{', '.join(sorted(known))}. A name with * may mean tools that come later"
+    )

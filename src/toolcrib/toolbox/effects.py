@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..builtin.default_tools import open_spill
 from ..core.errors import ConfigError
@@ -11,8 +11,6 @@ from ..core.wings import absent, has_wing
 
 if TYPE_CHECKING:
     from ..builtin.command_effects import CommandEffects
-    from ..core.context import ToolContext
-    from ..core.output import ToolOutput
     from ..core.registry import ToolRegistry
     from ..record.command_changes import CommandChanges
     from ..record.state import StateFolder
@@ -29,15 +27,12 @@ def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | Non
         return None
     from ..effects import EffectServices, effects_of_commands
 
-    async def call(name: str, arguments: Mapping[str, Any], ctx: ToolContext) -> ToolOutput:
-        return await registry.execute(name, arguments, ctx)
-
     def answer_of(approval_id: str) -> str | None:
         row = ground.approvals.get(approval_id)
         return None if row is None else str(row["state"])
 
     services = EffectServices(
-        call, answer_of, ground.redactor.redact, open_spill(ground.spill, ground.redactor),
+        registry.execute, answer_of, ground.redactor.redact, open_spill(ground.spill, ground.redactor),
         settings.approval.timeout, settings.mode == "autonomous",
     )  # fmt: skip
     return effects_of_commands(settings.sandbox.effects, ground.journal, services)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.errors import ConfigError, ToolConflictError, ToolDefinitionError
+from ..core.errors import ConfigError, ToolConflictError, ToolcribError, ToolDefinitionError
 from ..core.wings import absent, has_wing
-from .lazy import Lazy
-from .mcp import open_servers
+from .parts import House, Lazy
 
 if TYPE_CHECKING:
     from ..builtin.command_rules import CommandJudge
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..sources.mcp import McpServers
     from ..sources.plugins import Plugins
     from ..sources.running import CommandServices
-    from .parts import House
 
 
 def add_sources(
@@ -32,14 +31,11 @@ def add_sources(
     Raises ConfigError for a wrong entry.
     """
     settings = house.ground.settings
-    servers, plugins = Lazy(lambda: open_servers(house)), Lazy(lambda: _open_plugins(house))
+    servers, plugins = Lazy(lambda: _open_servers(house)), Lazy(lambda: _open_plugins(house))
     if settings.custom_tools:
         _command_tools(house, services_of(house))
     for name in settings.openapi:
-        if has_wing("openapi"):
-            _api_tools(house, name, missing)
-        else:
-            missing.append((f"openapi {name}", absent("openapi")))
+        _api_tools(house, name, missing)
     if settings.plugins.enabled:
         missing += plugins().problems
         missing += _python_plugins(house)
@@ -114,33 +110,49 @@ def _open_plugins(house: House) -> Plugins:
 
 
 def _api_tools(house: House, name: str, missing: list[tuple[str, str]]) -> None:
-    from ..builtin.needs import missing as why_missing
-    from ..builtin.outgoing import USER_AGENT
-    from ..core.errors import AddressRefused
-    from ..sources.openapi import Api, OpenApiDocument, OpenApiError, api_tools, server_url
-    from ..sources.registering import register_all
+    ground, settings = house.ground, house.ground.settings
+    why: str | None = absent("openapi")
+    if has_wing("openapi"):
+        from ..sources.openapi import add_api
 
-    ground = house.ground
-    given = ground.settings.openapi[name]
-    why = why_missing("httpx2")
+        try:
+            why = add_api(
+                house.registry, name, settings.openapi[name], ground.network, ground.secrets.resolve,
+                settings.web.user_agent,
+            )  # fmt: skip
+        except ToolcribError as error:
+            where = settings.origin.sources.get(f"openapi.{name}.spec") or "settings"
+            raise ConfigError(f"{where}: openapi.{name}: {error}") from None
     if why is not None:
         missing.append((f"openapi {name}", why))
-        return
-    try:
-        document = OpenApiDocument.read(given.spec)
-        api = Api(
-            name, given.base_url or server_url(document), ground.network, given.headers, ground.secrets.resolve,
-            given.timeout or 30.0, ground.settings.web.user_agent or USER_AGENT,
-        )  # fmt: skip
-        ground.network().target(api.base_url)
-        tools = api_tools(
-            document, api, only=given.operations, without=given.disabled_operations, prefix=given.prefix,
-            category=given.category,
-        )  # fmt: skip
-        register_all(house.registry, tools)
-    except (OpenApiError, ToolDefinitionError, ToolConflictError, AddressRefused) as error:
-        where = ground.settings.origin.sources.get(f"openapi.{name}.spec") or "settings"
-        raise ConfigError(f"{where}: openapi.{name}: {error}") from None
+
+
+def _open_servers(house: House) -> McpServers:
+    """Return the configured MCP servers; none is started yet. Raises ConfigError for invalid settings."""
+    from ..policy.secrets.values import MIN_SECRET
+    from ..sources.mcp import ClientServices, McpServers
+    from ..sources.mcp.cache import ListCache
+    from ..sources.mcp.pins import Pins
+
+    ground = house.ground
+    folder = ground.state.path.parent / "mcp"
+
+    def learn(name: str, value: str) -> None:
+        from ..config.hide import is_secret_name
+
+        value = value.removeprefix("Bearer ").strip()
+        if is_secret_name(name) and len(value) >= MIN_SECRET:
+            ground.redactor.grant(name, value)
+
+    host = ClientServices(
+        workspace=ground.workspace.root, cache=ListCache(folder / "lists"), tokens=folder / "tokens",
+        environ=dict(os.environ), resolve=ground.secrets.resolve, guard=ground.network, learn=learn,
+        walls=lambda profile, read: ground.sandboxes.variant(read, profile)(), pins=Pins(folder / "pins"),
+    )  # fmt: skip
+    configs = [replace(config, name=name) for name, config in ground.settings.mcp_servers.items()]
+    servers = McpServers(configs, host, house.registry)
+    ground.closing.callback(servers.close)
+    return servers
 
 
 def _python_plugins(house: House) -> list[tuple[str, str]]:

@@ -5,13 +5,10 @@ Imports are inside the functions: `from toolcrib import Toolbox` alone loads non
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ..core.context import ToolContext
-from .opening import Opening
 
 if TYPE_CHECKING:
     import os
@@ -73,7 +70,7 @@ class Toolbox:
         builtin: bool = True,
         start_servers: bool = True,
         warm_up: bool = True,
-    ) -> Opening[Toolbox]:
+    ) -> Opening:
         """Open a toolbox: `async with Toolbox.open(…) as box`, `box = await Toolbox.open(…)`, or plain `with`.
 
         Args:
@@ -105,11 +102,7 @@ class Toolbox:
             found = settings or _read_settings(workspace, mode, config)
             return Toolbox(build(found, approve=approve, tools=given, yes=yes, builtin=builtin))
 
-        return Opening(
-            make,
-            lambda box: box.start(servers=start_servers, warm_up=warm_up and builtin),
-            lambda box: box.start_sync(servers=start_servers),
-        )
+        return Opening(make, servers=start_servers, warm_up=warm_up and builtin)
 
     # --- start and end
 
@@ -137,8 +130,7 @@ class Toolbox:
         from .effects import recover_effects
 
         self.audit.open()
-        for line in recover_effects(self.state, prune=True):
-            logging.getLogger("toolcrib").warning("%s", line)
+        _warn(recover_effects(self.state, prune=True))
 
     def __enter__(self) -> Self:
         return self
@@ -279,6 +271,8 @@ class Toolbox:
         if at_first_use:
             self._warm_up_at_first_use()
             return
+        import threading
+
         thread = threading.Thread(target=self._warm_up, name="toolcrib-warm-up", daemon=True)
         thread.start()
         self.when_closed(thread.join)
@@ -339,10 +333,57 @@ class Toolbox:
                 self.plugins.watch(asyncio.get_running_loop())
 
 
+class Opening:
+    """A toolbox that opens when you await this, or enter it with `async with` or `with`. Nothing happens before."""
+
+    def __init__(self, make: Callable[[], Toolbox], *, servers: bool, warm_up: bool) -> None:
+        self._make, self._servers, self._warm_up = make, servers, warm_up
+        self._box: Toolbox | None = None
+
+    async def _open(self) -> Toolbox:
+        box = self._make()
+        try:
+            await box.start(servers=self._servers, warm_up=self._warm_up)
+        except BaseException:
+            await box.aclose()
+            raise
+        self._box = box
+        return box
+
+    def __await__(self) -> Generator[Any, Any, Toolbox]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Toolbox:
+        return await self._open()
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._box is not None:
+            await self._box.aclose()
+
+    def __enter__(self) -> Toolbox:
+        box = self._box = self._make()
+        try:
+            box.start_sync(servers=self._servers)
+        except BaseException:
+            box.close()
+            raise
+        return box
+
+    def __exit__(self, *_: object) -> None:
+        if self._box is not None:
+            self._box.close()
+
+
 def _read_settings(workspace: PathLike | None, mode: str | None, config: PathLike | None) -> Settings:
     from ..config import load_settings
 
     settings = load_settings(workspace=workspace, config=config, flags={"mode": mode} if mode else {})
-    for warning in settings.origin.warnings:
-        logging.getLogger("toolcrib").warning("%s", warning)
+    _warn(settings.origin.warnings)
     return settings
+
+
+def _warn(lines: Iterable[str]) -> None:
+    import logging  # 5 ms that `from toolcrib import Toolbox` need not cost
+
+    for line in lines:
+        logging.getLogger("toolcrib").warning("%s", line)

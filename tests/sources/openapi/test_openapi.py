@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolError
+from toolcrib.sources.openapi import api_tools
 from toolcrib.sources.openapi.calling import Api, request_of
 from toolcrib.sources.openapi.document import OpenApiDocument, OpenApiError
 from toolcrib.sources.openapi.operations import Operation, operations, server_url
-from toolcrib.sources.openapi.tools import api_tools
+from toolcrib.sources.settings import OpenApiSettings
 
 from ..conftest import Room
 
@@ -191,7 +192,7 @@ def test_rubbish_in_any_place_is_right_or_an_error_of_ours(rubbish: Any) -> None
         try:
             document = OpenApiDocument(Path("api.json"), spoilt)
             api = Api("a", server_url(document), AddressGuard)
-            for tool in api_tools(document, api):
+            for tool in api_tools(document, api, OpenApiSettings(spec=Path("api.json"))):
                 tool.prepare()
         except ToolcribError as error:
             assert len(str(error)) < 1_000

@@ -1,8 +1,56 @@
 """OpenAPI: make tools from the operations of an API description."""
 
-from .calling import Api
-from .document import OpenApiDocument, OpenApiError
-from .operations import server_url
-from .tools import api_tools
+from __future__ import annotations
 
-__all__ = ["Api", "OpenApiDocument", "OpenApiError", "api_tools", "server_url"]
+from collections.abc import Callable, Iterator
+
+from ...boundary.network.address_guard import AddressGuard
+from ...builtin.http import Resolve
+from ...builtin.needs import missing
+from ...builtin.outgoing import USER_AGENT
+from ...core.name_patterns import matches
+from ...core.registry import ToolRegistry
+from ...core.tool import Tool
+from ..mcp.names import free_name, tool_name
+from ..registering import register_all
+from ..settings import OpenApiSettings
+from .calling import Api, operation_tool
+from .document import OpenApiDocument
+from .operations import operations, server_url
+
+__all__ = ["add_api", "api_tools"]
+
+
+def add_api(
+    registry: ToolRegistry, name: str, given: OpenApiSettings, guard: Callable[[], AddressGuard], resolve: Resolve,
+    user_agent: str | None,
+) -> str | None:  # fmt: skip
+    """Register the tools of a configured API. Returns why there are none, if something they need is not installed.
+
+    Raises OpenApiError, ToolDefinitionError, ToolConflictError or AddressRefused.
+    """
+    why = missing("httpx2")
+    if why is not None:
+        return why
+    document = OpenApiDocument.read(given.spec)
+    base_url = given.base_url or server_url(document)
+    guard().target(base_url)
+    api = Api(name, base_url, guard, given.headers, resolve, given.timeout or 30.0, user_agent or USER_AGENT)
+    register_all(registry, api_tools(document, api, given))
+    return None
+
+
+def api_tools(document: OpenApiDocument, api: Api, given: OpenApiSettings) -> Iterator[Tool]:
+    """Yield the tools of the operations that count, with unique names that are legal everywhere.
+
+    Raises OpenApiError if the document is invalid.
+    """
+    prefix = f"{api.name}_" if given.prefix is None else given.prefix
+    taken: set[str] = set()
+    for operation in operations(document):
+        wanted = given.operations is None or matches(operation.name, given.operations)
+        if not wanted or matches(operation.name, given.disabled_operations):
+            continue
+        name = free_name(tool_name(api.name, operation.name, prefix), taken.__contains__)
+        taken.add(name)
+        yield operation_tool(operation, api, name, given.category)
