@@ -172,6 +172,7 @@ def _browser(settings: Settings) -> Iterator[DoctorFinding]:
 _READERS = {
     "pypdfium2": ("pypdfium2", "PDF"),
     "mammoth": ("mammoth", "docx"),
+    "turbohtml": ("turbohtml", "docx"),
     "pptx": ("python-pptx", "pptx"),
     "python_calamine": ("python-calamine", "spreadsheets"),
     "PIL": ("Pillow", "images that need resizing"),

@@ -24,7 +24,7 @@ def test_headings_and_tables(parse):
 
 
 def test_emphasis_links_and_lists():
-    from toolcrib.builtin.documents.html import to_markdown
+    from toolcrib.builtin.documents.docx import to_markdown
 
     html = (
         "<p>a<strong> b </strong><em>c</em> <a href='https://x.example/'>site</a><a href='#in'>in</a>"
@@ -34,12 +34,12 @@ def test_emphasis_links_and_lists():
     )
     assert to_markdown(html) == (
         "a **b** *c* [site](https://x.example/)in 10<sup>6</sup>[1]\nnew\n\n"
-        "- one\n  - two\n-\n\n1. x\n2. y\n   z\n\n[image: a cat][image]"
+        "- one\n  - two\n-\n\n1. x\n\n2. y\n\n   z\n\n[image: a cat][image]"
     )
 
 
 def test_cells_that_span():
-    from toolcrib.builtin.documents.html import to_markdown
+    from toolcrib.builtin.documents.docx import to_markdown
 
     html = (
         "<table><thead><tr><th colspan='2'>wide</th><th>c</th></tr></thead>"
@@ -59,8 +59,8 @@ def test_reading_on_by_lines(parse):
         found += text + "\n"
         if head["next"] is None:
             break
-        assert head["next"]["pages"] is None
-        offset = head["next"]["offset"]
+        assert head["next"][0] is None
+        offset = head["next"][1]
     assert [f"paragraph {n} " in found for n in range(400)] == [True] * 400
     assert parse(data, offset=100_000)[0]["refused"].endswith("offset 100000 is past its end")
     assert "no pages" in parse(data, pages="2")[0]["refused"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.builtin.documents.document import Refused
-from toolcrib.builtin.documents.pages import in_words, parse_pages
+from toolcrib.builtin.documents.work import in_words, parse_pages
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ def test_rows_can_be_read_on(parse):
     head, text, _ = parse(data, budget=20_000)
     seen = [line.split()[3] for line in text.split("\n")[3:]]
     while head["next"] is not None:
-        head, text, _ = parse(data, budget=20_000, **head["next"])
+        pages, offset = head["next"]
+        head, text, _ = parse(data, budget=20_000, pages=pages, offset=offset)
         seen += [line.split()[3] for line in text.split("\n") if line[:3] not in ("---", "| |", "|--")]
     assert seen == [str(n) for n in range(4000)] * 2
 

@@ -10,7 +10,6 @@ import io
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from xml.parsers import expat
 
 from .document import Refused
@@ -42,16 +41,11 @@ _OTHERS = {
 _SHEETS = "application/vnd.oasis.opendocument.spreadsheet"
 
 
-@dataclass(frozen=True, slots=True)
-class Office:
-    """An Office document. `kind` is docx, xlsx, pptx or ods."""
+def inspect(data: bytes) -> tuple[str, bool]:
+    """Return the kind of document in a ZIP (docx, xlsx, pptx or ods), and whether it has macros.
 
-    kind: str
-    macros: bool
-
-
-def inspect(data: bytes) -> Office:
-    """Return the kind of document in a ZIP. Raises Refused if it is not a document, is damaged, or is a bomb."""
+    Raises Refused if it is not a document, is damaged, or is a bomb.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _judge_sizes(archive)
@@ -81,18 +75,18 @@ def _judge_sizes(archive: zipfile.ZipFile) -> None:
             )
 
 
-def _kind(archive: zipfile.ZipFile) -> Office:
+def _kind(archive: zipfile.ZipFile) -> tuple[str, bool]:
     names = archive.namelist()
     if "[Content_Types].xml" in names:
         types = _start(archive, "[Content_Types].xml", _LISTS_BYTES).decode("utf-8", "replace").lower()
         for name, kind in _MAIN.items():
             if name + "+xml" in types or f'{name}"' in types:
-                return Office(kind, "vbaproject" in types or any(each.endswith("vbaProject.bin") for each in names))
+                return kind, "vbaproject" in types or any(each.endswith("vbaProject.bin") for each in names)
         raise Refused("it is an Office container, but none of a Word, Excel or PowerPoint document")
     if "mimetype" in names:
         mime = _start(archive, "mimetype", 200).decode("ascii", "replace").strip()
         if mime.removesuffix("-template") == _SHEETS:
-            return Office("ods", False)
+            return "ods", False
         if mime.removesuffix("-template") in _OTHERS:
             name = _OTHERS[mime.removesuffix("-template")]
             raise Refused(f"it is {name}, which is not read; convert it to PDF or docx")

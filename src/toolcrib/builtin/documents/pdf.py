@@ -7,8 +7,9 @@ import io
 from collections import Counter
 from typing import Any
 
+from ...core.output import ImageBlock
 from ...core.text import one_line
-from .document import ParsedDocument, Part, Picture, Refused
+from .document import ParsedDocument, Part, Refused
 from .picture import MAX_SIDE
 
 LITTLE = 20  # characters: a page with an image and less text than this counts as scanned
@@ -131,10 +132,10 @@ def _is_picture(page: Any, chars: int) -> bool:
     return drawn >= _DRAWN or (drawn > 0 and not chars)
 
 
-def _rendered(page: Any) -> Picture:
+def _rendered(page: Any) -> ImageBlock:
     width, height = page.get_size()
     scale = min(MAX_SIDE / max(width, height, 1), _MAX_DPI / 72)
     image = page.render(scale=scale).to_pil().convert("RGB")
     out = io.BytesIO()
     image.save(out, "JPEG", quality=_QUALITY)
-    return Picture(out.getvalue(), "image/jpeg")
+    return ImageBlock(out.getvalue(), "image/jpeg")

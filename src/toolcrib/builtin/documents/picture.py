@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from ...core.output import ImageBlock
 from ..file_kinds import image_type
-from .document import ParsedDocument, Part, Picture, Refused
+from .document import ParsedDocument, Part, Refused
 
 MAX_SIDE = 1568  # larger sides are scaled down by the providers anyway (Anthropic's documented limit)
 MAX_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
@@ -52,17 +53,17 @@ def open_image(data: bytes) -> ParsedDocument:
     return ParsedDocument("image", "pillow", "page" if many else "", count if many else 1, part, notes=notes)
 
 
-def _picture(image: Any, data: bytes, mime: str, frames: int) -> Picture:
+def _picture(image: Any, data: bytes, mime: str, frames: int) -> ImageBlock:
     if mime == "image/png" and _fits(image, data) and frames == 1 and _is_bare(data):
         image.load()  # raises if the image is damaged
-        return Picture(data, mime)
+        return ImageBlock(data, mime)
     upright = mime == "image/jpeg" and image.getexif().get(_ORIENTATION, 1) == 1
     if upright and image.mode in ("RGB", "L") and _fits(image, data):
         image.info.pop("comment", None)
         out = io.BytesIO()
         image.save(out, "JPEG", quality="keep", icc_profile=image.info.get("icc_profile"))
         if out.tell() <= MAX_BYTES:
-            return Picture(out.getvalue(), mime)
+            return ImageBlock(out.getvalue(), mime)
     return _scaled(image, lossless=mime in ("image/png", "image/gif", "image/bmp", "image/tiff"))
 
 
@@ -83,7 +84,7 @@ def _is_bare(data: bytes) -> bool:
     return False
 
 
-def _scaled(image: Any, *, lossless: bool) -> Picture:
+def _scaled(image: Any, *, lossless: bool) -> ImageBlock:
     from PIL import ImageOps
 
     if image.mode in ("P", "PA"):
@@ -97,10 +98,10 @@ def _scaled(image: Any, *, lossless: bool) -> Picture:
         out = io.BytesIO()
         _bare(image, ("1", "L", "LA", "RGB", "RGBA")).save(out, "PNG")
         if out.tell() <= MAX_BYTES:
-            return Picture(out.getvalue(), "image/png")
+            return ImageBlock(out.getvalue(), "image/png")
     out = io.BytesIO()
     _bare(_on_white(image), ("L", "RGB")).save(out, "JPEG", quality=_QUALITY)
-    return Picture(out.getvalue(), "image/jpeg")
+    return ImageBlock(out.getvalue(), "image/jpeg")
 
 
 def _bare(image: Any, modes: tuple[str, ...]) -> Any:

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...core.text import one_line
-from .document import ParsedDocument, Part, Refused
-from .tables import cell, table_lines
+from .document import ParsedDocument, Part, Refused, cell, table_lines
 
 _DEPTH = 20  # the most levels of nested groups
 
@@ -59,37 +58,25 @@ def _slide(slide: Any) -> Iterator[str]:
 
 
 def _shapes(shapes: Any, depth: int) -> Iterator[str]:
-    from pptx.enum.shapes import MSO_SHAPE_TYPE as KIND
-
     for shape in shapes:
-        kind = _kind(shape)
-        if kind == KIND.GROUP:
+        if shape.element.tag.endswith("}grpSp"):
             if depth < _DEPTH:
                 yield from _shapes(shape.shapes, depth + 1)
             continue
-        lines = list(_shape(shape, kind))
+        lines = list(_shape(shape))
         if any(line.strip() for line in lines):
             yield from lines
             yield ""
 
 
-def _kind(shape: Any) -> Any:
-    try:
-        return shape.shape_type
-    except NotImplementedError:  # a kind of shape that python-pptx does not know
-        return None
-
-
-def _shape(shape: Any, kind: Any) -> Iterator[str]:
-    from pptx.enum.shapes import MSO_SHAPE_TYPE as KIND
-
+def _shape(shape: Any) -> Iterator[str]:
     if shape.has_text_frame:
         yield from _text(shape)
-    elif getattr(shape, "has_table", False):
+    elif shape.has_table:
         yield from table_lines([cell(each.text) for each in row.cells] for row in shape.table.rows)
-    elif getattr(shape, "has_chart", False):
+    elif shape.has_chart:
         yield from _chart(shape.chart)
-    elif kind in (KIND.PICTURE, KIND.LINKED_PICTURE) or hasattr(shape, "image"):
+    elif shape.element.tag.endswith("}pic"):
         yield _picture(shape)
     elif shape.element.tag.endswith("}graphicFrame"):
         yield "[a diagram or embedded object, which is not read]"

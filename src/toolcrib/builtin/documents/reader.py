@@ -1,9 +1,11 @@
-"""Our side of the document process: it sends the requests, limits their time, and reads the answers."""
+"""Our side of the document process: it sends the requests, limits their time, and makes outputs of the answers."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,13 +15,12 @@ from ...core.output import ImageBlock, ToolOutput
 from ..document_reading import DocumentRequest, DocumentText
 from ..file_kinds import image_type
 from ..settings import DocumentSettings
-from .answer import answer
 
 _WORKER = "toolcrib.builtin.documents.work"
 _FEATURES = "pip install 'toolcrib[docs]'"
 _SHOWN_WITHOUT = ("image/png", "image/jpeg", "image/gif", "image/webp")  # formats that models accept without a change
 _SHOWN_BYTES = 3_500_000  # base64 makes 5 MB of 3.75 MB, the smallest limit of the large providers
-_LIBRARY = {"pdf": "pypdfium2", "image": "PIL", "ole": "python_calamine"}
+_LIBRARY = {"pdf": "pypdfium2", "ole": "python_calamine"}
 _PACKAGE = {"PIL": "Pillow", "pptx": "python-pptx", "python_calamine": "python-calamine", "lxml": "python-pptx"}
 
 
@@ -30,22 +31,19 @@ class DocumentReader:
         self.settings = settings or DocumentSettings()
         self._workers: Workers | None = None
 
-    def read(
-        self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
-    ) -> DocumentText:
-        """Read a document from an open file. Waits in this thread. Raises ToolError if it cannot be read."""
-        self._judge(file.size, container, name)
-        if container == "image" and find_spec("PIL") is None:
-            return _as_it_is(os.pread(file.fd, _SHOWN_BYTES, 0), file.size, name)
-        with _explained(self.settings, name):
-            head, data = self._started().run_here(self._job(wanted), file, self.settings.timeout, cancelled)
-        return _found(head, data, name)
-
     def read_output(
         self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
     ) -> ToolOutput:
-        """Read a document like `read`, but return the output of `read_file`. Raises ToolError if it cannot be read."""
-        return answer(self.read(file, container, name, wanted, cancelled), name)
+        """Read a document from an open file into an output of `read_file`. Waits in this thread.
+
+        Raises ToolError if it cannot be read.
+        """
+        self._judge(file.size, container, name)
+        if container == "image" and find_spec("PIL") is None:
+            return answer(_as_it_is(os.pread(file.fd, _SHOWN_BYTES, 0), file.size, name), name)
+        with _explained(self.settings, name):
+            head, data = self._started().run_here(self._job(wanted), file, self.settings.timeout, cancelled)
+        return answer(_found(head, data, name), name)
 
     async def read_bytes(self, data: bytes, container: str, name: str, wanted: DocumentRequest) -> DocumentText:
         """Read a document from bytes, without blocking the event loop. Raises ToolError if it cannot be read."""
@@ -53,8 +51,8 @@ class DocumentReader:
         if container == "image" and find_spec("PIL") is None:
             return _as_it_is(data, len(data), name)
         with _explained(self.settings, name):
-            head, answer = await self._started().run(self._job(wanted), data, self.settings.timeout)
-        return _found(head, answer, name)
+            head, text = await self._started().run(self._job(wanted), data, self.settings.timeout)
+        return _found(head, text, name)
 
     def close(self) -> None:
         """End all running reads."""
@@ -67,10 +65,7 @@ class DocumentReader:
         return self._workers
 
     def _job(self, wanted: DocumentRequest) -> dict[str, Any]:
-        return {
-            "pages": wanted.pages, "offset": wanted.offset, "limit": wanted.limit, "budget": wanted.budget,
-            "seconds": self.settings.timeout,
-        }  # fmt: skip
+        return {**asdict(wanted), "seconds": self.settings.timeout}
 
     def _judge(self, size: int, container: str, name: str) -> None:
         most = self.settings.max_bytes
@@ -80,33 +75,29 @@ class DocumentReader:
                 "(a person can raise tools.documents.max_bytes)"
             )
         library = _LIBRARY.get(container)
-        if library is not None and container != "image" and find_spec(library) is None:
+        if library is not None and find_spec(library) is None:
             raise ToolError(_needs(name, library))
 
 
-class _explained:  # noqa: N801
-    """Turns the error that ended a worker into a ToolError for the model."""
-
-    def __init__(self, settings: DocumentSettings, name: str) -> None:
-        self._settings, self._name = settings, name
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, WorkerCancelled) or not isinstance(error, WorkerFailed):
-            return
-        if isinstance(error, WorkerTimeout):
-            raise ToolError(
-                f"{self._name} could not be read: {error}. Ask for fewer pages with pages=, if it has pages "
-                "(a person can raise tools.documents.timeout)"
-            ) from None
+@contextlib.contextmanager
+def _explained(settings: DocumentSettings, name: str) -> Generator[None]:
+    """Turn the error that ended a worker into a ToolError for the model."""
+    try:
+        yield
+    except WorkerCancelled:
+        raise
+    except WorkerTimeout as error:
+        raise ToolError(
+            f"{name} could not be read: {error}. Ask for fewer pages with pages=, if it has pages "
+            "(a person can raise tools.documents.timeout)"
+        ) from None
+    except WorkerFailed as error:
         said = str(error)
         if "process ended" in said:  # libraries in C and Rust end the process if they get no memory
-            said = f"{said}; it is damaged, or needs more than {self._settings.memory >> 20} MiB of memory"
+            said = f"{said}; it is damaged, or needs more than {settings.memory >> 20} MiB of memory"
         elif ":" in said:  # an unexpected error of a parser
             said = f"it is damaged ({said})"
-        raise ToolError(f"{self._name} could not be read: {said}") from None
+        raise ToolError(f"{name} could not be read: {said}") from None
 
 
 def _found(head: dict[str, Any], data: bytes, name: str) -> DocumentText:
@@ -114,17 +105,12 @@ def _found(head: dict[str, Any], data: bytes, name: str) -> DocumentText:
         raise ToolError(f"{name} cannot be read: {head['refused']}")
     if "missing" in head:
         raise ToolError(_needs(name, head["missing"]))
-    at = head["text"]
+    at = size = head.pop("text")
     images: list[ImageBlock] = []
-    for mime, size in head["pictures"]:
-        images.append(ImageBlock(data[at : at + size], mime))
-        at += size
-    onwards = head["next"]
-    return DocumentText(
-        head["kind"], head["reader"], head["unit"], head["count"], head["title"], tuple(head["notes"]), head["shown"],
-        None if onwards is None else (onwards["pages"], onwards["offset"]),
-        head["lines"], data[: head["text"]].decode("utf-8"), tuple(images),
-    )  # fmt: skip
+    for mime, length in head.pop("pictures"):
+        images.append(ImageBlock(data[at : at + length], mime))
+        at += length
+    return DocumentText(**head, text=data[:size].decode("utf-8"), images=tuple(images))
 
 
 def _needs(name: str, module: str) -> str:
@@ -139,3 +125,30 @@ def _as_it_is(data: bytes, size: int, name: str) -> DocumentText:
         problem = f"is {mime}" if size <= _SHOWN_BYTES else f"has {size:,} bytes"
         raise ToolError(f"{name} {problem}; showing it needs Pillow: {_FEATURES}")
     return DocumentText("image", "none", "", 1, "", (), "1", None, 1, mime, (ImageBlock(data, mime),))
+
+
+def answer(found: DocumentText, name: str) -> ToolOutput:
+    """Return the output of `read_file`: the text with a footer, and the images as blocks, in order."""
+    if found.kind == "image" and not found.unit:
+        block = found.images[0]
+        text = f"[image {name}, {found.text}; here {block.mime_type}, {len(block.data):,} bytes]"
+    else:
+        text = found.text if found.text.strip() or found.unit else f"({name} has no text)"
+    notes = [f"(Note: {note}.)" for note in found.notes]
+    footer = "" if found.kind == "image" and not found.unit else _footer(found)
+    return ToolOutput("\n".join(part for part in (text, *notes, footer) if part), content=found.images)
+
+
+def _footer(found: DocumentText) -> str:
+    whole = f"{found.count:,} {found.unit}{'' if found.count == 1 else 's'}"
+    if found.next is None:
+        if not found.unit:
+            return f"(End of {found.kind} - {found.lines or 0:,} lines in all.)"
+        everything = found.shown in (f"1-{found.count}", "1") and found.count > 0
+        return f"({'End of' if everything else 'From a'} {found.kind} - {whole} in all.)"
+    pages, offset = found.next
+    onwards = [f'pages="{pages}"'] if pages else []
+    onwards += [f"offset={offset}"] if offset > 1 else []
+    some = "s" if not found.shown.isdigit() else ""
+    here = f"{found.unit.capitalize()}{some} {found.shown} of {found.count:,}" if found.unit else found.kind
+    return f"({here}. Use {' '.join(onwards)} to continue.)"

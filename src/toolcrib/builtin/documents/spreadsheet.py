@@ -10,8 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any
 
-from .document import ParsedDocument, Part, Refused
-from .tables import cell, row_line
+from .document import ParsedDocument, Part, Refused, cell, row_line
 
 _UNCALCULATED = re.compile(rb"(?:</f>|<f\b[^<>]*/>)\s*(?:<v\s*/>|<v></v>)?\s*</c>")
 _LOOKED_THROUGH = 64 << 20  # bytes of a sheet that are searched

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...core.bound import safe
+from ...core.output import ImageBlock
 from ..file_kinds import container
-from .document import ParsedDocument, Part, Picture, Refused
-from .pages import in_words, parse_pages
+from .document import ParsedDocument, Part, Refused
 
+MAX_PAGES_CHARS = 1000  # of the argument `pages`
 MAX_PICTURES = 10  # per answer
 MAX_PICTURE_BYTES = 15 << 20  # per answer; the pipeline's bound is 20 MiB
 LINE_CHARS = 4000  # longer lines are divided, so that a read can start at any line
 # Characters that people do not see but models read: Unicode tags and the second block of variation selectors.
 _SMUGGLED = re.compile("[\U000e0000-\U000e01ef]")
+_RANGE = re.compile(r"(\d{1,9})?(?:\s*(-|–|\.\.|:)\s*(\d{1,9})?)?")
 _SHARE = 0.5  # share of the time limit after which no further page is started
 
 
@@ -67,13 +69,13 @@ def open_document(data: bytes) -> ParsedDocument:
 def _open_office(data: bytes) -> ParsedDocument:
     from .archive import inspect
 
-    office = inspect(data)
-    notes = ("it has macros; they were not run and are not shown",) if office.macros else ()
-    if office.kind == "docx":
+    kind, has_macros = inspect(data)
+    notes = ("it has macros; they were not run and are not shown",) if has_macros else ()
+    if kind == "docx":
         from .docx import open_docx
 
         return open_docx(data, notes)
-    if office.kind == "pptx":
+    if kind == "pptx":
         from .pptx import open_pptx
 
         return open_pptx(data, notes)
@@ -101,6 +103,47 @@ def _named(data: bytes, stream: str) -> bool:
     return stream.encode("utf-16-le") + b"\0\0" in data
 
 
+def parse_pages(asked: str | None, count: int, unit: str) -> list[int]:
+    """Return the requested page numbers, each once, in the requested order; without a request, all pages.
+
+    Numbers after the last page are left out if the request also has valid numbers. Raises Refused for a wrong request.
+    """
+    if asked is None or not asked.strip():
+        return list(range(1, count + 1))
+    if len(asked) > MAX_PAGES_CHARS:
+        raise Refused(f"pages is longer than {MAX_PAGES_CHARS} characters")
+    found: dict[int, None] = {}
+    for each in asked.split(","):
+        first, last = _ends(each.strip(), count)
+        if first < 1 or first > last:
+            raise Refused(f"pages {each.strip()!r}: from 1, the smaller number first")
+        found.update(dict.fromkeys(range(first, min(last, count) + 1)))
+    if not found:
+        have = f"{count:,} {unit}{'s' if count != 1 else ''}"
+        raise Refused(f"it has {have}; pages={asked!r} is past the end" if count else f"it has no {unit}s")
+    return list(found)
+
+
+def _ends(text: str, count: int) -> tuple[int, int]:
+    match = _RANGE.fullmatch(text)
+    if match is None or not (match[1] or match[3]):
+        raise Refused(f'pages {text!r} is not understood; write for example "3", "1-3,7" or "5-"')
+    if match[2] is None:
+        return int(match[1]), int(match[1])
+    return int(match[1] or 1), int(match[3]) if match[3] else max(count, int(match[1] or 1))
+
+
+def in_words(numbers: Iterable[int]) -> str:
+    """Return page numbers as ranges: `1-3,7` for [1, 2, 3, 7]."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
 class _Taken:
     """Collects the parts of a document up to the limits of one answer."""
 
@@ -110,9 +153,9 @@ class _Taken:
         self._offset: int = job.get("offset") or 1
         self._until = until
         self._text: list[bytes] = []
-        self._pictures: list[Picture] = []
+        self._pictures: list[ImageBlock] = []
         self._shown: list[int] = []
-        self._next: dict[str, Any] | None = None
+        self._next: tuple[str | None, int] | None = None
         self._end: int | None = None  # lines of the last part, if its end was reached
 
     def part(self, document: ParsedDocument, number: int, rest: list[int]) -> bool:
@@ -143,7 +186,7 @@ class _Taken:
         return True
 
     def _stop(self, document: ParsedDocument, rest: list[int], line: int) -> bool:
-        self._next = {"pages": in_words(rest) if document.unit else None, "offset": line}
+        self._next = (in_words(rest) if document.unit else None, line)
         self._end = None
         return False
 
@@ -166,7 +209,7 @@ class _Taken:
             "kind": document.kind, "reader": document.reader, "unit": document.unit, "count": document.count,
             "title": document.title, "notes": document.notes, "shown": in_words(self._shown), "next": self._next,
             "lines": self._end, "text": len(text),
-            "pictures": [[each.mime, len(each.data)] for each in self._pictures],
+            "pictures": [[each.mime_type, len(each.data)] for each in self._pictures],
         }  # fmt: skip
         return head, b"".join([text, *(each.data for each in self._pictures)])
 
