@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..boundary.network.exchange import ExchangeLimits, WebRequest, WebResponse, exchange
@@ -11,7 +11,6 @@ from ..core.bound import safe
 from ..core.context import ToolContext
 from ..core.errors import AddressRefused, ToolError
 from ..core.output import ToolOutput
-from ..core.threads import shared_threads
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from ..policy.addresses import RULE_ALLOWED_DOMAIN, UrlJudge
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from ..boundary.network.url import Target
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Resolve = Callable[..., str]
-"""`resolve(text=…, asker=…)` replaces each `${secret:NAME}` with the granted secret. Raises ToolError."""
 
 MAX_HEADERS = 50
 RULE = "tools.http_request.allowed_domains"
@@ -49,14 +46,11 @@ _SECRET = re.compile(r"\$\{secret:[^}\s]{1,200}\}")
 
 
 class HttpRequestTool:
-    """The tool `http_request`. `resolve` puts secrets into headers; without it, headers cannot have secrets."""
+    """The tool `http_request`."""
 
-    def __init__(
-        self, outgoing: OutgoingRequests, settings: HttpSettings | None = None, resolve: Resolve | None = None
-    ) -> None:
+    def __init__(self, outgoing: OutgoingRequests, settings: HttpSettings | None = None) -> None:
         self._outgoing = outgoing
         self._settings = settings or HttpSettings()
-        self._resolve = resolve
 
     def tool(self) -> Tool:
         """Return the tool, ready to register."""
@@ -124,17 +118,11 @@ class HttpRequestTool:
             if low in OURS or low in FORGERIES or (low in CREDENTIALS and not secret):
                 left_out.append(name)
                 continue
-            whole = await self._put_in(value) if secret else value
+            whole = await self._outgoing.with_secrets(value, "http_request") if secret else value
             if not _VALUE.fullmatch(whole):
                 raise ToolError(f"the header {name} has characters that no header can have (line breaks, non-ASCII)")
             (private if secret else plain)[name] = whole
         return plain, private, left_out
-
-    async def _put_in(self, value: str) -> str:
-        if self._resolve is None:
-            raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
-        # a thread, because a program may give the secret
-        return await shared_threads.run(self._resolve, value, "http_request")
 
 
 class DomainJudge(UrlJudge):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..boundary.network.exchange import Hop
 from ..core.context import ToolContext
 from ..core.errors import ToolError
+from ..core.threads import shared_threads
 from ..core.verdict import Judgement
 
 if TYPE_CHECKING:
@@ -22,17 +23,28 @@ USER_AGENT = "Mozilla/5.0 (compatible; Toolcrib/0.1; +https://github.com/toolcri
 Gate = Callable[[str, Mapping[str, Any], ToolContext], Judgement | None]
 """Returns the policy's judgement of a call with other arguments. It is asked for each address of a redirect."""
 
+Resolve = Callable[..., str]
+"""`resolve(text=…, asker=…)` replaces each `${secret:NAME}` with the granted secret. Raises ToolError."""
+
 _KEY = secrets.token_bytes(16)
 _SIGNS = "◆◇●○■□▲△"  # not letters: so a count or search of words does not find them
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequests:
-    """The way in which requests are sent. If `gate` is None, only the guard judges redirects."""
+    """The way in which requests are sent. If `gate` is None, only the guard judges redirects. Without `resolve`,
+    no request can have secrets."""
 
     guard: Callable[[], AddressGuard]
     gate: Gate | None = None
     user_agent: str = USER_AGENT
+    resolve: Resolve | None = None
+
+    async def with_secrets(self, text: str, asker: str) -> str:
+        """Return a text with its secrets in place. A thread reads them, because a program may give one."""
+        if self.resolve is None:
+            raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
+        return await shared_threads.run(self.resolve, text, asker)
 
     def hop(self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext) -> Hop:
         """Return a check that judges each address after the first by the rules, like a call with that address."""

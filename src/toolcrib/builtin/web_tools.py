@@ -39,13 +39,13 @@ def web_tools(
     functions that end our processes.
     """
     settings = settings or WebSettings()
-    outgoing = OutgoingRequests(guard, gate, settings.user_agent or USER_AGENT)
     resolve = None if secrets is None else secrets.resolve
+    outgoing = OutgoingRequests(guard, gate, settings.user_agent or USER_AGENT, resolve)
     learn = None if redactor is None else redactor.grant
     found: list[Tool] = []
     fetch = WebFetchTool(outgoing, settings.fetch, keep, documents)
-    http = HttpRequestTool(outgoing, http_settings, resolve)
-    search = WebSearchTool(outgoing, settings.search, resolve=resolve, learn=learn)
+    http = HttpRequestTool(outgoing, http_settings)
+    search = WebSearchTool(outgoing, settings.search, learn=learn)
     for name, made in (("web_fetch", fetch), ("http_request", http), ("web_search", search)):
         why = needs.missing(*needs.WEB[name])
         if why is None:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from toolcrib.builtin.outgoing import OutgoingRequests
-from toolcrib.builtin.search_providers.duckduckgo import unwrapped
+from toolcrib.builtin.search_providers import unwrapped
 from toolcrib.builtin.settings import SearchSettings
 from toolcrib.builtin.websearch import WebSearchTool
 from toolcrib.core.registry import ToolRegistry
@@ -116,9 +116,8 @@ class Search:
         if self.registry is None:
             guard = self.web.guard()
             made = WebSearchTool(
-                OutgoingRequests(lambda: guard), SearchSettings(**self.settings),
-                bases=self.bases, environ=self.environ,
-                learn=lambda name, value: self.learnt.append(value), resolve=lambda text, asker: KEY,
+                OutgoingRequests(lambda: guard, resolve=lambda text, asker: KEY), SearchSettings(**self.settings),
+                bases=self.bases, environ=self.environ, learn=lambda name, value: self.learnt.append(value),
             )  # fmt: skip
             self.registry = ToolRegistry([made.tool()])
         return await self.registry.execute("web_search", {"query": query, **more})

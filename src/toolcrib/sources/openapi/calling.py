@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
 
 from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
-from ...builtin.http import Resolve, response
-from ...builtin.outgoing import USER_AGENT
+from ...builtin.http import response
+from ...builtin.outgoing import USER_AGENT, Resolve
 from ...core.context import ToolContext
 from ...core.errors import AddressRefused, ToolError
 from ...core.output import ToolOutput
