@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.workspace import Workspace
-from toolcrib.builtin.workspace_tools import file_tools
+from toolcrib.builtin.default_tools import file_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry

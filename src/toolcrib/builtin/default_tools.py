@@ -15,12 +15,18 @@ from ..core.tool import Tool
 from ..core.wings import has_wing
 from ..record.journal import Journal
 from ..record.state import StateFolder
+from .edit import EditTools
+from .files import FileTools
+from .http import HttpRequestTool
+from .journaled import Seen
+from .outgoing import USER_AGENT, Gate, OutgoingRequests, why_missing
+from .patch import PatchTools
 from .runner import CommandRunner
 from .search import SearchTools
-from .settings import ToolsSettings, WebSettings
+from .settings import HttpSettings, ToolsSettings, WebSettings
 from .shell import ShellTools
-from .web_tools import web_tools
-from .workspace_tools import file_tools
+from .web import Keep, WebFetchTool
+from .websearch import WebSearchTool
 
 if TYPE_CHECKING:
     from ..boundary.capture import SpillTarget
@@ -31,9 +37,8 @@ if TYPE_CHECKING:
     from ..record.spill import Spill
     from .command_effects import CommandEffects
     from .command_rules import CommandRules
-    from .document_reading import DocumentReading
+    from .documents import DocumentReader
     from .listing import Hider
-    from .outgoing import Gate
     from .settings import DocumentSettings
 
 
@@ -90,9 +95,8 @@ def default_tools(
         keep=None if spill is None else spill.keep, missing=missing, closers=closers,
         documents=reader,
     )  # fmt: skip
-    lost_by = None if redactor is None else functools.partial(_lost_by, redactor)
     found = [
-        *file_tools(workspace, journal, hider=hider, lost_by=lost_by, documents=reader),
+        *file_tools(workspace, journal, hider=hider, redactor=redactor, documents=reader),
         *SearchTools(workspace, ripgrep=settings.ripgrep, hider=hider).tools(),
         *shell.tools(),
         *([] if effects is None else effects.tools()),
@@ -113,7 +117,7 @@ def default_tools(
     return found
 
 
-def _document_reader(settings: DocumentSettings, closers: list[Callable[[], object]]) -> DocumentReading | None:
+def _document_reader(settings: DocumentSettings, closers: list[Callable[[], object]]) -> DocumentReader | None:
     """Return a reader of documents, or None if the wing is not installed. `closers` gets the function that ends it."""
     if not has_wing("documents"):
         return None
@@ -130,12 +134,6 @@ def _public_only() -> AddressGuard:
     return AddressGuard()
 
 
-def _lost_by(redactor: Redactor, current: str, new: str) -> str | None:
-    from ..policy.secrets.masks import lost_by
-
-    return lost_by(redactor, current, new)
-
-
 def open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillTarget] | None:
     """Return a function that stores long outputs of commands. A redactor removes the secrets. None without a spill."""
     if spill is None or redactor is None:
@@ -143,3 +141,59 @@ def open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str,
     from ..policy.secrets.stream import RedactingWriter
 
     return lambda call_id, name: RedactingWriter(spill.open(call_id, name), redactor)
+
+
+def file_tools(
+    workspace: Workspace,
+    journal: Journal,
+    *,
+    redactor: Redactor | None = None,
+    hider: Hider | None = None,
+    documents: DocumentReader | None = None,
+) -> list[Tool]:
+    """Return the file tools of one workspace, with a shared record of the files that each session has seen."""
+    seen = Seen()
+    return [
+        *FileTools(workspace, journal, seen, redactor=redactor, hider=hider, documents=documents).tools(),
+        *EditTools(workspace, journal, seen, redactor=redactor).tools(),
+        *PatchTools(workspace, journal, seen, redactor=redactor).tools(),
+    ]
+
+
+def web_tools(
+    guard: Callable[[], AddressGuard],
+    settings: WebSettings | None = None,
+    http_settings: HttpSettings | None = None,
+    *,
+    gate: Gate | None = None,
+    secrets: Secrets | None = None,
+    redactor: Redactor | None = None,
+    keep: Keep | None = None,
+    missing: list[tuple[str, str]] | None = None,
+    closers: list[Callable[[], object]] | None = None,
+    documents: DocumentReader | None = None,
+) -> list[Tool]:
+    """Return web_fetch, http_request and web_search. Tools that cannot be available are named in `missing`.
+
+    `gate` is asked about each address of a redirect. `keep` stores texts that are too long. `closers` gets the
+    functions that end our processes.
+    """
+    settings = settings or WebSettings()
+    resolve = None if secrets is None else secrets.resolve
+    outgoing = OutgoingRequests(guard, gate, settings.user_agent or USER_AGENT, resolve)
+    fetch = WebFetchTool(outgoing, settings.fetch, keep, documents)
+    search = WebSearchTool(outgoing, settings.search, learn=None if redactor is None else redactor.grant)
+    if closers is not None:
+        closers.append(fetch.close)
+    found: list[Tool] = []
+    for name, made, modules in (
+        ("web_fetch", fetch, ("httpx2", "trafilatura", "turbohtml")),
+        ("http_request", HttpRequestTool(outgoing, http_settings), ("httpx2",)),
+        ("web_search", search, ("httpx2", "turbohtml")),
+    ):
+        why = why_missing(*modules)
+        if why is None:
+            found.append(made.tool())
+        elif missing is not None:
+            missing.append((name, why))
+    return found

@@ -1,14 +1,10 @@
-"""The interface between `read_file` or `web_fetch` and the reader of documents."""
+"""What `read_file` and `web_fetch` ask of the reader of documents, and what it answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from ..boundary.worker import FileBytes
-from ..core.output import ImageBlock, ToolOutput
-from .settings import DocumentSettings
+from ..core.output import ImageBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +35,3 @@ class DocumentText:
     lines: int | None
     text: str
     images: tuple[ImageBlock, ...] = field(repr=False)
-
-
-class DocumentReading(Protocol):
-    """The interface of a reader of documents and images. `builtin.documents` implements it."""
-
-    settings: DocumentSettings
-
-    def read_output(
-        self, file: FileBytes, container: str, name: str, wanted: DocumentRequest, cancelled: Callable[[], bool]
-    ) -> ToolOutput:
-        """Read a document from an open file into an output of `read_file`. Waits in this thread. Raises ToolError."""
-        ...
-
-    async def read_bytes(self, data: bytes, container: str, name: str, wanted: DocumentRequest) -> DocumentText:
-        """Read a document from bytes, without blocking the loop. Raises ToolError if it cannot be read."""
-        ...

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from ..boundary.path_judgement import judge_path
-from ..boundary.workspace import Workspace
-from ..boundary.workspace_paths import Identity, identity
+from ..boundary.workspace_paths import identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .closest import miss_hint
 from .diffs import bounded_diff
-from .encoding import SAMPLE, UTF8, Encoding, detect, named_encoding, not_quite_utf8, single_byte
-from .explain import call_id_of, explained, still_wanted
-from .files import MAX_EDIT
+from .encoding import UTF8, whole_text
+from .explain import explained, still_wanted
 from .journaled import JournaledTools
-from .masked import refuse_masks
 from .matching import Match, Matches, apply_matches, find_matches
 
 _NAMED = 10  # the most line numbers in an answer
@@ -41,43 +36,6 @@ ALIASES = {
     "replaceAll": "replace_all",
     "expectedReplacements": "expected_replacements",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A text file in memory: its text, how to write it back, and the file it was read from."""
-
-    text: str
-    encoding: Encoding
-    identity: Identity
-    size: int
-
-
-def load(ws: Workspace, path: str, encoding: str | None = None) -> Loaded:
-    """Read a whole text file in such a way that it can be written back byte for byte."""
-    fd = ws.open_read(path, follow=False)
-    try:
-        st = os.fstat(fd)
-        if st.st_size > MAX_EDIT:
-            raise ToolError(f"{ws.relative(path)} has {st.st_size:,} bytes; at most {MAX_EDIT:,} can be edited")
-        parts: list[bytes] = []
-        while chunk := os.read(fd, st.st_size + 1):
-            parts.append(chunk)
-    finally:
-        os.close(fd)
-    data = b"".join(parts)
-    sample = data[:SAMPLE]
-    found = named_encoding(encoding, sample) if encoding else detect(sample)
-    if found is None:
-        raise ToolError(f"{ws.relative(path)} is a binary file; it cannot be edited as text")
-    if found.name == "utf-8" and not found.given and not found.bom and sample.isascii() and not data.isascii():
-        try:  # the sample was plain ASCII: the rest of the file decides
-            data.decode("utf-8")
-        except UnicodeDecodeError:
-            found = not_quite_utf8(data)
-    elif found.name == "cp1252" and found.guess:
-        found = single_byte(data)
-    return Loaded(found.decode(data), found, identity(st), len(data))
 
 
 class EditTools(JournaledTools):
@@ -121,26 +79,19 @@ class EditTools(JournaledTools):
         with explained(self.ws, path):
             if not old_text:
                 return self._create(path, shown, new_text, ctx)
-            loaded = load(self.ws, path)
-            refuse_masks(self._lost_by, loaded.text, old_text, shown)
-            changed = self.seen.changed(ctx.session_id, shown, loaded.identity)
+            data, st = self._read_whole(path, "edited")
+            text, encoding = whole_text(data, shown)
+            self._refuse_masks(text, old_text, shown)
+            changed = self.seen.changed(ctx.session_id, shown, identity(st))
             matches, chosen = _choose(
-                loaded.text, shown, old_text, new_text, replace_all, occurrence, expected_replacements, changed
+                text, shown, old_text, new_text, replace_all, occurrence, expected_replacements, changed
             )
-            new = apply_matches(loaded.text, chosen)
-            refuse_masks(self._lost_by, loaded.text, new, shown)
-            data = loaded.encoding.encode(new)
+            new = apply_matches(text, chosen)
+            self._refuse_masks(text, new, shown)
+            data = encoding.encode(new)
             still_wanted(ctx)
-            written = self.journal.write(
-                path,
-                data,
-                call_id=call_id_of(ctx, self.journal),
-                tool="edit_file",
-                session_id=ctx.session_id,
-                expect=loaded.identity,
-            )
-        self.seen.note(ctx.session_id, shown, written.identity)
-        return _answer(loaded.text, shown, matches, chosen, changed)
+            self._write(path, data, "edit_file", ctx, expect=identity(st))
+        return _answer(text, shown, matches, chosen, changed)
 
     def _create(self, path: str, shown: str, new_text: str, ctx: ToolContext) -> str:
         if not new_text:
@@ -154,16 +105,7 @@ class EditTools(JournaledTools):
                 raise ToolError(f"old_text is empty, but {shown} exists and is not; name the passage to replace")
             expect = identity(st)
         data = UTF8.encode(new_text)
-        written = self.journal.write(
-            path,
-            data,
-            call_id=call_id_of(ctx, self.journal),
-            tool="edit_file",
-            session_id=ctx.session_id,
-            expect=expect,
-            must_be_new=expect is None,
-        )
-        self.seen.note(ctx.session_id, shown, written.identity)
+        self._write(path, data, "edit_file", ctx, expect=expect, must_be_new=expect is None)
         return f"Successfully wrote {len(data)} bytes to {shown}"
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
@@ -177,7 +119,7 @@ class EditTools(JournaledTools):
             with explained(self.ws, path):
                 if not old:
                     return bounded_diff(None, new, shown)
-                text = load(self.ws, path).text
+                text, _ = whole_text(self._read_whole(path, "edited")[0], shown)
             options = (args.get("replace_all") is True, args.get("occurrence"), args.get("expected_replacements"))
             _, chosen = _choose(text, shown, old, new, *options, False)
         except ToolError as error:

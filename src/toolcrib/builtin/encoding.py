@@ -94,6 +94,22 @@ def detect(sample: bytes) -> Encoding | None:
     return not_quite_utf8(sample)
 
 
+def whole_text(data: bytes, shown: str) -> tuple[str, Encoding]:
+    """Return the text of a whole file, and the encoding that makes the same bytes of it. Raises ToolError."""
+    sample = data[:SAMPLE]
+    found = detect(sample)
+    if found is None:
+        raise ToolError(f"{shown} is a binary file; it cannot be changed as text")
+    if found == UTF8 and sample.isascii() and not data.isascii():
+        try:  # the sample was plain ASCII: the rest of the file decides
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            found = not_quite_utf8(data)
+    elif found.guess and found.plain:
+        found = single_byte(data)
+    return found.decode(data), found
+
+
 def not_quite_utf8(data: bytes) -> Encoding:
     """Return the encoding of bytes that are not valid UTF-8: UTF-8 with some bad bytes, or a single-byte encoding."""
     replaced = data.decode("utf-8", "replace")

@@ -7,7 +7,7 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -20,22 +20,24 @@ from ..core.errors import ToolError
 from ..core.output import ToolOutput
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
+from ..policy.secrets.masks import may_be_masked
 from ..record.journal import Journal
 from .diffs import bounded_diff
-from .document_reading import DocumentReading, DocumentRequest
+from .document_reading import DocumentRequest
 from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, not_quite_utf8
 from .explain import call_id_of, explained
 from .file_kinds import container, described
-from .journaled import JournaledTools
+from .journaled import MAX_EDIT, JournaledTools, Seen
 from .listing import STYLES, DirectoryListing, Hider, ListStyle
-from .masked import LostBy, may_be_masked, refuse_masks
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
-from .seen import Seen
+
+if TYPE_CHECKING:
+    from ..policy.secrets.redact import Redactor
+    from .documents import DocumentReader
 
 DEFAULT_LINES = 2000
 MAX_BYTES = 45_000  # of text per page, with line numbers: less than the pipeline's bound of 50,000 characters
 MAX_WEIGHED = 20_000  # names counted for the preview of a deletion
-MAX_EDIT = 100 * 2**20  # larger files are not loaded into memory for editing or previews
 
 
 class FileTools(JournaledTools):
@@ -48,11 +50,11 @@ class FileTools(JournaledTools):
         seen: Seen | None = None,
         *,
         list_style: ListStyle = "plain",
-        lost_by: LostBy | None = None,
+        redactor: Redactor | None = None,
         hider: Hider | None = None,
-        documents: DocumentReading | None = None,
+        documents: DocumentReader | None = None,
     ) -> None:
-        super().__init__(workspace, journal, seen, lost_by=lost_by)
+        super().__init__(workspace, journal, seen, redactor=redactor)
         self._style = STYLES[list_style]
         self._hider = hider
         self._documents = documents
@@ -135,79 +137,42 @@ class FileTools(JournaledTools):
         with explained(self.ws, path):
             fd = self.ws.open_read(path)
             try:
-                if encoding is None:
-                    found = self._document(fd, path, DocumentRequest(pages or None, offset, limit, MAX_BYTES), ctx)
-                    if found is not None:
-                        return found
-                if pages:
+                shown, st, sample = self.ws.relative(path), os.fstat(fd), os.pread(fd, SAMPLE, 0)
+                self._still_harmless(fd, shown)
+                reader = self._documents if encoding is None else None
+                kind = None if reader is None else container(sample, text=detect(sample) is not None)
+                if pages and kind is None:
                     raise ToolError(f"{path} is read as text, which has no pages; use offset and limit")
-                return self._read(fd, path, offset, limit or DEFAULT_LINES, byte_offset, encoding, line_numbers, ctx)
+                self.seen.note(ctx.session_id, shown, identity(st))
+                if reader is not None and kind is not None:
+                    wanted = DocumentRequest(pages or None, offset, limit, MAX_BYTES)
+                    file = FileBytes(fd, st.st_size)
+                    return reader.read_output(file, kind, shown, wanted, lambda: ctx.cancelled)
+                found = _encoding(st, sample, encoding, shown)
+                if not sample:
+                    return ToolOutput(f"({shown} is empty)")
+                window = self._window(fd, found, shown, offset, limit or DEFAULT_LINES, byte_offset)
             finally:
                 os.close(fd)
+        text, note = _render(window, found, is_utf8(sample), line_numbers)
+        return ToolOutput("\n".join(part for part in (text, note, _footer(window)) if part))
 
-    def _document(self, fd: int, path: str, wanted: DocumentRequest, ctx: ToolContext) -> ToolOutput | None:
-        """Read a document or an image. Returns None for any other file."""
-        if self._documents is None:
-            return None
-        head = os.pread(fd, SAMPLE, 0)
-        kind = container(head, text=detect(head) is not None)
-        if kind is None:
-            return None
-        shown = self.ws.relative(path)
-        self._still_harmless(fd, shown)
-        st = os.fstat(fd)
-        self.seen.note(ctx.session_id, shown, identity(st))
-        file = FileBytes(fd, st.st_size)
-        return self._documents.read_output(file, kind, shown, wanted, lambda: ctx.cancelled)
-
-    def _read(
-        self,
-        fd: int,
-        path: str,
-        offset: int,
-        limit: int,
-        byte_offset: int,
-        encoding: str | None,
-        line_numbers: bool,
-        ctx: ToolContext,
-    ) -> ToolOutput:
-        shown = self.ws.relative(path)
-        self._still_harmless(fd, shown)
-        st = os.fstat(fd)
-        self.seen.note(ctx.session_id, shown, identity(st))
-        sample = os.pread(fd, SAMPLE, 0)
-        found = _encoding(st, sample, encoding, shown)
-        if not sample:
-            return ToolOutput(f"({shown} is empty)")
+    def _window(self, fd: int, found: Encoding, shown: str, offset: int, limit: int, byte_offset: int) -> Window:
+        # The end of the previous page: a read that starts there does not count the lines again.
+        key, start = identity(os.fstat(fd)), (1, len(found.bom))
+        if found.plain and self._places.get(key, start)[0] <= offset:
+            start = self._places.get(key, start)
+        os.lseek(fd, start[1], os.SEEK_SET)
+        source = from_descriptor(fd) if found.plain else recoded(fd, found.name)
         try:
-            window = self._window(fd, st, found, offset, limit, byte_offset)
+            window = read_window(source, offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start)
         except PastEnd as past:
             if past.size is not None:
                 raise ToolError(
                     f"line {offset} of {shown} has {past.size:,} bytes; byte_offset {byte_offset} is past its end"
                 ) from None
             raise ToolError(f"{shown} has {past.lines:,} lines; offset {offset} is past the end") from None
-        text, note = _render(window, found, is_utf8(sample), line_numbers)
-        footer = _footer(window)
-        return ToolOutput("\n".join(part for part in (text, note, footer) if part))
-
-    def _window(
-        self, fd: int, st: os.stat_result, found: Encoding, offset: int, limit: int, byte_offset: int
-    ) -> Window:
-        mark = len(found.bom)
-        if not found.plain:
-            os.lseek(fd, mark, os.SEEK_SET)
-            return read_window(recoded(fd, found.name), offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset)
-        # The end of the previous page: a read that starts there does not count the lines again.
-        key = identity(st)
-        start = self._places.get(key, (1, mark))
-        if start[0] > offset:
-            start = (1, mark)
-        os.lseek(fd, start[1], os.SEEK_SET)
-        window = read_window(
-            from_descriptor(fd), offset, limit, max_bytes=MAX_BYTES, byte_offset=byte_offset, start=start
-        )
-        if window.next is not None and window.position is not None:
+        if found.plain and window.next is not None and window.position is not None:
             self._places[key] = (window.next[0], window.position)
             while len(self._places) > 64:
                 self._places.popitem(last=False)
@@ -226,23 +191,19 @@ class FileTools(JournaledTools):
         data = UTF8.encode(content)
         with explained(self.ws, path):
             note = self._changed_note(path, shown, ctx)
-            if self._lost_by is not None and may_be_masked(content):
-                refuse_masks(self._lost_by, self._current(path), content, shown)
-            written = self.journal.write(
-                path, data, call_id=call_id_of(ctx, self.journal), tool="write_file", session_id=ctx.session_id
-            )
-        self.seen.note(ctx.session_id, shown, written.identity)
+            if self._redactor is not None and may_be_masked(content):
+                with contextlib.suppress(OSError):
+                    self._refuse_masks(self._current(path)[0] or "", content, shown)
+            self._write(path, data, "write_file", ctx)
         return f"Successfully wrote {len(data)} bytes to {shown}{note}"
 
-    def _current(self, path: str) -> str:
-        """Return the current text of a file; "" if there is no file, or if it is not text or is too large to read."""
-        try:
-            fd = self.ws.open_read(path)
-        except OSError:
-            return ""
-        with open(fd, "rb") as f:
-            found = detect(os.pread(fd, SAMPLE, 0)) if os.fstat(fd).st_size <= MAX_EDIT else None
-            return found.decode(f.read()) if found is not None else ""
+    def _current(self, path: str) -> tuple[str | None, int]:
+        """Return the text of a file and its size; no text if it is binary or too large. Raises OSError or ToolError."""
+        fd = self.ws.open_read(path)
+        with open(fd, "rb") as file:
+            size = os.fstat(fd).st_size
+            found = detect(os.pread(fd, SAMPLE, 0)) if size <= MAX_EDIT else None
+            return None if found is None else found.decode(file.read()), size
 
     def _changed_note(self, path: str, shown: str, ctx: ToolContext) -> str:
         try:
@@ -303,8 +264,7 @@ class FileTools(JournaledTools):
             st = self.ws.lstat(path)
             if stat.S_ISDIR(st.st_mode) and not recursive:
                 raise ToolError(f"{shown} is a directory; pass recursive=true to delete it with all that is in it")
-            self.journal.move_to_trash(path, call, "delete_file", tool="delete_file", session_id=ctx.session_id)
-        self.seen.forget(ctx.session_id, shown)
+            self._trash(path, "delete_file", ctx, call)
         return (
             f"Deleted {shown}{'/' if stat.S_ISDIR(st.st_mode) else ''} (moved to the trash; undo: toolcrib undo {call})"
         )
@@ -337,7 +297,16 @@ class FileTools(JournaledTools):
 
     def _preview_write(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         path, content = str(args["path"]), str(args["content"])
-        return preview_change(self.ws, path, content)
+        shown = self.ws.relative(path)
+        try:
+            old, size = self._current(path)
+        except FileNotFoundError:
+            return bounded_diff(None, content, shown)
+        except (OSError, ToolError) as error:
+            return f"write to {shown} ({error})\n{bounded_diff(None, content, shown)}"
+        if old is None:
+            return f"replace {shown} ({size:,} bytes that are not shown) by\n{bounded_diff(None, content, shown)}"
+        return bounded_diff(old, content, shown) or f"{shown}: no change"
 
     def _preview_delete(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         shown = self.ws.relative(str(args["path"]))
@@ -373,54 +342,21 @@ def _weigh(fd: int) -> str:
     return f"{files:,} files, {folders:,} folders, {size:,} bytes"
 
 
-def preview_change(ws: Workspace, path: str, content: str) -> str:
-    """Return a bounded diff between the current content of a file and the new content."""
-    shown = ws.relative(path)
-    try:
-        fd = ws.open_read(path)
-    except FileNotFoundError:
-        return bounded_diff(None, content, shown)
-    except (OSError, ToolError) as error:
-        return f"write to {shown} ({error})\n{bounded_diff(None, content, shown)}"
-    with open(fd, "rb") as f:
-        size = os.fstat(fd).st_size
-        found = detect(os.pread(fd, SAMPLE, 0)) if size <= MAX_EDIT else None
-        if found is None:
-            return _over(shown, size, content)
-        old = f.read()
-    try:
-        return bounded_diff(found.decode(old), content, shown) or f"{shown}: no change"
-    except ToolError:
-        return _over(shown, size, content)
-
-
-def _over(shown: str, size: int, content: str) -> str:
-    """Return a preview of new content that replaces a file that is not text or is too long to compare."""
-    return f"replace {shown} ({size:,} bytes that are not shown) by\n{bounded_diff(None, content, shown)}"
-
-
 def _render(window: Window, found: Encoding, sample_is_utf8: bool, line_numbers: bool) -> tuple[str, str]:
     """Return the lines as text, and a note if some bytes did not fit the encoding."""
-    raw = b"\n".join(window.lines)
-    note = ""
-    if not found.plain:
-        text = raw.decode("utf-8", "replace")
-        if "\ufffd" in text:
-            note = f"(some bytes are not valid {found.name}; they are shown as \ufffd)"
-    elif found.name == "utf-8":
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError:
-            text = raw.decode("utf-8", "replace")
-            note = "(some bytes are not valid UTF-8; they are shown as \ufffd)"
-            other = not_quite_utf8(raw)
-            if other.name != "utf-8" and sample_is_utf8 and not found.given and not found.bom:
-                text = raw.decode(other.name)
-                note = f"(not valid UTF-8; shown as {other.name}, which is a guess)"
-    else:
-        text = raw.decode(found.name, "replace")
-        if "\ufffd" in text:
-            note = f"(some bytes are not valid {found.name}; they are shown as \ufffd)"
+    raw, note = b"\n".join(window.lines), ""
+    codec = found.name if found.plain else "utf-8"
+    try:
+        text = raw.decode(codec)
+        bad = not found.plain and "\ufffd" in text  # `recoded` has replaced the bad bytes
+    except UnicodeDecodeError:
+        text, bad = raw.decode(codec, "replace"), True
+    if bad:
+        note = f"(some bytes are not valid {found.name.upper()}; they are shown as \ufffd)"
+        other = not_quite_utf8(raw)
+        if found == UTF8 and sample_is_utf8 and other != UTF8:
+            text = raw.decode(other.name)
+            note = f"(not valid UTF-8; shown as {other.name}, which is a guess)"
     if found.guess:
         note = f"(not valid UTF-8; shown as {found.name}, which is a guess; pass encoding= if it is another)"
     lines = text.replace("\r\n", "\n").removesuffix("\r").split("\n") if window.lines else []

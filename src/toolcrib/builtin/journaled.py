@@ -1,20 +1,90 @@
-"""The base of all tools that change files: a workspace, its journal, and a record of the files that were read."""
+"""The base of all tools that change files, and a record of the files that each session has seen."""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
 from ..boundary.workspace import Workspace
+from ..boundary.workspace_paths import Identity
+from ..core.context import ToolContext
+from ..core.errors import ToolError
+from ..policy.secrets.masks import lost_by
 from ..record.journal import Journal
-from .masked import LostBy
-from .seen import Seen
+from .explain import call_id_of
+
+if TYPE_CHECKING:
+    from ..policy.secrets.redact import Redactor
+
+MAX_EDIT = 100 * 2**20  # larger files are not loaded into memory for editing or previews
+_MAX_SEEN = 4096  # files over all sessions; the least recently used are forgotten
+
+
+class Seen:
+    """Stores, for each session and path, the identity of the file when the session last read or wrote it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[str | None, str], Identity] = OrderedDict()
+
+    def note(self, session: str | None, path: str, identity: Identity) -> None:
+        """Record that this session now knows the file with this identity."""
+        key = (session, path)
+        with self._lock:
+            self._known[key] = identity
+            self._known.move_to_end(key)
+            while len(self._known) > _MAX_SEEN:
+                self._known.popitem(last=False)
+
+    def changed(self, session: str | None, path: str, identity: Identity) -> bool:
+        """Return whether the file has changed since the session knew it; False if the session never read it."""
+        known = self._known.get((session, path))
+        return known is not None and known != identity
+
+    def forget(self, session: str | None, path: str) -> None:
+        """Forget a file, because it was deleted."""
+        with self._lock:
+            self._known.pop((session, path), None)
 
 
 class JournaledTools:
-    """Tools that change files and journal each change. `lost_by` finds secrets that a new text would destroy."""
+    """Tools that change files and journal each change. `redactor` finds secrets that a new text would destroy."""
 
     def __init__(
-        self, workspace: Workspace, journal: Journal, seen: Seen | None = None, *, lost_by: LostBy | None = None
+        self, workspace: Workspace, journal: Journal, seen: Seen | None = None, *, redactor: Redactor | None = None
     ) -> None:
         self.ws = workspace
         self.journal = journal
         self.seen = seen or Seen()
-        self._lost_by = lost_by
+        self._redactor = redactor
+
+    def _read_whole(self, path: str, doing: str) -> tuple[bytes, os.stat_result]:
+        """Return the bytes of a file that is not a link. Raises ToolError if it is too large for `doing`."""
+        with open(self.ws.open_read(path, follow=False), "rb") as file:
+            st = os.fstat(file.fileno())
+            if st.st_size > MAX_EDIT:
+                raise ToolError(
+                    f"{self.ws.relative(path)} has {st.st_size:,} bytes; at most {MAX_EDIT:,} can be {doing}"
+                )
+            return file.read(), st
+
+    def _write(
+        self, path: str, data: bytes, tool: str, ctx: ToolContext, *, call: str | None = None, **options: Any
+    ) -> None:
+        """Write a file for a tool; `options` are those of `Journal.write`. The session knows the file afterwards."""
+        call = call or call_id_of(ctx, self.journal)
+        written = self.journal.write(path, data, call_id=call, tool=tool, session_id=ctx.session_id, **options)
+        self.seen.note(ctx.session_id, self.ws.relative(path), written.identity)
+
+    def _trash(self, path: str, tool: str, ctx: ToolContext, call: str) -> None:
+        """Move a file or directory to the trash for a tool."""
+        self.journal.move_to_trash(path, call, tool, tool=tool, session_id=ctx.session_id)
+        self.seen.forget(ctx.session_id, self.ws.relative(path))
+
+    def _refuse_masks(self, current: str, new: str, shown: str) -> None:
+        """Raise ToolError if a secret of the file would be overwritten with its mask."""
+        why = None if self._redactor is None else lost_by(self._redactor, current, new)
+        if why is not None:
+            raise ToolError(f"{shown} was not changed: {why}")

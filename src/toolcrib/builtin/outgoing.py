@@ -6,6 +6,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.network.exchange import Hop
@@ -75,3 +76,9 @@ def mark(text: str) -> str:
     """
     digest = hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256")
     return f"⟦{''.join(_SIGNS[byte % len(_SIGNS)] for byte in digest[:12])}⟧"
+
+
+def why_missing(*modules: str) -> str | None:
+    """Return why tools that need these modules are not available; None if they are. Does not import anything."""
+    absent = [name for name in modules if find_spec(name) is None]
+    return f"needs {', '.join(absent)}: pip install 'toolcrib[web]'" if absent else None

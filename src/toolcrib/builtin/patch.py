@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,11 +16,9 @@ from ..core.verdict import Judgement
 from ..record.undoing import undo
 from .closest import miss_hint
 from .diffs import bounded_diff
-from .edit import MAX_EDIT
-from .encoding import SAMPLE, UTF8, Encoding, detect, single_byte
+from .encoding import UTF8, whole_text
 from .explain import call_id_of, explained, still_wanted
 from .journaled import JournaledTools
-from .masked import refuse_masks
 from .matching import line_end
 from .patch_format import FilePatch, Hunk, parse_patch
 
@@ -39,20 +36,19 @@ class _File:
     mode: int | None
 
 
+def _parsed(args: Mapping[str, Any]) -> list[FilePatch]:
+    try:
+        return parse_patch(str(args.get("patch", "")))
+    except ToolError:
+        return []  # the call will fail with a clear message, and change nothing
+
+
 def paths_of(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
     """Return every path that a patch names.
 
     A changed path counts as read, too: if a hunk does not fit, the error shows content of the file.
     """
-    try:
-        patches = parse_patch(str(args.get("patch", "")))
-    except ToolError:
-        return []  # the call will fail with a clear message, and change nothing
-    found: list[tuple[str, Access]] = []
-    for patch in patches:
-        access: Access = "edit" if patch.action == "update" or patch.hunks else "write"
-        found.extend((path, access) for path in (patch.path, patch.new_path, patch.other) if path is not None)
-    return found
+    return [(path, "edit" if patch.reads else "write") for patch in _parsed(args) for path in patch.names]
 
 
 class PatchTools(JournaledTools):
@@ -107,22 +103,12 @@ class PatchTools(JournaledTools):
                     if file.data is None:
                         if file.identity is None or identity(self.ws.lstat(path)) != file.identity:
                             raise ToolError(f"{path} has changed since you read it; read it again")
-                        self.journal.move_to_trash(
-                            path, call, "apply_patch", tool="apply_patch", session_id=ctx.session_id
-                        )
-                        self.seen.forget(ctx.session_id, path)
+                        self._trash(path, "apply_patch", ctx, call)
                         continue
-                    written = self.journal.write(
-                        path,
-                        file.data,
-                        call_id=call,
-                        tool="apply_patch",
-                        session_id=ctx.session_id,
-                        mode=file.mode if _remode(file) else None,
-                        expect=file.identity,
-                        must_be_new=file.identity is None,
+                    mode, new = file.mode if _remode(file) else None, file.identity is None
+                    self._write(
+                        path, file.data, "apply_patch", ctx, call=call, mode=mode, expect=file.identity, must_be_new=new
                     )
-                    self.seen.note(ctx.session_id, path, written.identity)
         except BaseException as error:
             if begun and self.journal.changes(call, limit=1):
                 undo(self.journal, call, force=True)
@@ -169,12 +155,7 @@ class PatchTools(JournaledTools):
             return _File(None, None, None, None, None)
         if stat.S_ISLNK(st.st_mode):
             raise ToolError(f"{path} is a link; name the file it leads to")
-        fd = self.ws.open_read(path, follow=False)
-        with open(fd, "rb") as f:
-            st = os.fstat(fd)
-            if st.st_size > MAX_EDIT:
-                raise ToolError(f"{path} has {st.st_size:,} bytes; at most {MAX_EDIT:,} can be patched")
-            data = f.read()
+        data, st = self._read_whole(path, "patched")
         mode = stat.S_IMODE(st.st_mode)
         return _File(data, mode, identity(st), data, mode)
 
@@ -189,7 +170,7 @@ class PatchTools(JournaledTools):
         if file.data is None:
             raise ToolError(f"{path} cannot be deleted: it does not exist")
         if patch.hunks:
-            text, encoding = _decode(file.data, path)
+            text, encoding = whole_text(file.data, path)
             if encoding.encode(_apply(text, patch.hunks, path, notes)) != encoding.bom:
                 raise ToolError(f"{path} has more in it than the patch deletes; it was left alone")
         file.data = None
@@ -200,11 +181,11 @@ class PatchTools(JournaledTools):
                 raise FileNotFoundError(path)
         data, mode = file.data, patch.mode if patch.mode is not None else file.mode
         if patch.hunks:
-            text, encoding = _decode(data, path)
+            text, encoding = whole_text(data, path)
             for hunk in patch.hunks:  # before the search for the hunks: a masked line of context is not in the file
-                refuse_masks(self._lost_by, text, "\n".join(line[1:] for line in hunk.lines), path)
+                self._refuse_masks(text, "\n".join(line[1:] for line in hunk.lines), path)
             new = _apply(text, patch.hunks, path, notes)
-            refuse_masks(self._lost_by, text, new, path)
+            self._refuse_masks(text, new, path)
             data = encoding.encode(new)
         if patch.new_path is not None and self.ws.relative(patch.new_path) != path:
             target_path = self.ws.relative(patch.new_path)
@@ -220,18 +201,12 @@ class PatchTools(JournaledTools):
     # Before a call
 
     def _judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        try:
-            patches = parse_patch(str(args["patch"]))
-        except ToolError:
-            return None  # the call will fail with a clear message, and change nothing
         found: list[Judgement] = []
-        for patch in patches:
-            for path in (patch.path, patch.new_path, patch.other):
-                if path is not None:
-                    # If a hunk does not fit, the answer shows content of the file, so the call reads the file.
-                    verdict = judge_path(self.ws, path, read=patch.action == "update" or bool(patch.hunks), write=True)
-                    if verdict is not None and (path != patch.other or verdict.verdict != "deny"):
-                        found.append(verdict)
+        for patch in _parsed(args):
+            for path in patch.names:
+                verdict = judge_path(self.ws, path, read=patch.reads, write=True)
+                if verdict is not None and (path != patch.other or verdict.verdict != "deny"):
+                    found.append(verdict)
         return min(found, key=lambda j: _STRICTEST[j.verdict], default=None)
 
     def _preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
@@ -271,22 +246,10 @@ def _letter(file: _File) -> str:
 
 
 def _for_show(data: bytes | None) -> str | None:
-    if data is None:
-        return None
-    found = detect(data[:SAMPLE])
     try:
-        return found.decode(data) if found else None
+        return None if data is None else whole_text(data, "")[0]
     except ToolError:
         return None
-
-
-def _decode(data: bytes, path: str) -> tuple[str, Encoding]:
-    found = detect(data[:SAMPLE])
-    if found is None:
-        raise ToolError(f"{path} is a binary file; hunks cannot be applied to it")
-    if found.guess and found.plain:
-        found = single_byte(data)
-    return found.decode(data), found
 
 
 # Applying hunks to one text

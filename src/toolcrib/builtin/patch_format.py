@@ -43,6 +43,16 @@ class FilePatch:
     mode: int | None = None
     copy: bool = False
 
+    @property
+    def names(self) -> list[str]:
+        """Every path that this part names."""
+        return [path for path in (self.path, self.new_path, self.other) if path is not None]
+
+    @property
+    def reads(self) -> bool:
+        """Whether content of the file may be shown: in the error about a hunk that does not fit."""
+        return self.action == "update" or bool(self.hunks)
+
     def added_lines(self) -> tuple[list[str], bool]:
         """Return the lines of a new file, and whether its last line has no line end."""
         lines = [line[1:] for hunk in self.hunks for line in hunk.lines if line[0] == "+"]

@@ -26,8 +26,8 @@ class Window:
     first: int
     skipped: int
     next: tuple[int, int] | None
-    total: int | None
-    position: int | None
+    total: int | None = None
+    position: int | None = None
 
 
 class PastEnd(Exception):
@@ -146,7 +146,7 @@ def _collect(
                 return Window(lines, offset, skipped, (number, 0), None, consumed + position)
             size = _whole_characters(data, position, max_bytes - (cost - (end - position)))
             before = skipped + size
-            return Window([data[position : position + size]], offset, skipped, (number, before), None, None)
+            return Window([data[position : position + size]], offset, skipped, (number, before))
         lines.append(data[position:end])
         used += cost
         position = min(end + 1, len(data))
@@ -158,7 +158,7 @@ def _collect(
         total = offset + max(len(lines), 1 if skipped else 0) - 1
         if not lines and not skipped and offset > 1:
             raise PastEnd(lines=total)
-        return Window(lines, offset, skipped, None, total, None)
+        return Window(lines, offset, skipped, None, total)
     return Window(lines, offset, skipped, (offset + len(lines), 0), None, consumed + position)
 
 

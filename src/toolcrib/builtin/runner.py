@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
@@ -23,6 +23,9 @@ from ..core.threads import shared_threads
 from .command_effects import CommandEffects, CommandOutcome, OpenCallSpill
 from .transcript import MAX_CHARACTERS, appeared
 
+if TYPE_CHECKING:
+    from ..policy.secrets.grants import Secrets
+
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
 P = ParamSpec("P")
@@ -31,18 +34,6 @@ log = logging.getLogger(__name__)
 
 MoveToTrash = Callable[[str, str, str], object]
 """`move_to_trash(workspace_path, call_id, reason)` moves a file or folder away, so that undo can restore it."""
-
-
-class GrantedSecrets(Protocol):
-    """The secrets that are granted to commands: `policy.secrets.grants.Secrets`."""
-
-    def names_for(self, asker: str, /) -> list[str]:
-        """Return the names of the environment variables in which commands get the secrets."""
-        ...
-
-    def environment(self, asker: str, /) -> tuple[dict[str, str], list[str]]:
-        """Return these variables with their values, and a note on each secret that could not be read."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +69,7 @@ class CommandRunner:
         env: Iterable[str] = (),
         open_spill: OpenCallSpill | None = None,
         move_to_trash: MoveToTrash | None = None,
-        secrets: GrantedSecrets | None = None,
+        secrets: Secrets | None = None,
         effects: CommandEffects | None = None,
     ) -> None:
         self.workspace = workspace

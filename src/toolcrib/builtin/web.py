@@ -17,7 +17,7 @@ from ..core.output import ImageBlock, ToolOutput
 from ..core.tool import Tool, tool
 from ..policy.addresses import UrlJudge
 from .bodies import Body, describe
-from .document_reading import DocumentReading, DocumentRequest, DocumentText
+from .document_reading import DocumentRequest, DocumentText
 from .extraction import KEPT
 from .file_kinds import container, described
 from .outgoing import OutgoingRequests, mark
@@ -25,6 +25,7 @@ from .settings import FetchSettings
 
 if TYPE_CHECKING:
     from ..boundary.network.url import Target
+    from .documents import DocumentReader
     from .robots import Robots
 
 ExtractMode = Literal["markdown", "text", "raw"]
@@ -48,7 +49,7 @@ class WebFetchTool:
         outgoing: OutgoingRequests,
         settings: FetchSettings | None = None,
         keep: Keep | None = None,
-        documents: DocumentReading | None = None,
+        documents: DocumentReader | None = None,
     ) -> None:
         self._outgoing = outgoing
         self._documents = documents
@@ -169,7 +170,7 @@ class WebFetchTool:
         return found, text.decode("utf-8")
 
     async def _document(
-        self, reader: DocumentReading, answer: WebResponse, kind: str
+        self, reader: DocumentReader, answer: WebResponse, kind: str
     ) -> tuple[dict[str, Any], str, tuple[ImageBlock, ...]]:
         """Return the result of the document process for a body, in the form of `_read`, and its images."""
         if answer.cut:

@@ -289,11 +289,12 @@ class Toolbox:
         stop = self.registry.events.subscribe(listen, finished_only=True)
 
     def _warm_up(self) -> None:
+        import rapidfuzz.process  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
         from ..builtin.command_rules import warm_judgement
-        from ..builtin.workspace_tools import warm
         from ..core.errors import ToolcribError
 
-        warm(self.journal)
+        self.journal.last_call()  # opens its list
         warm_judgement()
         try:
             self.sandbox()

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.workspace import Workspace
+from toolcrib.builtin.default_tools import file_tools
 from toolcrib.builtin.documents.reader import DocumentReader
 from toolcrib.builtin.settings import DocumentSettings
-from toolcrib.builtin.workspace_tools import file_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry

@@ -20,9 +20,9 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.worker import Workers
 from toolcrib.builtin import web as web_module
+from toolcrib.builtin.default_tools import web_tools
 from toolcrib.builtin.documents import DocumentReader
 from toolcrib.builtin.settings import HttpSettings, WebSettings
-from toolcrib.builtin.web_tools import web_tools
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import AddressRefused
 from toolcrib.core.output import ToolOutput

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from toolcrib import Toolbox, ToolContext
-from toolcrib.builtin import needs
+from toolcrib.builtin import outgoing
 from toolcrib.core.errors import ConfigError
 
 
@@ -178,8 +178,8 @@ max_bytes = 300
 
 
 async def test_without_the_extra_they_are_not_there_and_it_says_why(open_box, monkeypatch):
-    there = needs.find_spec
-    monkeypatch.setattr(needs, "find_spec", lambda name: None if name == "trafilatura" else there(name))
+    there = outgoing.find_spec
+    monkeypatch.setattr(outgoing, "find_spec", lambda name: None if name == "trafilatura" else there(name))
     async with open_box() as box:
         assert box.registry.get("web_fetch") is None
         assert box.registry.get("http_request") is not None

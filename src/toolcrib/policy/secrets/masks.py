@@ -8,12 +8,17 @@ from .redact import Redactor
 _CONTEXT = 24  # characters before a bare `***` that identify it
 
 
+def may_be_masked(text: str) -> bool:
+    """Return whether a text may hold a mask. This quick check comes before a file is read and searched."""
+    return "***" in text or "[secret:" in text
+
+
 def lost_by(redactor: Redactor, current: str, new: str) -> str | None:
     """Return why writing `new` over `current` would destroy a secret: its mask is in `new`. None if it would not.
 
     A mask that is in `current` itself is ordinary text.
     """
-    if "***" not in new and "[secret:" not in new:
+    if not may_be_masked(new):
         return None
     for span in redactor.spans(current):
         shown = span.mask

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...boundary.network.address_guard import AddressGuard
-from ...builtin.http import Resolve
-from ...builtin.needs import missing
-from ...builtin.outgoing import USER_AGENT
+from ...builtin.outgoing import USER_AGENT, Resolve, why_missing
 from ...core.name_patterns import matches
 from ...core.registry import ToolRegistry
 from ...core.tool import Tool
@@ -29,7 +27,7 @@ def add_api(
 
     Raises OpenApiError, ToolDefinitionError, ToolConflictError or AddressRefused.
     """
-    why = missing("httpx2")
+    why = why_missing("httpx2")
     if why is not None:
         return why
     document = OpenApiDocument.read(given.spec)
