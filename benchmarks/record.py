@@ -36,6 +36,7 @@ from toolcrib.core.tool import tool
 from toolcrib.record import chain, retention
 from toolcrib.record.audit import Audit
 from toolcrib.record.database import connect
+from toolcrib.record.settings import RecordSettings
 
 GROUP = 200
 START = 1_767_225_600.0  # 1 January 2026; the calls are spread over the year after it
@@ -196,7 +197,7 @@ def whole(path: Path) -> dict[str, float]:
     found["exported"] = exported
     audit.close()
     begun = time.perf_counter()
-    dropped = retention.apply(path, retention.Retention(0, path.stat().st_size // 2))
+    dropped = retention.apply(path, RecordSettings(0, path.stat().st_size // 2))
     found["retention, half of it"] = time.perf_counter() - begun
     found["dropped"] = dropped.rows
     connection = connect(path)

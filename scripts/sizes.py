@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 SOURCE = Path(__file__).resolve().parent.parent / "src/toolcrib"
 LARGE = 400  # lines
@@ -169,7 +170,12 @@ def wings(root: Path) -> dict[str, str]:
     tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "WINGS":
-            return ast.literal_eval(node.value)
+            table = cast("ast.Dict", node.value)
+            calls = cast("list[ast.Call]", table.values)
+            return {
+                ast.literal_eval(cast("ast.expr", key)): ast.literal_eval(call.args[0])
+                for key, call in zip(table.keys, calls, strict=True)
+            }
     return {}
 
 

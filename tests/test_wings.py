@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.cli.app import OF_WINGS
 from toolcrib.core.wings import WINGS
 
 ROOT = Path(__file__).parent.parent
@@ -47,7 +46,7 @@ def without(wings: list[str], folder: Path) -> Path:
     listed = copy / "core/wings.py"
     text = listed.read_text(encoding="utf-8")
     for wing in wings:
-        place = copy.joinpath(*WINGS[wing].split("."))
+        place = copy.joinpath(*WINGS[wing].package.split("."))
         assert place.is_dir()
         shutil.rmtree(place)
         text, count = re.subn(rf'^    "{wing}": .*\n', "", text, flags=re.MULTILINE)
@@ -67,7 +66,7 @@ def look(wings: list[str], folder: Path) -> set[str]:
         "HOME": str(folder / "home"),
         "XDG_STATE_HOME": str(folder / "state"),
     }
-    commands = [f"toolcrib.cli.{command}" for command, wing in OF_WINGS.items() if wing in wings]
+    commands = [f"toolcrib.cli.{command}" for wing in wings if (command := WINGS[wing].command)]
     done = subprocess.run(
         [sys.executable, "-c", LOOK, str(copy), *commands], cwd=work, env=env, capture_output=True, text=True,
         timeout=120, check=False,

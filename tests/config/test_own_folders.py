@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.own_folders import keep_out
 from toolcrib.core.errors import ConfigError
+from toolcrib.toolbox.build import keep_out
 
 
 @pytest.fixture

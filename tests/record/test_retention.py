@@ -12,7 +12,8 @@ from toolcrib.record import chain, retention
 from toolcrib.record.approvals import Approvals
 from toolcrib.record.audit import Audit
 from toolcrib.record.database import connect
-from toolcrib.record.retention import DAY, Retention, apply
+from toolcrib.record.retention import DAY, apply
+from toolcrib.record.settings import RecordSettings
 
 
 def record(path, ages, arguments="{}"):
@@ -47,7 +48,7 @@ def path(tmp_path):
 
 def test_old_calls_go_and_the_rest_verifies(path):
     record(path, [400] * 10 + [300] * 5)
-    dropped = apply(path, Retention(days=365))
+    dropped = apply(path, RecordSettings(keep_days=365))
     assert dropped.rows == 10
     assert 399 * DAY < dropped.age < 401 * DAY
     assert [row[:2] for row in rows(path)] == [*((n, "outcome") for n in range(11, 16)), (16, "retention")]
@@ -60,7 +61,7 @@ def test_old_calls_go_and_the_rest_verifies(path):
 def test_it_can_be_done_again_and_again(path):
     record(path, [40, 30, 20, 10, 0])
     for days in (35, 25, 15):
-        apply(path, Retention(days=days), slack=0)
+        apply(path, RecordSettings(keep_days=days), slack=0)
         assert check(path).problem is None
     assert [row[1] for row in rows(path)] == ["outcome", "outcome", "retention", "retention", "retention"]
     record(path, [0])
@@ -69,7 +70,7 @@ def test_it_can_be_done_again_and_again(path):
 
 def test_the_last_row_stays_and_the_next_one_is_chained_to_it(path):
     record(path, [400] * 5)
-    apply(path, Retention(days=1))
+    apply(path, RecordSettings(keep_days=1))
     assert check(path).problem is None
     record(path, [0])
     found = check(path)
@@ -79,13 +80,13 @@ def test_the_last_row_stays_and_the_next_one_is_chained_to_it(path):
 
 def test_a_few_old_rows_are_left_until_it_is_worth_it(path):
     record(path, [365.5, 0])
-    assert apply(path, Retention(days=365)).rows == 0
-    assert apply(path, Retention(days=365), slack=0).rows == 1
+    assert apply(path, RecordSettings(keep_days=365)).rows == 0
+    assert apply(path, RecordSettings(keep_days=365), slack=0).rows == 1
 
 
-@pytest.mark.parametrize("keep", [Retention(0, 0), Retention(365, 2**30), Retention(0, 2**30)])
+@pytest.mark.parametrize("keep", [RecordSettings(0, 0), RecordSettings(365, 2**30), RecordSettings(0, 2**30)])
 def test_what_is_within_the_limits_stays(path, keep):
-    record(path, [300] * 10 if keep.days else [3000] * 10)
+    record(path, [300] * 10 if keep.keep_days else [3000] * 10)
     assert apply(path, keep).rows == 0
     assert len(rows(path)) == 10
 
@@ -94,7 +95,7 @@ def test_a_record_that_is_too_large_loses_its_oldest_calls_and_the_file_shrinks(
     record(path, [0] * 3000, json.dumps({"text": "x" * 500}))
     before = path.stat().st_size
     assert before > 1_500_000
-    apply(path, Retention(0, 1_000_000))
+    apply(path, RecordSettings(0, 1_000_000))
     connection = connect(path)
     assert 500_000 < retention.used_bytes(connection) <= 1_000_000
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -102,31 +103,31 @@ def test_a_record_that_is_too_large_loses_its_oldest_calls_and_the_file_shrinks(
     assert path.stat().st_size <= 1_000_000
     assert rows(path)[-2][0] == 3000
     assert check(path).problem is None
-    assert apply(path, Retention(0, 1_000_000)).rows == 0
+    assert apply(path, RecordSettings(0, 1_000_000)).rows == 0
 
 
 def test_a_dry_run_only_says(path):
     record(path, [400] * 5 + [0])
-    assert apply(path, Retention(), dry_run=True).rows == 5
+    assert apply(path, RecordSettings(), dry_run=True).rows == 5
     assert len(rows(path)) == 6
 
 
 def test_it_can_be_cut_off_anywhere_and_gone_on_with(path, monkeypatch):
     monkeypatch.setattr(retention, "_CHUNK", 3)
     record(path, [400] * 10 + [0] * 3)
-    apply(path, Retention(), stop=lambda: True)
+    apply(path, RecordSettings(), stop=lambda: True)
     assert [row[0] for row in rows(path)] == list(range(4, 15))  # one chunk is gone, the row that says so is there
     found = check(path)
     assert (found.problem, found.first) == (None, 11)
     record(path, [0])
-    assert apply(path, Retention()).rows == 7
+    assert apply(path, RecordSettings()).rows == 7
     assert [row[0] for row in rows(path)] == list(range(11, 16))
     assert check(path).problem is None
 
 
 def test_rows_that_somebody_else_removed_are_not_excused(path):
     record(path, [400] * 5 + [0] * 10)
-    apply(path, Retention())
+    apply(path, RecordSettings())
     connection = sqlite3.connect(path)
     connection.execute("DELETE FROM record WHERE seq = 6")
     connection.commit()
@@ -146,7 +147,7 @@ def test_rows_that_somebody_else_removed_are_not_excused(path):
 )
 def test_a_forged_retention_is_found(path, statement):
     record(path, [400] * 5 + [0] * 10)
-    apply(path, Retention())
+    apply(path, RecordSettings())
     connection = sqlite3.connect(path)
     connection.execute(statement)
     connection.commit()
@@ -158,23 +159,23 @@ def test_a_kept_head_that_was_dropped_is_no_alarm(path):
     record(path, [400] * 5)
     head = check(path).head
     record(path, [400] * 5 + [0])
-    apply(path, Retention())
+    apply(path, RecordSettings())
     assert check(path, (head.seq, head.hash)).problem is None
 
 
 def test_opening_drops_old_calls_in_the_background(path):
     record(path, [400] * 5000 + [0])
-    audit = Audit(path, Retention()).open()
+    audit = Audit(path, RecordSettings()).open()
     audit.close()  # waits for the transaction at work, no longer
     for _ in range(5):
-        Audit(path, Retention()).open().close()
+        Audit(path, RecordSettings()).open().close()
     assert rows(path)[0][0] == 5001
     assert check(path).problem is None
 
 
 def test_calls_go_on_while_old_ones_are_dropped(path):
     record(path, [400] * 20_000 + [0])
-    audit = Audit(path, Retention()).open()
+    audit = Audit(path, RecordSettings()).open()
     assert audit._keeper is not None
     for n in range(200):
         audit.listen(CallFinished(f"new_{n}", "look", "memory", "{}", "s", time.time(), 0.1, ToolOutput("x")))
@@ -195,6 +196,6 @@ def test_answered_approvals_of_that_age_go_too(path):
             "reason": "", "digest": number, "created": then, "expires": expires,
         })  # fmt: skip
     approvals.expire("old")
-    apply(path, Retention())
+    apply(path, RecordSettings())
     assert [row["id"] for row in approvals.recent()] == ["waits"]
     approvals.close()

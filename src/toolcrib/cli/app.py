@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
 
-from ..core.wings import has_wing
+from ..core.wings import WINGS
 from . import completion, show
 from .exit_codes import SUMMARY
 from .options import Options
 from .reader import Command, Group, Option, print_help, read
 
-# In the order in which people meet them.
+# In the order in which people meet them; those of wings are last.
 COMMANDS = {
     "list": "Show the tools and what each may do.",
     "call": "Run one tool.",
@@ -22,20 +22,15 @@ COMMANDS = {
     "log": "Show what was called, and why it ran.",
     "undo": "Take back what a call changed in files.",
     "approvals": "Answer calls that wait for approval.",
-    "changes": "See and apply what commands would change.",
     "rules": "Allow, ask or deny calls by rules.",
     "mcp": "List, try, add and remove MCP servers.",
-    "plugin": "List, check and scaffold plugins.",
-    "lint": "Find faults in tools' names, texts and schemas.",
     "trust": "Accept a project's configuration.",
     "config": "Show the settings and where they come from.",
     "install": "Set up Claude Code, Cursor or VS Code.",
     "clean": "Remove old outputs and undo history.",
     "doctor": "Check what works on this machine.",
+    **{wing.command: wing.summary for wing in WINGS.values() if wing.command},
 }
-
-# Commands that are part of a wing: they are there when it is.
-OF_WINGS = {"changes": "effects", "lint": "lint", "plugin": "plugins"}
 
 
 def load(name: str) -> Command | Group:
@@ -68,7 +63,7 @@ def alone(
 ROOT = Group(
     alone,
     "The tool layer for LLM agents: guarded tools for files, search and commands.",
-    {name: text for name, text in COMMANDS.items() if name not in OF_WINGS or has_wing(OF_WINGS[name])},
+    COMMANDS,
     load,
     epilog=f"Exit codes: {SUMMARY}.",
 )

@@ -182,7 +182,7 @@ def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, Ap
 
 
 def _databases() -> Iterator[Path]:
-    from ..record.state import state_home
+    from ..core.homes import state_home
 
     yield from sorted(state_home().glob("*/record.db"))
 

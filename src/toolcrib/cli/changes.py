@@ -6,16 +6,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
+from ..effects import apply_changes, changes_in, in_words, recover
 from ..policy.plain import plain, plain_line
 from . import show
 from .exit_codes import FAILED, OK
 from .options import Options
 from .reader import Argument, Command, Option, group
+from .undo import open_journal
 
 if TYPE_CHECKING:
-    from ..effects.change_list import PathChange
-    from ..effects.journal_rows import JournalledLayers
-    from ..effects.layer_store import HeldChanges
+    from ..effects import HeldChanges, JournalledLayers
     from ..record.journal import Journal
 
 Id = Annotated[str, Argument(metavar="ID", help="Their id, like ch-19a5c0e7b21-3fa9c1.")]
@@ -24,77 +24,58 @@ Id = Annotated[str, Argument(metavar="ID", help="Their id, like ch-19a5c0e7b21-3
 def listed(
     options: Options,
     everything: Annotated[bool, Option("--all", help="Also list applied and undone changes.")] = False,
-) -> int:
+) -> None:
     """List the changes that wait to be applied."""
     with _journal(options) as (_, changes):
         found = changes.layers.all() if everything else changes.layers.all("held")
     if options.json:
         show.out_json([_data(held) for held in found])
-        return OK
+        return
     rows = [[held.id, show.clock(held.at), held.state, plain_line(held.command)[:200]] for held in found]
-    show.columns(rows, ("bold", "dim", None, None))
-    if not found:
-        show.say("No changes wait for approval here.")
-    return OK
+    show.columns(rows, ("bold", "dim", None, None), none="No changes wait for approval here.")
 
 
-def shown(options: Options, changes: Id) -> int:
+def shown(options: Options, changes: Id) -> None:
     """Show the changes of a command."""
-    from ..effects.change_text import headline, paths
-
     with _journal(options) as (_, known):
         held = known.layers.get(changes)
         found = held.changes()
     if options.json:
-        changed = [
-            {
-                "path": found.shown_path(change),
-                "action": change.action,
-                "kind": _kind(change),
-                "refused": change.refused,
-                "conflict": change.conflict,
-                "notes": list(change.notes),
-            }
-            for change in found.changes
-        ]
+        changed: list[dict[str, object]] = []
+        for change in found.changes:
+            entry = change.after or change.before
+            changed.append({
+                "path": found.shown_path(change), "action": change.action, "kind": entry and entry.kind,
+                "refused": change.refused, "conflict": change.conflict, "notes": list(change.notes),
+            })  # fmt: skip
         show.out_json({**_data(held), "changes": changed})
-        return OK
+        return
     show.say(f"{held.id}  {held.state}  call {plain_line(held.call_id)}")
     show.say(plain(held.command), "bold")
-    show.say(headline(found))
-    told = held.told if held.state == "held" else ""
-    show.out(plain(told or "\n".join(paths(found, len(found.changes)))))
-    return OK
+    headline, paths = in_words(found)
+    show.say(headline)
+    show.out(plain(held.told or paths if held.state == "held" else paths))
 
 
 def apply(options: Options, changes: Id) -> int:
     """Apply waiting changes: all of them, or none if the workspace has changed since."""
-    from ..effects.layer_apply import ApplyConflict
-
     with _journal(options) as (journal, known):
         held = known.layers.get(changes)
-        try:
-            known.apply(journal, held)
-        except ApplyConflict as error:
-            for line in error.conflicts:
-                show.error(line)
-            show.error("nothing was applied; the workspace changed since the command ran")
-            return FAILED
+        conflicts = apply_changes(journal, held)
+    if conflicts:
+        for line in conflicts:
+            show.error(line)
+        show.error("nothing was applied; the workspace changed since the command ran")
+        return FAILED
     show.say(f"Applied {changes}. `toolcrib undo {held.call_id}` takes it back.")
     return OK
 
 
-def discard(options: Options, changes: Id) -> int:
+def discard(options: Options, changes: Id) -> None:
     """Discard waiting changes."""
     with _journal(options) as (_, known):
         known.layers.discard(changes)
     show.say(f"Discarded {changes}; the workspace is as it was.")
-    return OK
-
-
-def _kind(change: PathChange) -> str | None:
-    entry = change.after or change.before
-    return None if entry is None else entry.kind
 
 
 def _data(held: HeldChanges) -> dict[str, object]:
@@ -106,9 +87,6 @@ def _data(held: HeldChanges) -> dict[str, object]:
 
 @contextmanager
 def _journal(options: Options) -> Generator[tuple[Journal, JournalledLayers]]:
-    from ..effects import changes_in, recover
-    from .undo import open_journal
-
     with open_journal(options) as journal:
         for line in recover(journal.folder):
             show.warn(line)

@@ -10,6 +10,7 @@ from .options import Options
 from .reader import Command, Option
 
 if TYPE_CHECKING:
+    from ..record.settings import RecordSettings
     from ..record.state import Removal, StateFolder
 
 
@@ -40,7 +41,7 @@ def clean(
     else:
         report = clean_state(state, dry_run=dry_run)
     report.removed.extend(_dead_browsers(state, dry_run))
-    report.removed.extend(_old_calls(state, settings.record.keep_days, settings.record.max_bytes, dry_run))
+    report.removed.extend(_old_calls(state, settings.record, dry_run))
     if options.json:
         show.out_json({
             "folder": str(state.path), "sizes": report.sizes, "freed": report.freed, "dry_run": report.dry_run,
@@ -55,14 +56,14 @@ def clean(
     return OK
 
 
-def _old_calls(state: StateFolder, days: int, max_bytes: int, dry_run: bool) -> list[Removal]:
+def _old_calls(state: StateFolder, keep: RecordSettings, dry_run: bool) -> list[Removal]:
     """Drop the rows that the record need not keep. The other rows can still be verified."""
-    from ..record.retention import Retention, apply
+    from ..record.retention import apply
     from ..record.state import Removal
 
     if not state.record_db.exists():
         return []
-    gone = apply(state.record_db, Retention(days, max_bytes), slack=0, dry_run=dry_run)
+    gone = apply(state.record_db, keep, slack=0, dry_run=dry_run)
     return [Removal("record", f"{gone.rows:,} rows", gone.size, gone.age)] if gone.rows else []
 
 
@@ -72,13 +73,14 @@ def _dead_browsers(state: StateFolder, dry_run: bool) -> list[Removal]:
 
     from ..record.state import Removal, folder_entries
 
-    try:
-        from ..builtin.browser.launch import dead
-    except ImportError:  # this system has neither such locks nor browser tools
-        return []
     found = {name: (size, changed) for name, size, changed in folder_entries(state.browser)}
     now = time.time()
-    gone = dead(state.browser, remove=not dry_run)
+    try:
+        from ..builtin.browser import dead_profiles
+
+        gone = dead_profiles(state.browser, remove=not dry_run)
+    except ImportError:  # without this wing; on a system without such locks
+        return []
     return [Removal("browser", name, found[name][0], now - found[name][1]) for name in gone if name in found]
 
 

@@ -251,7 +251,7 @@ def logged_out(options: Options, name: Name) -> int:
 
 def _own_file() -> tuple[Path, str]:
     """The user's configuration file, and its text."""
-    from ..config.homes import config_home
+    from ..core.homes import config_home
 
     home = config_home()
     toml, plain = home / "config.toml", home / "config.json"

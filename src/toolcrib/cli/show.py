@@ -63,19 +63,21 @@ def columns(
     rows: Sequence[Sequence[str]],
     styles: Sequence[str | None] = (),
     *,
-    stream: TextIO | None = None,
     widest: int | None = None,
+    none: str = "",
 ) -> None:
     """Print rows in columns. The last column is cut at the width of the terminal; without a terminal it is not cut.
 
-    With `widest` nothing is cut: a cell longer than that many characters shifts only its own row.
+    With `widest` nothing is cut: a cell longer than that many characters shifts only its own row. `none` is what to
+    say where there are no rows.
     """
-    target = stream or sys.stdout
+    if not rows and none:
+        say(none)
     rows = [[plain_line(cell.replace("\n", " ").replace("\t", " ")) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     if widest is not None:
         widths = [min(width, widest) for width in widths]
-    room = shutil.get_terminal_size().columns if target.isatty() and widest is None else 0
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() and widest is None else 0
     for row in rows:
         used = sum(widths[:-1]) + 2 * (len(widths) - 1)
         last = row[-1] if not room or used + len(row[-1]) <= room else row[-1][: max(8, room - used - 1)] + "…"
@@ -83,8 +85,8 @@ def columns(
         for number, style in enumerate(styles):
             chosen = VERDICTS.get(row[number]) if style == "verdict" else style
             if chosen:
-                cells[number] = paint(cells[number], chosen, target)
-        print("  ".join(cells).rstrip(), file=target)
+                cells[number] = paint(cells[number], chosen)
+        print("  ".join(cells).rstrip())
 
 
 def by_reason(missing: Iterable[tuple[str, str]]) -> Iterable[tuple[list[str], str]]:

@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .hooks import hook_rules
     from .load import load_settings
     from .merge import make_settings
     from .schema import config_schema
@@ -17,7 +16,6 @@ _HOMES = {
     "load_settings": "load",
     "make_settings": "merge",
     "config_schema": "schema",
-    "hook_rules": "hooks",
     "Settings": "settings",
     "TrustStore": "trust",
 }
@@ -26,7 +24,6 @@ __all__ = [
     "Settings",
     "TrustStore",
     "config_schema",
-    "hook_rules",
     "load_settings",
     "make_settings",
 ]

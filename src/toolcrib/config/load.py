@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import ConfigError
+from ..core.homes import config_home, state_home
 from ..core.text import one_line
 from ..policy.rules.names import server_in_rules
 from .files import ConfigFile, absolute_path, exists, read_config_file
-from .homes import config_home, trust_path
 from .layers import Layer, env_layer, file_layer, flag_layer
 from .mcp_file import project_servers
 from .merge import Merged
@@ -72,7 +72,7 @@ def load_settings(
         if found is not None:
             project = file_layer(found)
             _leave_workspace(project, root, warnings)
-            status = _status(found, trust or TrustStore(trust_path(env)), root)
+            status = _status(found, trust or TrustStore(state_home(env) / "trust.json"), root)
     if user is not None:
         _must_be_outside(user.path, root)
     if chosen is not None and chosen.file is not None:
@@ -84,7 +84,7 @@ def load_settings(
     if chosen is not None:
         result.add(chosen)
         layers.append(chosen)
-    store = trust or TrustStore(trust_path(env))
+    store = trust or TrustStore(state_home(env) / "trust.json")
     foreign = project_servers(root, warnings) if chosen is None else None
     if foreign is not None:
         _take_servers(foreign, _status(foreign[0], store, root), result, warnings)

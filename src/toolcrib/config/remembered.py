@@ -17,12 +17,12 @@ from typing import Any, cast
 
 from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
+from ..core.homes import config_home
 from ..core.verdict import Verdict
 from ..policy.rules.grammar import RuleSource, parse_rule, written_form
 from ..policy.rules.match import why_never
 from ..record.state import private_folder, workspace_id
 from .files import MAX_BYTES, check_depth, exists, read_config_file
-from .homes import config_home
 from .layers import Layer, file_layer
 
 EVERYWHERE = "user.json"

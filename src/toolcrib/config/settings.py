@@ -13,7 +13,7 @@ from ..core.tightening import Only, OnlySome, Rank
 from ..policy.settings import (
     ApprovalSettings,
     CallLimitSettings,
-    HookSettings,
+    HookRule,
     LabelSettings,
     RedactionSettings,
     RuleSettings,
@@ -55,7 +55,7 @@ class Settings(Section):
     openapi: dict[str, OpenApiSettings] = field(default_factory=dict[str, OpenApiSettings])
     secrets: dict[str, SecretSettings] = field(default_factory=dict[str, SecretSettings])
     redact: RedactionSettings = RedactionSettings()
-    hooks: Annotated[tuple[HookSettings, ...], OnlySome(is_tightening)] = ()
+    hooks: Annotated[tuple[HookRule, ...], OnlySome(is_tightening)] = ()
     limits: CallLimitSettings = CallLimitSettings()
     agent: Json = field(default_factory=Json)
     channels: Json = field(default_factory=Json)

@@ -12,7 +12,8 @@ from typing import Any, Literal, cast
 
 from ..boundary.own_files import replace_file
 from ..core.errors import ConfigError
-from ..record.state import private_folder, state_home
+from ..core.homes import state_home
+from ..record.state import private_folder
 from .files import ConfigFile
 
 Status = Literal["trusted", "changed", "unknown"]

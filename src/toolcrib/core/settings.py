@@ -135,7 +135,8 @@ def absolute(path: str | os.PathLike[str], folder: Path) -> Path:
     return Path(os.path.abspath(folder / os.path.expanduser(text)))
 
 
-def _as_list(value: Any) -> Any:
+def as_list(value: Any) -> Any:
+    """Return a list with a text in it; any other value as it is."""
     return [value] if isinstance(value, str) else value
 
 
@@ -147,5 +148,5 @@ AnyPath = Annotated[Path, _Absolute()]
 Seconds = Annotated[float, Bounds(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Bounds(ge=1, le=2**62)]
 Json = dict[str, Any]
-OneOrMore = Annotated[tuple[str, ...], Prepared(_as_list)]
+OneOrMore = Annotated[tuple[str, ...], Prepared(as_list)]
 """A list of texts; one text may be written without the list."""

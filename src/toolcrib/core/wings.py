@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Wing:
+    """The package of a wing, below `toolcrib`; its command in `cli/`, if it has one, and what the command does."""
+
+    package: str
+    command: str = ""
+    summary: str = ""
+
+
 WINGS = {
-    "browser": "builtin.browser",
-    "composed": "sources.composed",
-    "docker": "boundary.sandbox.docker",
-    "documents": "builtin.documents",
-    "effects": "effects",
-    "gateway": "serve.gateway",
-    "landlock": "boundary.sandbox.landlock",
-    "lint": "policy.lint",
-    "openapi": "sources.openapi",
-    "plugins": "sources.plugins",
+    "browser": Wing("builtin.browser"),
+    "composed": Wing("sources.composed"),
+    "docker": Wing("boundary.sandbox.docker"),
+    "documents": Wing("builtin.documents"),
+    "effects": Wing("effects", "changes", "See and apply what commands would change."),
+    "gateway": Wing("serve.gateway"),
+    "landlock": Wing("boundary.sandbox.landlock"),
+    "lint": Wing("policy.lint", "lint", "Find faults in tools' names, texts and schemas."),
+    "openapi": Wing("sources.openapi"),
+    "plugins": Wing("sources.plugins", "plugin", "List, check and scaffold plugins."),
 }
-"""The packages of the wings, below `toolcrib`. The rest imports a wing where `has_wing` says that it is there, and only
-the package itself; without its folder and its line here everything else works."""
+"""The rest imports a wing where `has_wing` says that it is there, and only the package itself; without its folder and
+its line here everything else works."""
 
 
 def has_wing(name: str) -> bool:

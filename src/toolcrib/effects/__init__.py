@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ..core.output import ToolOutput
     from ..record.journal import Journal
     from ..record.state import StateFolder
+    from .change_list import ChangeList
     from .journal_rows import JournalledLayers
+    from .layer_store import HeldChanges
     from .layered_commands import LayeredCommands
 
 Mode = Literal["direct", "journal", "review"]
@@ -56,6 +58,24 @@ def changes_in(journal: Journal) -> JournalledLayers:
 
     found = journal.commands
     return found if isinstance(found, JournalledLayers) else command_changes(journal.folder)
+
+
+def apply_changes(journal: Journal, held: HeldChanges) -> list[str]:
+    """Apply the changes of a command: all of them, or none. Return the conflicts that prevented it."""
+    from .layer_apply import ApplyConflict
+
+    try:
+        changes_in(journal).apply(journal, held)
+    except ApplyConflict as error:
+        return error.conflicts
+    return []
+
+
+def in_words(found: ChangeList) -> tuple[str, str]:
+    """Return how many changes of each kind there are, and a line for each path."""
+    from .change_text import headline, paths
+
+    return headline(found), "\n".join(paths(found, len(found.changes)))
 
 
 def recover(folder: StateFolder, *, prune: bool = False) -> list[str]:

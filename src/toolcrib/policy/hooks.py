@@ -12,26 +12,22 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ..core.context import ToolContext
-from ..core.errors import ConfigError
 from ..core.events import CallFinished, EventStream, Notice
 from ..core.labels import Labels
 from ..core.name_patterns import matches
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement
 from .questions import all_of
-from .regexes import UserPattern, compile_pattern
+from .regexes import compile_pattern
+from .settings import HookRule
 
 log = logging.getLogger("toolcrib.hooks")
-
-Action = Literal["log", "notify", "ask", "block"]
-When = Literal["finished", "failed", "denied"]
 
 MAX_SEARCHED = 100_000
 """Characters of the arguments that a pattern is searched in. Longer arguments count as a match: fail closed."""
@@ -43,50 +39,6 @@ DANGEROUS_PATTERNS = (r"rm -rf", r"\bsudo\b", r"drop table")
 """The first design's SafetyHook: https://github.com/HKUDS/nanobot, `DANGEROUS_TOOLS` and `DANGEROUS_PATTERNS`."""
 
 
-@dataclass(frozen=True)
-class HookRule:
-    """One hook. Empty `tools`, `categories` or `channels` mean all; names may contain `*`.
-
-    `pattern` is a regular expression, searched in the arguments as JSON, ignoring case. `when` chooses the outcomes
-    that log and notify report. `file` gets one JSON object per line; `command` is started without a shell, with the
-    same object on its standard input.
-    """
-
-    action: Action
-    tools: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    channels: tuple[str, ...] = ()
-    pattern: str | None = None
-    message: str = ""
-    when: tuple[When, ...] = ("finished", "failed", "denied")
-    file: Path | None = None
-    command: tuple[str, ...] = ()
-
-    @cached_property
-    def compiled(self) -> UserPattern | None:
-        """Return the compiled pattern. Raises ConfigError if it is not a valid expression."""
-        if self.pattern is None:
-            return None
-        try:
-            return compile_pattern(self.pattern, ignore_case=True)
-        except ValueError as error:
-            raise ConfigError(f"hooks: {error}") from None
-
-    def is_for(self, names: Iterable[str], category: str, channel: str | None) -> bool:
-        """Return whether the hook applies to calls of such a tool from this channel."""
-        if self.categories and category not in self.categories:
-            return False
-        if self.channels and not matches(channel or "", self.channels):
-            return False
-        return not self.tools or matches(names, self.tools)
-
-    def has(self, arguments: str) -> bool:
-        """Return whether the pattern matches the arguments."""
-        if self.compiled is None:
-            return True
-        return len(arguments) > MAX_SEARCHED or self.compiled.search(arguments)
-
-
 def safety_hook(
     tools: Sequence[str] = DANGEROUS_TOOLS, patterns: Sequence[str] = DANGEROUS_PATTERNS
 ) -> tuple[HookRule, ...]:
@@ -94,21 +46,45 @@ def safety_hook(
     asks."""
     names = tuple(tools)
     blocks = tuple(
-        HookRule("block", names, pattern=pattern, message=f"the safety hook refuses {pattern!r}")
+        HookRule("block", names, pattern=(pattern,), message=f"the safety hook refuses {pattern!r}")
         for pattern in patterns
     )
     return *blocks, HookRule("ask", names, message="the safety hook asks before this tool")
+
+
+def _single(hook: HookRule) -> Iterator[HookRule]:
+    """Yield a hook for each pattern of a hook; for a preset its hooks."""
+    if hook.preset == "safety":
+        yield from safety_hook(hook.tools or DANGEROUS_TOOLS, hook.pattern or DANGEROUS_PATTERNS)
+    elif hook.pattern:
+        yield from (replace(hook, pattern=(pattern,)) for pattern in hook.pattern)
+    else:
+        yield hook
+
+
+def _is_for(rule: HookRule, names: Iterable[str], category: str, channel: str | None) -> bool:
+    """Return whether the hook applies to calls of such a tool from this channel."""
+    if rule.categories and category not in rule.categories:
+        return False
+    if rule.channels and not matches(channel or "", rule.channels):
+        return False
+    return not rule.tools or matches(names, rule.tools)
+
+
+def _has(rule: HookRule, arguments: str) -> bool:
+    """Return whether the pattern matches the arguments."""
+    if not rule.pattern:
+        return True
+    return len(arguments) > MAX_SEARCHED or compile_pattern(rule.pattern[0], ignore_case=True).search(arguments)
 
 
 class Hooks:
     """The hooks of one toolbox: `judge` is called before a call, `listen` receives its end."""
 
     def __init__(self, rules: Iterable[HookRule], events: EventStream | None = None) -> None:
-        self.rules = tuple(rules)
-        for rule in self.rules:
-            _ = rule.compiled
-        self._before = tuple(rule for rule in self.rules if rule.action in ("ask", "block"))
-        self._after = tuple(rule for rule in self.rules if rule.action in ("log", "notify"))
+        single = [each for rule in rules for each in _single(rule)]
+        self._before = tuple(rule for rule in single if rule.action in ("ask", "block"))
+        self._after = tuple(rule for rule in single if rule.action in ("log", "notify"))
         self._events = events
         self._lock = threading.Lock()
         self._names: dict[str, frozenset[str]] = {}  # names of the tools that were judged: events contain only one name
@@ -116,7 +92,7 @@ class Hooks:
     def touches(self, tool: Tool) -> bool:
         """Return whether a call of this tool could be refused or asked about."""
         names = self._names_of(tool)
-        return any(replace(rule, channels=()).is_for(names, str(tool.category), None) for rule in self._before)
+        return any(_is_for(replace(rule, channels=()), names, str(tool.category), None) for rule in self._before)
 
     def judge(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
         """Return the judgement of the strictest hook that refuses or asks, or None."""
@@ -124,11 +100,11 @@ class Hooks:
         text: str | None = None
         names = self._names_of(tool)
         for number, rule in enumerate(self._before, 1):
-            if not rule.is_for(names, str(tool.category), ctx.channel):
+            if not _is_for(rule, names, str(tool.category), ctx.channel):
                 continue
-            if rule.pattern is not None and text is None:
+            if rule.pattern and text is None:
                 text = _searched(arguments)
-            if not rule.has(text or ""):
+            if not _has(rule, text or ""):
                 continue
             why = rule.message or _why(rule, tool)
             if rule.action == "block":
@@ -144,18 +120,18 @@ class Hooks:
         """Handle an event: run the log and notify hooks for a call that has ended."""
         if type(event) is not CallFinished:
             return
-        outcome: When = "finished"
+        outcome = "finished"
         if event.output.is_error:
             outcome = "denied" if event.verdict in ("deny", "ask") else "failed"
         for rule in self._after:
             if (
                 outcome in rule.when
-                and rule.is_for(self._names.get(event.tool, {event.tool}), event.category, event.channel)
-                and rule.has(event.arguments)
+                and _is_for(rule, self._names.get(event.tool, {event.tool}), event.category, event.channel)
+                and _has(rule, event.arguments)
             ):
                 self._tell(rule, event, outcome)
 
-    def _tell(self, rule: HookRule, event: CallFinished, outcome: When) -> None:
+    def _tell(self, rule: HookRule, event: CallFinished, outcome: str) -> None:
         message = rule.message or f"{event.tool} {outcome}"
         told = _told(event, message, outcome)
         if rule.file is not None:
@@ -215,7 +191,7 @@ def _start(command: Sequence[str], told: Mapping[str, Any]) -> None:
 
 
 def _why(rule: HookRule, tool: Tool) -> str:
-    what = f"{rule.pattern!r} in its arguments" if rule.pattern else f"every call of {tool.name}"
+    what = f"{rule.pattern[0]!r} in its arguments" if rule.pattern else f"every call of {tool.name}"
     return f"a hook {'refuses' if rule.action == 'block' else 'asks about'} {what}"
 
 

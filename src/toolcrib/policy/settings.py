@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from ..core.settings import AnyPath, Checked, Count, Either, Json, OneOrMore, Prepared, Seconds, Section
+from ..core.settings import AnyPath, Checked, Count, Either, Json, OneOrMore, Prepared, Seconds, Section, as_list
 from ..core.tightening import More, Only, Rank, Smaller
 
 
@@ -94,14 +94,12 @@ class CallLimitSettings(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class HookSettings(Section):
+class HookRule(Section):
     """What to do about calls of some tools: log, notify, ask or block; or `preset = "safety"`."""
 
     spellings = {"tool": "tools", "category": "categories", "channel": "channels", "patterns": "pattern"}
 
     action: Literal["log", "notify", "ask", "block"] | None = None
-    preset: Literal["safety"] | None = None
-    """safety refuses `rm -rf`, `sudo` and `DROP TABLE` in calls of exec and delete_file, and asks before the others."""
     tools: OneOrMore = ()
     """Names, with `*`. Empty: all."""
     categories: OneOrMore = ()
@@ -115,11 +113,14 @@ class HookSettings(Section):
     """log and notify write one JSON object a line to it."""
     command: tuple[str, ...] = ()
     """log and notify start this program, without a shell, with a JSON object on its standard input."""
+    preset: Literal["safety"] | None = None
+    """safety refuses `rm -rf`, `sudo` and `DROP TABLE` in calls of exec and delete_file, and asks before the others."""
 
     def __post_init__(self) -> None:
         from ..core.tool import ToolCategory
         from .regexes import compile_pattern
 
+        object.__setattr__(self, "pattern", tuple(as_list(self.pattern)))  # code may give one text, as files do
         if (self.action is None) == (self.preset is None):
             raise ValueError('a hook has either action = "log", "notify", "ask" or "block", or preset = "safety"')
         if self.action not in ("log", "notify") and (self.file or self.command):
@@ -132,7 +133,7 @@ class HookSettings(Section):
                 raise ValueError(f"unknown category {category!r}; known: {', '.join(known)}")
 
 
-def is_tightening(hook: HookSettings) -> bool:
+def is_tightening(hook: HookRule) -> bool:
     """Return whether an untrusted file may have this hook: it may only refuse or ask, not start or write anything."""
     return not hook.file and not hook.command and (hook.action in ("ask", "block") or hook.preset == "safety")
 

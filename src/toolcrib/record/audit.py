@@ -33,6 +33,7 @@ from .database import connect, is_busy, unusable
 from .migrate import note
 from .query import NEWEST, Select, select
 from .rows import ApprovalRow, CallRow
+from .settings import RecordSettings
 from .transaction import transaction
 
 log = logging.getLogger("toolcrib.record")
@@ -63,7 +64,7 @@ class Audit:
 
     redact: Callable[[str], str] | None = None
 
-    def __init__(self, path: Path | str, keep: retention.Retention | None = None) -> None:
+    def __init__(self, path: Path | str, keep: RecordSettings | None = None) -> None:
         self.path = Path(path)
         self._keep = keep
         self._lock = threading.Lock()  # protects the connection
@@ -275,7 +276,7 @@ class Audit:
                     raise
             time.sleep(0.002)
 
-    def _retain(self, keep: retention.Retention) -> None:
+    def _retain(self, keep: RecordSettings) -> None:
         try:
             retention.apply(self.path, keep, stop=lambda: self._closed)
         except Exception:

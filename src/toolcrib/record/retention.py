@@ -16,20 +16,13 @@ from pathlib import Path
 from . import chain
 from .database import connect
 from .migrate import note
+from .settings import RecordSettings
 from .transaction import transaction
 
 DAY = 86_400.0
 _CHUNK = 2_000
 _ROOM = 0.9
 """A record that is too large is cut to this part of its limit, so that it is not cut again immediately."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """The limits of the record: a number of days, and a number of bytes. 0 means no limit."""
-
-    days: float = 365
-    max_bytes: int = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +35,7 @@ class Dropped:
     """Seconds since the oldest row."""
 
 
-def through(connection: sqlite3.Connection, keep: Retention, slack: float = DAY) -> int | None:
+def through(connection: sqlite3.Connection, keep: RecordSettings, slack: float = DAY) -> int | None:
     """Return the last row to delete, or None. `slack` are seconds that rows may be too old, so that not every start
     deletes a few rows."""
     ends = connection.execute("SELECT min(seq), max(seq) FROM record").fetchone()
@@ -55,18 +48,18 @@ def through(connection: sqlite3.Connection, keep: Retention, slack: float = DAY)
     return goes if goes >= first else None
 
 
-def _too_old(connection: sqlite3.Connection, keep: Retention, slack: float) -> int:
-    if not keep.days:
+def _too_old(connection: sqlite3.Connection, keep: RecordSettings, slack: float) -> int:
+    if not keep.keep_days:
         return 0
     oldest = connection.execute("SELECT time FROM record ORDER BY seq LIMIT 1").fetchone()[0]
-    limit = time.time() - keep.days * DAY
+    limit = time.time() - keep.keep_days * DAY
     if oldest >= limit - slack:
         return 0
     young = connection.execute("SELECT seq FROM record WHERE time >= ? ORDER BY seq LIMIT 1", [limit]).fetchone()
     return young[0] - 1 if young else 2**62
 
 
-def _too_much(connection: sqlite3.Connection, keep: Retention, first: int, last: int) -> int:
+def _too_much(connection: sqlite3.Connection, keep: RecordSettings, first: int, last: int) -> int:
     used = used_bytes(connection)
     if not keep.max_bytes or used <= keep.max_bytes:
         return 0
@@ -82,7 +75,7 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def apply(
-    path: Path | str, keep: Retention, *, slack: float = DAY, dry_run: bool = False,
+    path: Path | str, keep: RecordSettings, *, slack: float = DAY, dry_run: bool = False,
     stop: Callable[[], bool] = lambda: False,
 ) -> Dropped:  # fmt: skip
     """Delete rows over the limits, until all are deleted or `stop` returns True. Several processes may do it at
@@ -132,8 +125,8 @@ def _remove(connection: sqlite3.Connection, last: int, stop: Callable[[], bool])
         time.sleep(0.005)  # gives other processes time to write
 
 
-def _old_approvals(connection: sqlite3.Connection, keep: Retention) -> None:
+def _old_approvals(connection: sqlite3.Connection, keep: RecordSettings) -> None:
     """Delete answered and expired requests that are older than the record."""
-    if keep.days:
+    if keep.keep_days:
         sql = "DELETE FROM approval WHERE state NOT IN ('pending', 'approved') AND max(created, expires) < ?"
-        connection.execute(sql, [time.time() - keep.days * DAY])
+        connection.execute(sql, [time.time() - keep.keep_days * DAY])

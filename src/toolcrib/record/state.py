@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import ConfigError
+from ..core.homes import state_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,14 +29,6 @@ SPILL_QUOTA = 2 * GIB  # spec 2.8
 JOURNAL_QUOTA = 2 * GIB  # before-images and trash together; the same as the spill quota, without a measured reason
 SPILL_AGE = 7 * 86400.0
 JOURNAL_AGE = 30 * 86400.0  # a usual limit for a desktop's trash
-
-
-def state_home() -> Path:
-    """Return `$XDG_STATE_HOME/toolcrib`, or `~/.local/state/toolcrib`. A relative XDG path counts as unset, by its
-    spec."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(given) if os.path.isabs(given) else Path.home() / ".local" / "state"
-    return base / "toolcrib"
 
 
 def workspace_id(root: str | os.PathLike[str]) -> str:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcp_types import ElicitRequest, ElicitResult
 
-from ..config.homes import config_home
 from ..core.bound import safe
 from ..core.errors import ToolError
+from ..core.homes import config_home
 from ..policy.plain import plain, plain_line
 from ..policy.requests import ApprovalRequest, Approver, Decision, Scope, about_rule, scopes_of
 from .peer import FormAnswer, form_request

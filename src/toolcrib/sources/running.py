@@ -16,9 +16,9 @@ from ..core.labels import LABELS
 from ..core.output import ToolOutput
 from ..core.tool import Tool
 from ..core.verdict import Judgement
+from .settings import DEFAULT_SECONDS
 from .template import CommandTemplate
 
-DEFAULT_SECONDS = 30.0
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
 MAX_CHARACTERS = 50_000  # of one stream; the rest is spilled
 

@@ -8,6 +8,8 @@ from typing import Annotated
 from ..core.settings import AnyPath, Json, Seconds, Section
 from ..core.tightening import More, Only
 
+DEFAULT_SECONDS = 30.0
+
 
 @dataclass(frozen=True, slots=True)
 class CustomToolSettings(Section):
@@ -23,8 +25,8 @@ class CustomToolSettings(Section):
     """`{file = "string"}` (string, integer, number, boolean), or a JSON Schema."""
     working_dir: str | None = None
     """A folder inside the workspace. Unset: the workspace."""
-    timeout: Seconds | None = None
-    """Seconds that it may run. Unset: 30."""
+    timeout: Seconds = DEFAULT_SECONDS
+    """Seconds that it may run."""
     env: dict[str, str] = field(default_factory=dict[str, str])
     """Variables for it, besides a few harmless ones (PATH, HOME, LANG …)."""
     category: str | None = None
@@ -66,5 +68,5 @@ class OpenApiSettings(Section):
     """Of all its tools. Unset: network_read for GET and HEAD, network_write for the others."""
     prefix: str | None = None
     """What its tools' names begin with. Unset: the API's name and `_`."""
-    timeout: Seconds | None = None
-    """Seconds for one request. Unset: 30."""
+    timeout: Seconds = DEFAULT_SECONDS
+    """Seconds for one request."""

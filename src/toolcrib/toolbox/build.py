@@ -7,6 +7,7 @@ starts no process; `Toolbox.start` does.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,13 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ..boundary.workspace import Workspace
 from ..builtin.command_rules import CommandRules
 from ..builtin.default_tools import default_tools
-from ..config.homes import config_home
-from ..config.own_folders import keep_out
 from ..config.rules import rules_of
-from ..config.secrets import secret_sources
 from ..core.context import ToolContext
 from ..core.errors import ConfigError
 from ..core.exposure import Exposure
+from ..core.homes import config_home
 from ..core.registry import ToolRegistry
 from ..core.telemetry import trace_calls, traced
 from ..core.verdict import Judgement
@@ -36,7 +35,6 @@ from ..policy.secrets.redact import Redactor
 from ..record.approvals import Approvals
 from ..record.audit import Audit
 from ..record.journal import Journal
-from ..record.retention import Retention
 from ..record.spill import Spill
 from ..record.state import StateFolder
 from .effects import command_journal, make_effects
@@ -91,7 +89,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     guard = network() if settings.sandbox.domains else None
     confinement = replace(settings.sandbox, hidden=hidden, guard=guard, trials=state.path.parent)
     redactor, secrets = _secrets(settings, closing)
-    audit = Audit(state.record_db, Retention(settings.record.keep_days, settings.record.max_bytes))
+    audit = Audit(state.record_db, settings.record)
     audit.redact = redactor.redact
     closing.callback(audit.close)
     approvals = Approvals(state.record_db)
@@ -103,6 +101,18 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     )  # fmt: skip
 
 
+def keep_out(roots: Iterable[Path], state_home: Path) -> None:
+    """Check the folders granted for writing. Raises ConfigError if one contains our own settings, record or trust list:
+    such a grant would give access to everything."""
+    for own in (os.path.realpath(state_home), os.path.realpath(config_home())):
+        for root in (os.path.realpath(each) for each in roots):
+            if os.path.commonpath([root, own]) in (root, own):
+                raise ConfigError(
+                    f"sandbox.write_roots: {root} takes in {own}, where tools could change what Toolcrib allows; "
+                    "grant smaller folders"
+                )
+
+
 def _network(settings: Settings) -> AddressGuard:
     from ..boundary.network.address_guard import AddressGuard
 
@@ -112,7 +122,7 @@ def _network(settings: Settings) -> AddressGuard:
 def _secrets(settings: Settings, closing: ExitStack) -> tuple[Redactor, Secrets]:
     redactor = Redactor(patterns=settings.redact.patterns, allow=settings.redact.allow)
     closing.callback(redact_logs(redactor.redact))
-    return redactor, Secrets(secret_sources(settings), redactor, settings.sandbox.env)
+    return redactor, Secrets(settings.secrets, redactor, settings.sandbox.env)
 
 
 def _house(ground: Ground, approve: Approver | None, yes: bool) -> House:
@@ -199,10 +209,9 @@ def _rules(ground: Ground, registry: ToolRegistry, flow: LabelFlow) -> RuleSet:
 def _hooks(settings: Settings, registry: ToolRegistry) -> Hooks | None:
     if not settings.hooks:
         return None
-    from ..config import hook_rules
     from ..policy.hooks import Hooks
 
-    hooks = Hooks(hook_rules(settings), registry.events)
+    hooks = Hooks(settings.hooks, registry.events)
     registry.events.subscribe(hooks.listen, finished_only=True)
     return hooks
 

@@ -77,17 +77,13 @@ def services_of(house: House) -> CommandServices:
 
 
 def _command_tools(house: House, services: CommandServices) -> None:
-    from ..sources.command import CommandToolSpec, command_tool
+    from ..sources.command import command_tool
 
     ground = house.ground
     where = ground.settings.origin.sources.get("custom_tools") or "settings"
     for entry in ground.settings.custom_tools:
-        spec = CommandToolSpec(
-            entry.name, entry.description, entry.command, entry.parameters, entry.working_dir, entry.timeout,
-            entry.env, entry.category, tuple(entry.read),
-        )  # fmt: skip
         try:
-            tool = house.registry.register(command_tool(spec, services, ground.workspace.root))
+            tool = house.registry.register(command_tool(entry, services, ground.workspace.root))
         except (ToolDefinitionError, ToolConflictError) as error:
             raise ConfigError(f"{where}: {error}") from None
         ground.sandboxes.judge_in_thread([tool])
@@ -97,13 +93,14 @@ def _open_plugins(house: House) -> Plugins:
     """Load the plugin folders of the configuration."""
     if not has_wing("plugins"):
         raise ConfigError(f"plugins: {absent('plugins')}")
-    from ..config.plugins import plugin_settings
     from ..sources.plugins import Plugins
 
     def judge_in_thread(tool: Tool) -> None:
         house.ground.sandboxes.judge_in_thread([tool] if tool.judge is not None else [])
 
-    plugins = Plugins(plugin_settings(house.ground.settings), house.registry, services_of(house), judge_in_thread)
+    settings = house.ground.settings
+    writable = (settings.workspace, *settings.sandbox.write_roots)
+    plugins = Plugins(settings.plugins, writable, house.registry, services_of(house), judge_in_thread)
     house.ground.closing.callback(plugins.close)
     plugins.load()
     return plugins

@@ -8,8 +8,9 @@ from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.builtin.settings import HttpSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.policy.addresses import RULE_ALLOWED_DOMAIN
-from toolcrib.policy.secrets.grants import Secrets, Source
+from toolcrib.policy.secrets.grants import Secrets
 from toolcrib.policy.secrets.redact import Redactor
+from toolcrib.policy.settings import SecretSettings
 
 ALLOWED = HttpSettings(("api.example", "*.myco.example"))
 TOKEN = "tok-5up3r-s3cret-value"
@@ -144,7 +145,7 @@ async def test_headers_that_are_none(web, headers):
 
 def with_secret(web, guard: AddressGuard | None = None, tools=("http_request",)):
     redactor = Redactor()
-    secrets = Secrets([Source("TOKEN", tools, "TOKEN", env="TOKEN")], redactor, environ={"TOKEN": TOKEN})
+    secrets = Secrets({"TOKEN": SecretSettings(tools=tools, env="TOKEN")}, redactor, environ={"TOKEN": TOKEN})
     registry = web.registry(ALLOWED, guard, secrets=secrets, redactor=redactor)
     registry.stages.redact = redactor.redact
     return registry

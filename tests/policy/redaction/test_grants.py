@@ -9,21 +9,23 @@ from pathlib import Path
 import pytest
 
 from toolcrib.config import load_settings
-from toolcrib.config.secrets import secret_sources
 from toolcrib.core.errors import ConfigError, ToolError
-from toolcrib.policy.secrets.grants import Secrets, Source
+from toolcrib.policy.secrets.grants import Secrets
 from toolcrib.policy.secrets.redact import Redactor
+from toolcrib.policy.settings import SecretSettings
 
 VALUE = "a-value-of-some-length"
 
 
-def secrets(*sources: Source, variables: tuple[str, ...] = (), **environ: str) -> tuple[Secrets, Redactor]:
+def secrets(
+    source: SecretSettings | None = None, *, variables: tuple[str, ...] = (), **environ: str
+) -> tuple[Secrets, Redactor]:
     redactor = Redactor()
-    return Secrets(sources, redactor, variables, environ), redactor
+    return Secrets({"A": source} if source else {}, redactor, variables, environ), redactor
 
 
 def test_a_value_of_the_environment_is_hidden_from_the_start() -> None:
-    _, redactor = secrets(Source("A", (), "A", env="MINE"), MINE=VALUE)
+    _, redactor = secrets(SecretSettings(env="MINE"), MINE=VALUE)
     assert redactor.redact(f"x {VALUE}") == "x [secret:A]"
 
 
@@ -31,18 +33,18 @@ def test_a_file_of_ones_own(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     path = tmp_path / "token"
     path.write_text(VALUE + "\n")
     path.chmod(0o600)
-    made, _ = secrets(Source("A", ("t",), "A", file=path))
+    made, _ = secrets(SecretSettings(tools=("t",), file=path))
     assert made.value("A", "t") == VALUE and not caplog.records
     path.chmod(0o644)
     with caplog.at_level(logging.WARNING):
-        secrets(Source("A", ("t",), "A", file=path))
+        secrets(SecretSettings(tools=("t",), file=path))
     assert "chmod 600" in caplog.text
 
 
 def test_a_program_runs_once_and_late(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     code = f"open({str(ran)!r}, 'a').write('x'); print({VALUE!r})"
-    made, redactor = secrets(Source("A", ("t",), "A", command=(sys.executable, "-c", code)))
+    made, redactor = secrets(SecretSettings(tools=("t",), command=(sys.executable, "-c", code)))
     assert not ran.exists()
     assert [made.value("A", "t"), made.value("A", "t")] == [VALUE] * 2
     assert ran.read_text() == "x" and redactor.redact(VALUE) == "[secret:A]"
@@ -51,26 +53,28 @@ def test_a_program_runs_once_and_late(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        (Source("A", ("t",), "A", env="GONE"), "GONE is not set"),
-        (Source("A", ("t",), "A", file=Path("/nowhere/at/all")), "cannot be read"),
-        (Source("A", ("t",), "A", file=Path("/")), "cannot be read|no ordinary file"),
-        (Source("A", ("t",), "A", command=("/nowhere/pass",)), "could not be started"),
-        (Source("A", ("t",), "A", command=("/bin/sh", "-c", f"echo {VALUE}; exit 3")), "exit code 3"),
-        (Source("A", ("t",), "A", command=("/bin/true",)), "gave nothing"),
-        (Source("A", ("t",), "A", keyring="no/body"), "keyring"),
+        (SecretSettings(tools=("t",), env="GONE"), "GONE is not set"),
+        (SecretSettings(tools=("t",), file=Path("/nowhere/at/all")), "cannot be read"),
+        (SecretSettings(tools=("t",), file=Path("/")), "cannot be read|no ordinary file"),
+        (SecretSettings(tools=("t",), command=("/nowhere/pass",)), "could not be started"),
+        (SecretSettings(tools=("t",), command=("/bin/sh", "-c", f"echo {VALUE}; exit 3")), "exit code 3"),
+        (SecretSettings(tools=("t",), command=("/bin/true",)), "gave nothing"),
+        (SecretSettings(tools=("t",), keyring="no/body"), "keyring"),
     ],
 )
-def test_what_cannot_be_read_is_said(source: Source, said: str) -> None:
+def test_what_cannot_be_read_is_said(source: SecretSettings, said: str) -> None:
     made, _ = secrets(source)
     with pytest.raises(ToolError, match=said) as error:
         made.value("A", "t")
     assert VALUE not in str(error.value)
-    granted, failed = Secrets([Source("A", ("exec",), "A", env="GONE")], Redactor(), (), {}).environment("exec")
+    granted, failed = Secrets({"A": SecretSettings(tools=("exec",), env="GONE")}, Redactor(), (), {}).environment(
+        "exec"
+    )
     assert granted == {} and "GONE" in failed[0]
 
 
 def test_only_who_was_named_gets_it() -> None:
-    made, _ = secrets(Source("A", ("exec", "mcp:git*"), "GH_TOKEN", env="MINE"), MINE=VALUE)
+    made, _ = secrets(SecretSettings(tools=("exec", "mcp:git*"), variable="GH_TOKEN", env="MINE"), MINE=VALUE)
     assert made.environment("exec") == ({"GH_TOKEN": VALUE}, [])
     assert made.environment("http_request") == ({}, [])
     assert made.names_for("exec") == ["GH_TOKEN"]
@@ -89,22 +93,26 @@ def test_variables_that_commands_get_are_secrets_by_their_names() -> None:
 
 def test_short_values_are_an_error_of_the_configuration() -> None:
     with pytest.raises(ConfigError, match=r"secrets\.A"):
-        secrets(Source("A", (), "A", env="MINE"), MINE="short")
+        secrets(SecretSettings(env="MINE"), MINE="short")
 
 
-def settings(tmp_path: Path, text: str, *, named: bool = True) -> tuple[Source, ...]:
+def settings(tmp_path: Path, text: str, *, named: bool = True) -> dict[str, SecretSettings]:
     (tmp_path / "ws").mkdir(exist_ok=True)
     path = tmp_path / "conf.toml" if named else tmp_path / "ws" / "toolcrib.toml"
     path.write_text(text)
     environ = {"HOME": str(tmp_path / "home"), "PATH": "/bin"}
-    return secret_sources(load_settings(tmp_path / "ws", path if named else None, environ=environ))
+    found = load_settings(tmp_path / "ws", path if named else None, environ=environ).secrets
+    Secrets(found, Redactor(), (), environ)
+    return found
 
 
 def test_the_configuration(tmp_path: Path) -> None:
     found = settings(
         tmp_path, '[secrets.A]\nenv = "X"\ntools = "exec"\nas = "GH_TOKEN"\n[secrets.B]\ncommand = ["pass", "b"]'
     )
-    assert found == (Source("A", ("exec",), "GH_TOKEN", env="X"), Source("B", (), "B", command=("pass", "b")))
+    assert found == {
+        "A": SecretSettings(tools=("exec",), variable="GH_TOKEN", env="X"), "B": SecretSettings(command=("pass", "b"))
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -124,4 +132,4 @@ def test_what_is_wrong_in_it_is_said(tmp_path: Path, text: str, said: str) -> No
 
 
 def test_an_untrusted_project_grants_nothing(tmp_path: Path) -> None:
-    assert settings(tmp_path, '[secrets.A]\nenv = "X"\ntools = "exec"\n[redact]\nallow = ["x"]', named=False) == ()
+    assert settings(tmp_path, '[secrets.A]\nenv = "X"\ntools = "exec"\n[redact]\nallow = ["x"]', named=False) == {}

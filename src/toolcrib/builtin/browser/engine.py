@@ -176,9 +176,9 @@ class Engine:
             await self._sessions.pop(oldest).close()
 
     async def _launch(self) -> Chromium:
-        from .launch import launch, sweep
+        from .launch import dead, launch
 
-        await asyncio.to_thread(sweep, self._folder)
+        await asyncio.to_thread(dead, self._folder)
         return await launch(self.settings, self._folder / f"{os.getpid()}-{secrets.token_hex(4)}")
 
     async def _bury(self) -> None:

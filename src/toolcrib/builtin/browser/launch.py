@@ -163,13 +163,9 @@ def _why(path: Path, said: str) -> str:
     return f"{path} could not be started: {line[:300]}; `{path} --version` should print a version"
 
 
-def sweep(folder: Path) -> None:
-    """Remove the folders of browsers whose Toolcrib process was killed."""
-    dead(folder)
-
-
 def dead(folder: Path, *, remove: bool = True) -> list[str]:
-    """Return the unused profiles in `folder`, whose locks no process holds. With `remove`, also delete them."""
+    """Return the unused profiles in `folder`, whose locks no process holds: of browsers whose Toolcrib process was
+    killed. With `remove`, also delete them."""
     found: list[str] = []
     for lock in sorted(folder.glob(f"*/{LOCK}")):
         try:

@@ -11,12 +11,12 @@ import re
 import stat
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import ConfigError, ToolError
 from ...core.name_patterns import matches
 from ...core.tool import Tool
+from ..settings import VARIABLE, SecretSettings
 from .redact import Redactor
 from .values import MIN_SECRET
 
@@ -30,47 +30,32 @@ _SECRET_NAME = re.compile(r"TOKEN|KEY(?!WORD|MAP|BOARD)|SECRET|PASSW|CREDENTIAL|
 _NO_SECRET = re.compile(r"/|true|false|yes|no|none|~/|\./", re.IGNORECASE)  # SSH_KEY=/home/me/.ssh/key is a path
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One secret of the configuration: exactly one of `env`, `file`, `command` and `keyring` is set.
-
-    `tools` are names, `*` allowed, of tools and other users of secrets (`exec`, `mcp:github`); `variable` is the
-    environment variable in which commands get it. `keyring` is `service/user`.
-    """
-
-    name: str
-    tools: tuple[str, ...]
-    variable: str
-    env: str | None = None
-    file: Path | None = None
-    command: tuple[str, ...] = ()
-    keyring: str | None = None
-
-
 class Secrets:
-    """The secrets of one toolbox. `variables` are names of host variables that all commands get.
+    """The secrets of one toolbox, by name. `variables` are names of host variables that all commands get.
 
     The redactor knows values from the environment and from files from the start, and those of commands and of the
-    keyring from their first use, because both may ask a person. Raises ConfigError for a value that is too short.
+    keyring from their first use, because both may ask a person. Raises ConfigError for a value that is too short, and
+    for a name that no environment variable can have.
     """
 
     def __init__(
         self,
-        sources: Iterable[Source],
+        sources: Mapping[str, SecretSettings],
         redactor: Redactor,
         variables: Iterable[str] = (),
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._sources = {source.name: source for source in sources}
+        self._sources = sources
+        self._variable_of = {name: _variable(name, source) for name, source in sources.items()}
         self._redactor = redactor
         self._variables = tuple(variables)
         self._environ = os.environ if environ is None else environ
         self._values: dict[str, str] = {}
         self._lock = threading.Lock()
-        for source in self._sources.values():
+        for name, source in self._sources.items():
             if (source.env is not None and source.env in self._environ) or source.file is not None:
                 try:
-                    self.value(source.name)
+                    self.value(name)
                 except ToolError as error:  # reported again when it is needed
                     log.warning("%s", error)
         self._learn()
@@ -96,7 +81,7 @@ class Secrets:
             )
         with self._lock:
             if name not in self._values:
-                value = _read(source, self._environ)
+                value = _read(f"secrets.{name}", source, self._environ)
                 self._redactor.grant(name, value)
                 self._values[name] = value
             return self._values[name]
@@ -108,7 +93,7 @@ class Secrets:
 
     def names_for(self, asker: str) -> list[str]:
         """Return the names of the variables in which commands of this asker get secrets."""
-        named = [source.variable for source in self._sources.values() if matches(asker, source.tools)]
+        named = [self._variable_of[name] for name, source in self._sources.items() if matches(asker, source.tools)]
         return [*named, *(name for name in self._variables if name in self._environ and _SECRET_NAME.search(name))]
 
     def environment(self, asker: str) -> tuple[dict[str, str], list[str]]:
@@ -116,13 +101,13 @@ class Secrets:
         self._learn()
         values: dict[str, str] = {}
         failed: list[str] = []
-        for source in self._sources.values():
+        for name, source in self._sources.items():
             if not matches(asker, source.tools):
                 continue
             try:
-                values[source.variable] = self.value(source.name)
+                values[self._variable_of[name]] = self.value(name)
             except (ToolError, ConfigError) as error:
-                failed.append(f"[{source.variable} was not set: {error}]")
+                failed.append(f"[{self._variable_of[name]} was not set: {error}]")
         return values, failed
 
     def _learn(self) -> None:
@@ -133,8 +118,14 @@ class Secrets:
                 self._redactor.grant(name, value)
 
 
-def _read(source: Source, environ: Mapping[str, str]) -> str:
-    where = f"secrets.{source.name}"
+def _variable(name: str, source: SecretSettings) -> str:
+    variable = source.variable or name
+    if not VARIABLE.fullmatch(variable):
+        raise ConfigError(f"secrets.{name}: {variable!r} cannot name an environment variable; give one with `as`")
+    return variable
+
+
+def _read(where: str, source: SecretSettings, environ: Mapping[str, str]) -> str:
     if source.env is not None:
         value = environ.get(source.env)
         if not value:

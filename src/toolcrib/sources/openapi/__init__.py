@@ -33,7 +33,7 @@ def add_api(
     document = OpenApiDocument.read(given.spec)
     base_url = given.base_url or server_url(document)
     guard().target(base_url)
-    api = Api(name, base_url, guard, given.headers, resolve, given.timeout or 30.0, user_agent or USER_AGENT)
+    api = Api(name, base_url, guard, given.headers, resolve, given.timeout, user_agent or USER_AGENT)
     register_all(registry, api_tools(document, api, given))
     return None
 

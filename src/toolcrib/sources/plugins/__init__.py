@@ -1,6 +1,12 @@
 """Plugins: folders with a manifest, whose programs are tools or carry messages; and Python packages with tools."""
 
-from .entrypoints import load_entry_points
-from .plugins import Plugins, PluginSettings
+from .entrypoints import load_entry_points, permitted
+from .loading import check_plugin
+from .manifest import PLUGIN_NAME
+from .plugins import Plugin, Plugins, plugin_folders
+from .starters import Kind, starter
 
-__all__ = ["PluginSettings", "Plugins", "load_entry_points"]
+__all__ = [
+    "PLUGIN_NAME", "Kind", "Plugin", "Plugins", "check_plugin", "load_entry_points", "permitted", "plugin_folders",
+    "starter",
+]  # fmt: skip

@@ -21,7 +21,8 @@ from typing import Any, cast
 
 from ...boundary.environment import command_environment
 from ...core.errors import ToolcribError
-from .manifest import DEFAULT_SECONDS, Manifest
+from ..settings import DEFAULT_SECONDS
+from .manifest import Manifest
 from .program import PinnedProgram
 
 log = logging.getLogger("toolcrib.plugins")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from ...core.errors import OutsideWorkspace, ToolDefinitionError
+from ...core.registry import ToolRegistry
 from ...core.tool import Tool
 from ..parameters import check_names, parameter_schema
-from ..running import DEFAULT_SECONDS, CommandServices, CommandWork, program_tool
+from ..running import CommandServices, CommandWork, program_tool
+from ..settings import DEFAULT_SECONDS
 from ..template import command_template
-from .binary import binary_tool
-from .manifest import Manifest, PluginTool
+from .binary import binary_tool, unpinnable
+from .manifest import Manifest, ManifestError, PluginTool, manifest_file, read_manifest
 from .program import PinnedProgram
 
 FOLDER_VARIABLE = "TOOLCRIB_PLUGIN_DIR"
@@ -47,6 +51,30 @@ def parts_of(manifest: Manifest, services: CommandServices, *, may_change: bool 
         program = PinnedProgram(manifest.folder, manifest.binary.path, manifest.binary.sha256)
         program.check()
     return Parts(tuple(_checked(manifest, tool, services, make) for tool in manifest.tools), program)
+
+
+def check_plugin(folder: Path, registry: ToolRegistry, services: CommandServices, backend: str | None) -> list[str]:
+    """Return what a plugin folder holds, and what could be better about it. Raises ToolcribError for a faulty one.
+
+    `registry` has the other tools; `backend` is the sandbox of commands.
+    """
+    path = manifest_file(Path(os.path.realpath(folder)))
+    if path is None:
+        raise ManifestError(f"{folder}: {'it has no plugin.json' if folder.is_dir() else 'it is not a folder'}")
+    manifest = read_manifest(path)
+    parts = parts_of(manifest, services)
+    notes = [f"{manifest.name} {manifest.version}, {manifest.execution}", *manifest.notes]
+    for tool in parts.tools:
+        taken = registry.find(tool.name)
+        if taken is not None and taken.source != tool.source:
+            raise ManifestError(f"{path}: there is a tool named {tool.name!r} already ({taken.source})")
+        notes.append(f"{tool.name}({', '.join(tool.schema.get('properties', {}))}), {tool.category}")
+    if manifest.binary is not None and parts.program is not None:
+        if manifest.binary.sha256 is None:
+            notes.append(f'not pinned: "sha256": "{parts.program.check()}" in binary refuses any other program')
+        elif manifest.execution == "binary" and backend == "docker":
+            notes.append(unpinnable(manifest.name, parts.program, "docker"))
+    return notes
 
 
 def _command(

@@ -18,11 +18,11 @@ from ...core.errors import ToolcribError
 from ...core.text import clip
 from ...core.tool import ToolCategory
 from ..limited_json import json_object
+from ..settings import DEFAULT_SECONDS
 
 PLUGIN_FILE, CHANNEL_FILE = "plugin.json", "manifest.json"
 MAX_BYTES = 1 << 20
 MAX_TOOLS = 100
-DEFAULT_SECONDS = 30.0
 MAX_SECONDS = 3600.0
 MAX_DESCRIPTION = 10_000  # characters
 _MAX_VERSION = 64

@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ...core.errors import ToolcribError
+from ...core.errors import ConfigError, ToolcribError
+from ...core.homes import config_home, data_home, state_home
 from ...core.registry import ToolRegistry
 from ...core.text import clip
 from ...core.tool import Tool
 from ...policy.plain import plain_line
 from ..registering import register_all
 from ..running import CommandServices
+from ..settings import PluginsSettings
 from .channel import Channel, Inbound
 from .loading import parts_of
 from .manifest import Manifest, ManifestError, manifest_file, read_manifest
@@ -31,18 +33,18 @@ State = Literal["loaded", "blocked", "not allowed", "error"]
 _Stamp = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSettings:
-    """The plugin folders and the lists of names.
-
-    `writable` are folders that tools may change. A blocked plugin is never loaded. An empty `allowed` allows all
-    others.
-    """
-
-    folders: tuple[Path, ...]
-    allowed: frozenset[str] = frozenset()
-    blocked: frozenset[str] = frozenset()
-    writable: tuple[Path, ...] = ()
+def plugin_folders(settings: PluginsSettings) -> tuple[Path, ...]:
+    """Return the folders to look for plugins in. Raises ConfigError for a folder that commands cannot see."""
+    home = data_home() / "plugins"
+    folders = settings.plugin_dirs or (home,)
+    for folder in folders:
+        for own in (config_home(), state_home()):
+            if Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(own)):
+                raise ConfigError(
+                    f"plugins.plugin_dirs: {folder} lies in {own}, which no command can see; use another folder, as "
+                    f"{home}"
+                )
+    return folders
 
 
 @dataclass(slots=True)
@@ -65,16 +67,20 @@ class Plugin:
 
 
 class Plugins:
-    """The plugins of one registry. `on_new` is called with each registered tool."""
+    """The plugins of one registry. `writable` are folders that tools may change. `on_new` is called with each
+    registered tool."""
 
     def __init__(
         self,
-        settings: PluginSettings,
+        settings: PluginsSettings,
+        writable: Iterable[Path],
         registry: ToolRegistry,
         services: CommandServices,
         on_new: Callable[[Tool], object] | None = None,
     ) -> None:
         self._settings, self._registry, self._services = settings, registry, services
+        self._bases = plugin_folders(settings)
+        self._writable = [Path(os.path.realpath(root)) for root in writable]
         self._on_new = on_new
         self._found: dict[Path, Plugin] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -155,7 +161,7 @@ class Plugins:
     # --- one folder
 
     def _folders(self) -> Iterator[Path]:
-        for base in self._settings.folders:
+        for base in self._bases:
             try:
                 entries = sorted(entry.name for entry in os.scandir(base) if entry.is_dir())
             except OSError:  # not created yet; `toolcrib plugin list` says so
@@ -174,7 +180,7 @@ class Plugins:
             plugin.state, plugin.reason = self._verdict(manifest)
             if plugin.state != "loaded":
                 return plugin
-            plugin.may_change = any(folder.is_relative_to(root) for root in self._settings.writable)
+            plugin.may_change = any(folder.is_relative_to(root) for root in self._writable)
             parts = parts_of(manifest, self._services, may_change=plugin.may_change)
             plugin.program = parts.program
             made = register_all(self._registry, parts.tools)
@@ -193,9 +199,9 @@ class Plugins:
 
     def _verdict(self, manifest: Manifest) -> tuple[State, str]:
         settings = self._settings
-        if manifest.name in settings.blocked:
+        if manifest.name in settings.blocked_plugins:
             return "blocked", "plugins.blocked_plugins names it"
-        if settings.allowed and manifest.name not in settings.allowed:
+        if settings.allowed_plugins and manifest.name not in settings.allowed_plugins:
             return "not allowed", "plugins.allowed_plugins does not name it"
         for other in self:
             if other.state == "loaded" and other.name == manifest.name:
