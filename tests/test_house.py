@@ -38,7 +38,6 @@ NOT_YET: tuple[frozenset[str], ...] = (
 SAME_NAME: dict[str, str] = {
     "Command": "still to be renamed", "Group": "still to be renamed", "Option": "still to be renamed",
     "Parameter": "still to be renamed",
-    "Violation": "still to be renamed",
 }  # fmt: skip
 """Class names that more than one file has, each with its reason."""
 

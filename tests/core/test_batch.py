@@ -15,9 +15,9 @@ from toolcrib.core.batch import to_call
 from toolcrib.core.call import CallRequest, ToolCall
 from toolcrib.core.errors import ToolExecutionDenied
 from toolcrib.core.events import CallFinished
+from toolcrib.core.finish import HINT_TEXT
 from toolcrib.core.interfaces import Grant, Hook
 from toolcrib.core.output import ToolOutput
-from toolcrib.core.refusals import HINT_TEXT
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
 

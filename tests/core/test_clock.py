@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from toolcrib.core import clock
+from toolcrib.core import drive
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 
@@ -47,13 +47,13 @@ async def test_a_line_is_used_again_after_it_was_empty() -> None:
 
 
 async def test_lengths_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "MAX_LENGTHS", 4)
+    monkeypatch.setattr(drive, "MAX_LENGTHS", 4)
     for n in range(20):
         assert (await waits(5 + n).execute("wait", {"seconds": 0.001})).for_llm == "done"
-    assert len(clock._lines[asyncio.get_running_loop()]) <= 4
+    assert len(drive._lines[asyncio.get_running_loop()]) <= 4
 
 
 def test_loops_that_were_closed_are_forgotten() -> None:
     for _ in range(5):
         assert asyncio.run(waits(5).execute("wait", {"seconds": 0.001})).for_llm == "done"
-    assert sum(loop.is_closed() for loop in clock._lines) <= 1
+    assert sum(loop.is_closed() for loop in drive._lines) <= 1

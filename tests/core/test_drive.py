@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.core import clock
+from toolcrib.core import drive
 from toolcrib.core.context import ToolContext
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
@@ -51,7 +51,7 @@ async def test_the_tools_own_time_counts_before_and_after(arguments):
 
 
 async def test_a_question_that_nobody_answers_ends(monkeypatch):
-    monkeypatch.setattr(clock, "ASK_SECONDS", 0.1)
+    monkeypatch.setattr(drive, "ASK_SECONDS", 0.1)
     output = await ToolRegistry([colour]).execute("colour", {}, asker(60))
     assert output.error_kind == "timeout"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.core import finish, observe, run_tool
+from toolcrib.core import finish, pipeline, run_tool
 from toolcrib.core.context import ToolContext
 from toolcrib.core.events import CallFinished, CallStarted, EventStream
 from toolcrib.core.registry import ToolRegistry
@@ -56,7 +56,7 @@ async def test_nothing_is_built_when_nobody_listens(monkeypatch: pytest.MonkeyPa
         raise AssertionError("an event was built")
 
     for stage, name in (
-        (observe, "CallStarted"), (finish, "CallFinished"), (finish, "finished"), (run_tool, "CallProgress"),
+        (pipeline, "CallStarted"), (finish, "CallFinished"), (finish, "finished"), (run_tool, "CallProgress"),
     ):  # fmt: skip
         monkeypatch.setattr(stage, name, refuse)
     reg = registry()

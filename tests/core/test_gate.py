@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from toolcrib.core.gate import Gate
+from toolcrib.core.stages import Gate
 
 
 async def test_those_who_come_later_wait_behind_an_exclusive_one() -> None:

@@ -16,15 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.core import clock
 from toolcrib.core import drive as drive_module
 from toolcrib.core.call import CallRequest, ToolCall
 from toolcrib.core.context import ToolContext, current_context
 from toolcrib.core.errors import ToolError, ToolExecutionDenied
 from toolcrib.core.events import CallFinished, CallProgress, CallStarted
+from toolcrib.core.finish import HINT, HINT_TEXT
 from toolcrib.core.interfaces import Grant, Hook
 from toolcrib.core.output import ToolOutput
-from toolcrib.core.refusals import HINT, HINT_TEXT
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
 from toolcrib.core.verdict import Judgement
@@ -231,7 +230,7 @@ async def test_a_tool_may_clean_up_and_keeps_what_it_returns_in_time() -> None:
 
 
 async def test_a_stubborn_coroutine_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "GRACE", 0.05)
+    monkeypatch.setattr(drive_module, "GRACE", 0.05)
     swallowed = 0
 
     async def stubborn() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from toolcrib.core.context import ToolContext
+from toolcrib.core.events import trace_calls
 from toolcrib.core.registry import ToolRegistry
-from toolcrib.core.telemetry import trace_calls
 from toolcrib.core.tool import tool
 
 trace = pytest.importorskip("opentelemetry.trace")
@@ -96,7 +96,7 @@ def test_without_the_package_it_says_what_to_install() -> None:
 import sys
 sys.modules["opentelemetry"] = None
 from toolcrib.core.events import EventStream
-from toolcrib.core.telemetry import trace_calls
+from toolcrib.core.events import trace_calls
 try:
     trace_calls(EventStream())
 except ImportError as error:
@@ -109,7 +109,7 @@ else:
 
 TRACED = """
 import sys
-from toolcrib.core.telemetry import traced
+from toolcrib.core.events import traced
 assert not traced() and "opentelemetry" not in sys.modules
 from opentelemetry import trace
 assert not traced()  # loaded, as by the MCP SDK, but nobody set a provider

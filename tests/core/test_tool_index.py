@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool
-from toolcrib.core.tool_index import ToolIndex
-from toolcrib.core.tool_words import asked, kin, stem
+from toolcrib.core.tool_index import ToolIndex, asked, kin, stem
 
 DATA = Path(__file__).parent / "data"
 

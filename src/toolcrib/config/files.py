@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ..core.check_settings import Keys
 from ..core.errors import ConfigError
-from ..core.settings import absolute
+from ..core.settings import Keys, absolute
 
 MAX_BYTES = 1 << 20  # a thousand times a long configuration; a wrong path cannot fill the memory
 MAX_DEPTH = 40  # far above any real configuration; below the depth at which recursion fails

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from ..core.check_settings import Keys, Violation, check
 from ..core.errors import ConfigError
-from ..core.settings import annotations_of
+from ..core.settings import Keys, WrongValue, annotations_of, check
 from ..core.text import clip, one_line
 from .files import ConfigFile, check_depth
 from .hide import is_secret_name
@@ -118,7 +117,7 @@ def _layer(
         raise ConfigError(f"{where}: {error}") from None
     if name == "flags" and layer.shaped.foreign:
         raise ConfigError(f"{'.'.join(layer.shaped.foreign[0])}: there is no such setting")
-    violations: list[Violation] = []
+    violations: list[WrongValue] = []
     for key, value in layer.shaped.values.items():
         layer.values[key], found = check(annotations_of(Settings)[key], value, (key,), folder, from_text=from_text)
         violations += found
@@ -127,7 +126,7 @@ def _layer(
     return layer
 
 
-def _explain(violation: Violation, layer: Layer) -> str:
+def _explain(violation: WrongValue, layer: Layer) -> str:
     """Return one line for a person: where the mistake is, which setting, what is wrong, and which values are
     allowed."""
     path, given, text = violation.path, violation.given, violation.text

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from ..core.check_settings import Keys
-from ..core.settings import Section, annotations_of
+from ..core.settings import Keys, Section, annotations_of
 from ..core.tightening import Tightening
 from .layers import Layer, code_layer
 from .origin import Ignored

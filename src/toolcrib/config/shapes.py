@@ -11,9 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
-from ..core.check_settings import Keys
 from ..core.errors import ConfigError
-from ..core.settings import Section, annotations_of, snake
+from ..core.settings import Keys, Section, annotations_of, snake
 from ..core.text import one_line
 from .settings import Settings
 

@@ -65,150 +65,123 @@ def bound(
     output: ToolOutput, limit: int, call_id: str, spill: Spill | None = None, redact: Redact | None = None
 ) -> ToolOutput:
     """Bound an output for the model. Structured data and blocks that are too large are spilled, never cut."""
-    text = output.for_llm
-    for_user = output.for_user
-    if redact is not None:
-        text = redact(text)
-        for_user = redact(for_user) if for_user else for_user
-    if output.meta is not EMPTY:
-        output = _bound_meta(output, redact)
-    clean = text if text.isprintable() else _UNSAFE.sub(_escape, text)
-    if for_user is not None:
-        for_user = cut(safe(for_user), max(limit, MIN_DATA_CHARS), None)
-    if output.content or output.data is not None:
-        return _bound_rest(output, clean, for_user, limit, call_id, spill, redact)
-    if len(clean) > limit:
-        clean = cut(clean, limit, spill(call_id, "output.txt", clean) if spill is not None else None)
-    if clean is output.for_llm and for_user is output.for_user:
-        return output
-    return replace(output, for_llm=clean, for_user=for_user)
+    return _Bounding(limit, call_id, spill, redact).bound(output)
 
 
-def _bound_meta(output: ToolOutput, redact: Redact | None) -> ToolOutput:
-    meta = dict(output.meta)
-    if redact is not None:
-        meta = map_texts(meta, redact)
-    if WIRE_META in meta:
-        said = map_texts(meta[WIRE_META], safe)
-        if len(_encode(said)) > MAX_EXTRA_CHARS:
-            del meta[WIRE_META]
-        else:
-            meta[WIRE_META] = said
-    return output if meta == output.meta else replace(output, meta=meta)
+class _Bounding:
+    """The bounds of one output: its limit, what redacts it, and where its parts are spilled."""
 
+    def __init__(self, limit: int, call_id: str, spill: Spill | None, redact: Redact | None) -> None:
+        self._limit, self._call_id, self._spill, self._redact = limit, call_id, spill, redact
+        self._notes: list[str] = []
+        """What was left out, for the model."""
 
-def _bound_rest(
-    output: ToolOutput,
-    text: str,
-    for_user: str | None,
-    limit: int,
-    call_id: str,
-    spill: Spill | None,
-    redact: Redact | None,
-) -> ToolOutput:
-    notes: list[str] = []
-    data = output.data
-    if data is not None:
-        if redact is not None:
-            data = map_texts(data, redact)
-        try:
-            encoded = _encode(data)
-        except ValueError:
-            data = map_texts(data, without_surrogates)
-            encoded = _encode(data)
-        if len(encoded) > max(limit, MIN_DATA_CHARS):
-            where = spill(call_id, "data.json", encoded) if spill is not None else None
-            notes.append(f"[structured data of {len(encoded):,} bytes left out{_at(where)}]")
-            data = None
-    blocks = _bound_blocks(output.content, limit, call_id, spill, redact, notes)
-    said = cut("\n".join(notes), limit // 2, None)
-    room = limit - (len(said) + 1 if said else 0)
-    if len(text) > room:
-        text = cut(text, room, spill(call_id, "output.txt", text) if spill is not None else None)
-    if said:
-        text = f"{text}\n{said}" if text else said
-        if any(isinstance(block, TextBlock) for block in blocks):  # models read the blocks of such an output
-            blocks.append(TextBlock(said))
-    return replace(output, for_llm=text, for_user=for_user, data=data, content=tuple(blocks))
+    def bound(self, output: ToolOutput) -> ToolOutput:
+        text = safe(self._clean(output.for_llm))
+        for_user = output.for_user
+        if for_user is not None:
+            for_user = cut(safe(self._clean(for_user)), max(self._limit, MIN_DATA_CHARS), None)
+        if output.meta is not EMPTY:
+            output = self._bound_meta(output)
+        if output.content or output.data is not None:
+            return self._bound_rest(output, text, for_user)
+        text = self._cut(text, self._limit)
+        if text is output.for_llm and for_user is output.for_user:
+            return output
+        return replace(output, for_llm=text, for_user=for_user)
 
+    def _clean(self, data: Any) -> Any:
+        """Return a text, or JSON data with its texts, without secrets."""
+        return data if self._redact is None else map_texts(data, self._redact)
 
-def _bound_blocks(
-    content: tuple[ContentBlock, ...],
-    limit: int,
-    call_id: str,
-    spill: Spill | None,
-    redact: Redact | None,
-    notes: list[str],
-) -> list[ContentBlock]:
-    """Return the blocks that fit; spill and note the others. Text is bounded by characters, other blocks by bytes."""
-    blocks: list[ContentBlock] = []
-    bytes_left, text_left, extra_left = MAX_BLOCKS_BYTES, limit, MAX_EXTRA_CHARS
-    for number, block in enumerate(content):
-        if len(blocks) == MAX_BLOCKS:
-            notes.append(f"[{len(content) - number} more blocks left out]")
-            break
-        extra = block.extra
-        if extra is not EMPTY:
-            extra, used = _bound_extra(extra, extra_left, redact, notes)
+    def _spilled(self, name: str, data: str | bytes) -> str | None:
+        return None if self._spill is None else self._spill(self._call_id, name, data)
+
+    def _leave_out(self, what: str, name: str, data: str | bytes) -> None:
+        where = self._spilled(name, data)
+        self._notes.append(f"[{what} left out{f'; it is in {where}' if where else ''}]")
+
+    def _cut(self, text: str, limit: int, name: str = "output.txt") -> str:
+        return text if len(text) <= limit else cut(text, limit, self._spilled(name, text))
+
+    def _bound_meta(self, output: ToolOutput) -> ToolOutput:
+        meta = self._clean(dict(output.meta))
+        if WIRE_META in meta:
+            meta[WIRE_META] = map_texts(meta[WIRE_META], safe)
+            if len(_encode(meta[WIRE_META])) > MAX_EXTRA_CHARS:
+                del meta[WIRE_META]
+        return output if meta == output.meta else replace(output, meta=meta)
+
+    def _bound_rest(self, output: ToolOutput, text: str, for_user: str | None) -> ToolOutput:
+        data = self._clean(output.data)
+        if data is not None:
+            try:
+                encoded = _encode(data)
+            except ValueError:
+                data = map_texts(data, without_surrogates)
+                encoded = _encode(data)
+            if len(encoded) > max(self._limit, MIN_DATA_CHARS):
+                self._leave_out(f"structured data of {len(encoded):,} bytes", "data.json", encoded)
+                data = None
+        blocks = self._bound_blocks(output.content)
+        said = cut("\n".join(self._notes), self._limit // 2, None)
+        text = self._cut(text, self._limit - (len(said) + 1 if said else 0))
+        if said:
+            text = f"{text}\n{said}" if text else said
+            if any(isinstance(block, TextBlock) for block in blocks):  # models read the blocks of such an output
+                blocks.append(TextBlock(said))
+        return replace(output, for_llm=text, for_user=for_user, data=data, content=tuple(blocks))
+
+    def _bound_blocks(self, content: tuple[ContentBlock, ...]) -> list[ContentBlock]:
+        """Return the blocks that fit; spill and note the others. Text is bounded by characters, other blocks by
+        bytes."""
+        blocks: list[ContentBlock] = []
+        bytes_left, text_left, extra_left = MAX_BLOCKS_BYTES, self._limit, MAX_EXTRA_CHARS
+        for number, block in enumerate(content):
+            if len(blocks) == MAX_BLOCKS:
+                self._notes.append(f"[{len(content) - number} more blocks left out]")
+                break
+            extra, used = self._bound_extra(block.extra, extra_left)
             extra_left -= used
-        if isinstance(block, TextBlock):
-            bare = safe(redact(block.text) if redact is not None else block.text)
-            if len(bare) > text_left:
-                where = spill(call_id, f"text-{number}.txt", bare) if spill is not None else None
-                if text_left < MIN_BLOCK_CHARS:
-                    notes.append(f"[text of {len(bare):,} characters left out{_at(where)}]")
+            if isinstance(block, TextBlock):
+                text, name = safe(self._clean(block.text)), f"text-{number}.txt"
+                if len(text) > text_left and text_left < MIN_BLOCK_CHARS:
+                    self._leave_out(f"text of {len(text):,} characters", name, text)
                     continue
-                bare = cut(bare, text_left, where)
-            text_left -= len(bare)
-            blocks.append(TextBlock(bare, extra=extra))
-            continue
-        block, size = _measure(block, redact)
-        if size > min(MAX_BLOCK_BYTES, bytes_left):
-            where = spill(call_id, f"block-{number}.bin", _bytes_of(block)) if spill is not None else None
-            notes.append(f"[{block.type} of {size:,} bytes left out{_at(where)}]")
-            continue
-        bytes_left -= size
-        blocks.append(block if extra is block.extra else replace(block, extra=extra))
-    return blocks
+                text = self._cut(text, text_left, name)
+                text_left -= len(text)
+                blocks.append(TextBlock(text, extra=extra))
+                continue
+            if isinstance(block, ResourceBlock):
+                block = self._bound_resource(block)
+            size = len(_bytes_of(block))
+            if size > min(MAX_BLOCK_BYTES, bytes_left):
+                self._leave_out(f"{block.type} of {size:,} bytes", f"block-{number}.bin", _bytes_of(block))
+                continue
+            bytes_left -= size
+            blocks.append(block if extra is block.extra else replace(block, extra=extra))
+        return blocks
 
+    def _bound_extra(self, extra: Mapping[str, Any], room: int) -> tuple[Mapping[str, Any], int]:
+        """Return metadata without secrets and control characters, or empty metadata if it is too long; and its
+        length."""
+        if extra is EMPTY:
+            return EMPTY, 0
+        known = map_texts(self._clean(dict(extra)), safe)
+        used = len(_encode(known))
+        if used <= room:
+            return known, used
+        self._notes.append(f"[{', '.join(known)[:200]} of a block, {used:,} characters, left out]")
+        return EMPTY, 0
 
-def _bound_extra(
-    extra: Mapping[str, Any], room: int, redact: Redact | None, notes: list[str]
-) -> tuple[Mapping[str, Any], int]:
-    """Return metadata without secrets and control characters, or empty metadata if it is too long; and its length."""
-    known = dict(extra)
-    if redact is not None:
-        known = map_texts(known, redact)
-    known = map_texts(known, safe)
-    used = len(_encode(known))
-    if used <= room:
-        return known, used
-    notes.append(f"[{', '.join(known)[:200]} of a block, {used:,} characters, left out]")
-    return EMPTY, 0
-
-
-def _at(where: str | None) -> str:
-    return f"; it is in {where}" if where else ""
-
-
-def _measure(block: ImageBlock | AudioBlock | ResourceBlock, redact: Redact | None) -> tuple[Any, int]:
-    if isinstance(block, ResourceBlock):
-        if redact is not None:
-            block = _resource_without_secrets(block, redact)
-        text, name = (None if each is None else safe(each) for each in (block.text, block.name))
-        if (text, name) != (block.text, block.name):
-            block = replace(block, text=text, name=name)
-    return block, len(_bytes_of(block))
-
-
-def _resource_without_secrets(block: ResourceBlock, redact: Redact) -> ResourceBlock:
-    """Redact bytes that may be text. Bytes that are not UTF-8 come back unchanged."""
-    data = block.data
-    if data is not None:
-        data = redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    text = None if block.text is None else redact(block.text)
-    name = None if block.name is None else redact(block.name)
-    return replace(block, uri=redact(block.uri), text=text, data=data, name=name)
+    def _bound_resource(self, block: ResourceBlock) -> ResourceBlock:
+        """Return a resource without secrets. Bytes may be text: they are redacted, and come back unchanged if they
+        are not UTF-8."""
+        data = block.data
+        if data is not None and self._redact is not None:
+            data = self._redact(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        text, name = (None if each is None else safe(self._clean(each)) for each in (block.text, block.name))
+        return replace(block, uri=self._clean(block.uri), text=text, data=data, name=name)
 
 
 def _bytes_of(block: ImageBlock | AudioBlock | ResourceBlock) -> bytes:

@@ -1,4 +1,9 @@
-"""Runs a tool's coroutine in the caller's task, and ends it at its timeout."""
+"""Runs a tool's coroutine in the caller's task, and ends it at its timeout.
+
+`Clock` is like `asyncio.timeout`, but cheap for thousands of calls at once: calls with the same timeout end in the
+order of their starts, so one timer of the loop serves them all. A timer for each call would double the cost of a call
+that waits.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,121 @@ import asyncio
 import logging
 import types
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import TYPE_CHECKING, Any
-
-from .clock import Clock
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from .context import Ask
+
+ASK_SECONDS = 600.0
+"""How long a question to a person may delay the timeout of its call."""
+
+GRACE = 2.0
+"""Seconds a timed-out coroutine gets to clean up before it is closed."""
+
+
+class Clock:
+    """The time of one call. Cancels its task at the timeout, and again when the time to clean up is over."""
+
+    __slots__ = ("_before", "_handle", "_left", "_line", "_task", "cancels", "when")
+
+    def __init__(self, seconds: float) -> None:
+        self._line = line = _line_of(seconds)
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task(line.loop))
+        self._before = self._task.cancelling()
+        self.cancels = 0
+        self._handle: asyncio.TimerHandle | None = None  # a separate timer, if the call does not end in order
+        self.when = line.loop.time() + seconds
+        line.join(self)
+
+    def over(self) -> None:
+        """Cancel the task, because the timeout or the time to clean up has passed."""
+        self.cancels += 1
+        if self.cancels == 1:
+            self._set(GRACE)
+        self._task.cancel()
+
+    def pause(self) -> None:
+        """Stop the time while a person is asked, up to a limit."""
+        self._left = max(0.0, self.when - self._line.loop.time())
+        if not self.cancels:
+            self._set(self._left + ASK_SECONDS)
+
+    def go_on(self) -> None:
+        """Let the remaining time run again after the person has answered."""
+        if not self.cancels:
+            self._set(self._left)
+
+    def _set(self, seconds: float) -> None:
+        self.stop()
+        self.when = self._line.loop.time() + seconds
+        self._handle = self._line.loop.call_at(self.when, self.over)
+
+    def stop(self) -> None:
+        """Stop the clock of a call that ended in time."""
+        self._line.waiting.pop(self, None)
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def settle(self) -> bool:
+        """Undo our own cancellations. Returns whether the task was cancelled from elsewhere too."""
+        for _ in range(self.cancels):
+            self._task.uncancel()
+        return self._task.cancelling() > self._before
+
+
+class _Line:
+    """All calls of one loop with the same timeout, in the order of their ends, and one timer for the first."""
+
+    __slots__ = ("_timer", "loop", "waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.waiting: dict[Clock, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def join(self, clock: Clock) -> None:
+        self.waiting[clock] = None
+        if self._timer is None:  # otherwise it is set for a call that ends earlier
+            self._timer = self.loop.call_at(clock.when, self._ring)
+
+    def close(self) -> None:
+        """Cancel the timer: no call waits here now or later."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _ring(self) -> None:
+        now = self.loop.time() if self._timer is None else max(self.loop.time(), self._timer.when())
+        self._timer = None
+        for clock in list(self.waiting):
+            if clock.when > now:
+                self._timer = self.loop.call_at(clock.when, self._ring)
+                break
+            del self.waiting[clock]
+            clock.over()
+
+
+MAX_LENGTHS = 64
+"""With more timeouts than this, unused ones are dropped: a tool may choose a new one for each call."""
+
+_lines: dict[asyncio.AbstractEventLoop, dict[float, _Line]] = {}
+
+
+def _line_of(seconds: float) -> _Line:
+    loop = asyncio.get_running_loop()
+    lines = _lines.get(loop)
+    if lines is None:
+        for known in list(_lines):
+            if known.is_closed():
+                _lines.pop(known, None)
+        lines = _lines[loop] = {}
+    line = lines.get(seconds)
+    if line is None:
+        if len(lines) >= MAX_LENGTHS:
+            for length in [length for length, known in lines.items() if not known.waiting]:
+                lines.pop(length).close()
+        line = lines[seconds] = _Line(loop)
+    return line
+
 
 log = logging.getLogger("toolcrib.pipeline")
 

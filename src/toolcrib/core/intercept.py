@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .call import ToolCall
 from .errors import InvalidArguments, ToolExecutionDenied
-from .finish import bound_again
+from .finish import bound_again, denied, invalid, with_hint, withheld
 from .output import ToolOutput
-from .refusals import denied, invalid, with_hint, withheld
 from .tool import encode
 from .wrap import wrap
 

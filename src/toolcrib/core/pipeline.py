@@ -2,31 +2,62 @@
 
     bind → middleware and before-hooks → authorize → commit → run → redact and bound → after-hooks → event
 
-The registry finds the tool; `Pipeline.run` does the rest. The stages are functions, one file each: `observe` (the
-sequence of stages, and the events), `intercept` (loop guard, middleware, hooks), `authorize` (may it run, and the
-commit before), `run_tool`, `finish` (labels, secrets, length). `stages` holds what they are filled with, `interfaces`
-the types of that, `call` what they pass on. Without anything to do but run, a call skips all but `run_tool`.
+The registry finds the tool; `Pipeline.run` does the rest. The stages are functions. Here: `observe` (the sequence of
+stages, and the events), `authorize` (may it run), `commit_and_run`. In files of their own: `intercept` (loop guard,
+middleware, hooks), `run_tool`, `finish` (labels, secrets, length; refusals). `stages` holds what they are filled with,
+`interfaces` the types of that, `call` what they pass on. Without anything to do but run, a call skips all but
+`run_tool`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import itertools
+import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 from .call import Call
 from .context import EMPTY_CONTEXT, ToolContext
-from .finish import clean, emit_refused
-from .observe import observe
-from .refusals import not_bound, with_hint
+from .errors import InvalidArguments, ToolExecutionDenied
+from .events import CallStarted
+from .finish import (
+    LastAttempt,
+    bound_again,
+    clean,
+    denied,
+    emit_finished,
+    emit_refused,
+    invalid,
+    not_bound,
+    with_hint,
+    without_secrets,
+)
+from .intercept import intercept, refuse_repetition, with_warning
+from .interfaces import Grant
+from .output import ToolOutput
 from .run_tool import run_tool
 from .stages import Stages
 
 if TYPE_CHECKING:
+    from .call import Call
+    from .interfaces import Grant
     from .output import ToolOutput
+    from .stages import Stages
     from .tool import Tool
+
+
+log = logging.getLogger("toolcrib.pipeline")
+
+ALLOWED = Grant()
+"""The grant of tools whose every call is allowed."""
+
+MAX_EDITS = 10
+"""How often an authorizer may change the arguments of one call."""
 
 
 class Pipeline:
@@ -72,3 +103,120 @@ class Pipeline:
         if self.stages.events.listeners:
             emit_refused(self.stages, call_id or self.new_id(), name, arguments, ctx or EMPTY_CONTEXT, output)
         return output
+
+
+async def observe(stages: Stages, call: Call, arguments: Mapping[str, Any] | str | bytes | None) -> ToolOutput:
+    """Bind a call, run it through the stages, and emit exactly one CallFinished. Raises only cancellation."""
+    since = time.time(), time.perf_counter()
+    tool, events, last = call.tool, stages.events, LastAttempt(call)
+    try:
+        try:
+            call.set_arguments(*tool.bind(arguments))
+        except Exception as error:
+            output = not_bound(tool, error)
+        else:
+            if events.eager or (stages.redact is not None and events.listeners):
+                _emit_started(stages, call, since[0])
+            guard = stages.guard if call.ctx.session_id is not None and not tool.loop_exempt else None
+            refusal = None if guard is None else refuse_repetition(guard, call)
+            if refusal is not None:
+                output = refusal
+            elif stages.hooks or stages.middleware:
+                output = await intercept(stages, call, functools.partial(_attempt, stages, last))
+            else:
+                output = await _attempt(stages, last, call)
+            if guard is not None and refusal is None:
+                output = with_warning(guard, call, output)
+    except BaseException as error:
+        if events.listeners:
+            cancelled = isinstance(error, asyncio.CancelledError)
+            text = "the call was cancelled" if cancelled else without_secrets(stages, repr(error))
+            emit_finished(stages, call, last, arguments, since, ToolOutput.error(text, "cancelled"))
+        raise
+    if output.is_error:
+        output = clean(stages, output)
+    if events.listeners:
+        emit_finished(stages, call, last, arguments, since, output)
+    return output
+
+
+async def _attempt(stages: Stages, last: LastAttempt, call: Call) -> ToolOutput:
+    """Authorize a call with bound arguments, then run it, or describe it in a dry run."""
+    last.call, last.grant = call, None
+    answer: Grant | ToolOutput = ALLOWED
+    if stages.must_authorize(call.tool):
+        last.call, answer = await authorize(stages, call)
+        if isinstance(answer, ToolOutput):
+            return answer
+    last.grant = answer
+    if stages.dry_run and not call.tool.is_read_only:
+        return await describe(stages, last.call, answer)
+    if not stages.gate.needed:
+        return await commit_and_run(stages, last.call, answer)
+    async with stages.gate.hold(call.tool.exclusive):
+        return await commit_and_run(stages, last.call, answer)
+
+
+def _emit_started(stages: Stages, call: Call, started: float) -> None:
+    """Redact the arguments once for all events, and emit CallStarted if a listener wants it."""
+    if stages.redact is not None:  # otherwise the record may have another redactor
+        call.redacted_arguments = without_secrets(stages, call.text)
+    if stages.events.eager:
+        shown, tool = call.redacted_arguments or call.text, call.tool
+        stages.events.emit(CallStarted(call.call_id, tool.name, tool.category, shown, call.ctx.session_id, started))
+
+
+async def authorize(stages: Stages, call: Call) -> tuple[Call, Grant | ToolOutput]:
+    """Ask the authorizer. Returns the call with the arguments that its approver edited, and its grant or refusal."""
+    tool, authorizer = call.tool, stages.authorizer
+    assert authorizer is not None
+    try:
+        if authorizer.clears(tool):
+            stages.cleared.add(tool)
+            return call, ALLOWED
+        answer = await authorizer.authorize(call)
+        for _ in range(MAX_EDITS):
+            if not isinstance(answer, Grant) or answer.edited is None:
+                break
+            call = call.with_arguments(tool.bind(answer.edited), call.ctx)
+            answer = await authorizer.authorize(call, replace(answer, edited=None))
+        if isinstance(answer, ToolOutput):
+            return call, with_hint(bound_again(stages, tool, call.call_id, answer))
+        if not isinstance(cast("object", answer), Grant) or answer.edited is not None:
+            raise ToolExecutionDenied(f"the authorizer gave no answer: {answer!r}"[:200])
+    except InvalidArguments as error:
+        return call, invalid(tool, error)
+    except Exception as error:
+        log.exception("authorization of %s failed", tool.name)
+        return call, with_hint(denied(tool, error, "the check of this call failed, so it was refused"))
+    return call, answer
+
+
+async def commit_and_run(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
+    """Run the tool. If it has effects or uses a stored approval, first commit to the record that it will run."""
+    tool = call.tool
+    if stages.intent is not None and (grant.approval_id is not None or not tool.is_read_only):
+        try:
+            waiting = stages.intent(call, grant)
+            if waiting is not None:
+                await waiting
+        except ToolExecutionDenied as error:  # the stored approval is used up
+            return with_hint(denied(tool, error))
+        except Exception as error:
+            log.exception("the intent of %s could not be recorded", tool.name)
+            return with_hint(denied(tool, error, "the call could not be recorded, so it was not run"))
+    return await run_tool(stages, tool, call.kwargs, call.ctx, call.call_id)
+
+
+async def describe(stages: Stages, call: Call, grant: Grant) -> ToolOutput:
+    """Describe what the call would do, for a dry run. The tool does not run."""
+    tool, preview = call.tool, call.tool.preview
+    shown = call.canonical
+    if preview is not None:
+        try:
+            shown = await stages.threads.run(preview, call.arguments, call.ctx)
+        except Exception as error:
+            shown = f"{shown}\n(no preview: {error})"
+    asks = f"\n({grant.reason})" if grant.rule == "dry_run" else ""
+    text = f"Dry run: {tool.name} was not run. It would have done:\n{shown}{asks}"
+    return bound_again(stages, tool, call.call_id, ToolOutput(text, meta={"dry_run": True}))

@@ -356,8 +356,8 @@ class ToolRegistry:
         waiting: Callable[[], None] | None,
     ) -> ToolOutput:  # fmt: skip
         """Run the call that a forwarding tool asks for, or refuse one of an unknown name."""
+        from .finish import denied, not_bound
         from .output import ToolOutput
-        from .refusals import denied, not_bound
 
         target = None
         if tool is not None:

@@ -14,9 +14,8 @@ from .context import ToolContext, _current  # pyright: ignore[reportPrivateUsage
 from .drive import NOT_STARTED, Asking, TimedOut, drive
 from .errors import ToolError, ToolExecutionDenied
 from .events import CallProgress
-from .finish import finish, without_secrets
+from .finish import describe_error, finish, timed_out, without_secrets
 from .output import ToolOutput, plain_output
-from .refusals import describe_error, timed_out
 from .threads import ThreadsExhausted
 from .wrap import wrap
 

@@ -1,8 +1,8 @@
-"""The base class of all sections of the settings, and the types that their fields may have.
+"""The base class of all sections of the settings, the types and rules of their fields, and the check of their values.
 
-A section is a frozen dataclass. pydantic checks it where a configuration is read (`config/check.py`) and not before:
-nothing here imports pydantic when it is loaded. The annotations say which values are right, and how an untrusted file
-may tighten a setting (`core/tightening.py`).
+A section is a frozen dataclass. `check` checks it with pydantic where a configuration is read and not before: nothing
+here imports pydantic when it is loaded, and absent sections cost nothing. The annotations say which values are right,
+and how an untrusted file may tighten a setting.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast, get_type_hints
 
 from .empty import EMPTY
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails, SchemaValidator
 
 Handler = Callable[[Any], Any]
 """pydantic's: makes the schema of a type."""
@@ -81,50 +84,41 @@ class Bounds:
         return {**handler(source), **self._limits}
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(Bounds):
     """A union whose error is one text instead of one for each of its types."""
 
-    text: str
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> Any:
-        return {**handler(source), "custom_error_type": "either", "custom_error_message": self.text}
+    def __init__(self, text: str) -> None:
+        super().__init__(custom_error_type="either", custom_error_message=text)
 
 
-@dataclass(frozen=True, slots=True)
 class Checked:
     """A value of the right type is passed through `check`, which returns it, or raises ValueError with the reason."""
 
-    check: Callable[[Any], Any]
+    _kind = "function-after"
+
+    def __init__(self, check: Callable[[Any], Any]) -> None:
+        self._check = check
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_after_validator_function(self.check, handler(source))
+        return {"type": self._kind, "function": {"type": "no-info", "function": self._check}, "schema": handler(source)}
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A value is passed through `change` before its type is checked."""
+class Prepared(Checked):
+    """The same, before the type of the value is checked."""
 
-    change: Callable[[Any], Any]
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.no_info_before_validator_function(self.change, handler(source))
+    _kind = "function-before"
 
 
 class _Absolute:
     """Makes a path absolute against the folder of the configuration file, which is the context of the validation."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> Any:
-        from pydantic_core import core_schema
+        function = {"type": "with-info", "function": self._absolute}
+        return {"type": "function-after", "function": function, "schema": handler(source)}
 
-        def check(path: Path, info: Any) -> Path:
-            return path if info.context is None else absolute(path, info.context)
-
-        return core_schema.with_info_after_validator_function(check, handler(source))
+    @staticmethod
+    def _absolute(path: Path, info: Any) -> Path:
+        return path if info.context is None else absolute(path, info.context)
 
 
 def absolute(path: str | os.PathLike[str], folder: Path) -> Path:
@@ -150,3 +144,86 @@ Count = Annotated[int, Bounds(ge=1, le=2**62)]
 Json = dict[str, Any]
 OneOrMore = Annotated[tuple[str, ...], Prepared(as_list)]
 """A list of texts; one text may be written without the list."""
+
+
+# --- checking
+
+
+_TEXTS = {
+    "missing": "is missing",
+    "bool_type": "should be true or false",
+    "bool_parsing": "should be true or false",
+    "tuple_type": "should be a list",
+    "dict_type": "should be a table of settings",
+    "dataclass_type": "should be a table of settings",
+    "path_type": "should be a path",
+    "unexpected_keyword_argument": "there is no such setting",
+}
+"""Our texts in place of pydantic's, by the type of error."""
+
+
+Keys = tuple[str, ...]
+"""Where a setting is: its key, and those of the tables around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongValue:
+    """A value that does not fit: its place, the reason, and the value. `words` are those that the setting allows."""
+
+    path: Keys
+    text: str
+    given: Any
+    words: tuple[str, ...] = ()
+    shows_value: bool = True
+    """Whether the text is about the value's type or size, so that a message goes on with the value."""
+
+
+def check(
+    annotation: Any, value: Any, path: Keys, folder: Path | None = None, *, from_text: bool = False
+) -> tuple[Any, list[WrongValue]]:
+    """Check a value. Returns it in the form of the settings (a section, for example), and all that is wrong.
+
+    `path` is its place. Relative paths in it start at `folder`. `from_text` is for values that are texts, such as
+    those of environment variables: then "5" is a number.
+    """
+    from pydantic_core import ValidationError
+
+    try:
+        return _validator(annotation, from_text).validate_python(value, context=folder), []
+    except ValidationError as error:
+        return None, [_violation(path, each) for each in error.errors(include_url=False)]
+
+
+@functools.cache
+def _validator(annotation: Any, from_text: bool) -> SchemaValidator:
+    from pydantic import TypeAdapter
+    from pydantic_core import SchemaValidator
+
+    schema: Any = TypeAdapter(annotation).core_schema
+    return SchemaValidator(schema if from_text else _strict(schema))
+
+
+def _strict(schema: Any) -> Any:
+    """Return a schema in which a text is not a number, and true is not a number. Lists and paths do not change."""
+    if isinstance(schema, dict):
+        node = cast("dict[str, Any]", schema)
+        strict = {"strict": True} if node.get("type") in ("bool", "float", "int", "str") else {}
+        return {key: _strict(value) for key, value in node.items()} | strict
+    return [_strict(each) for each in cast("list[Any]", schema)] if isinstance(schema, list) else schema
+
+
+def _violation(path: Keys, error: ErrorDetails) -> WrongValue:
+    path = (*path, *(str(key) for key in error["loc"] if key != "[key]"))
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "value_error":
+        return WrongValue(path, str(context["error"]), given, shows_value=False)
+    if kind == "literal_error":
+        words = tuple(re.findall(r"'([^']*)'", context["expected"]))
+        return WrongValue(path, _one_of(words), given, words)
+    text = _TEXTS.get(kind) or error["msg"].removeprefix("Input ")
+    return WrongValue(path, text, given, shows_value=kind not in ("missing", "unexpected_keyword_argument"))
+
+
+def _one_of(words: tuple[str, ...]) -> str:
+    *others, last = (f'"{word}"' for word in words)
+    return f"can be {', '.join(others)} or {last}" if others else f"can be {last}"

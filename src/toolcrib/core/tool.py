@@ -117,7 +117,7 @@ class Tool(ToolFields):
 
     def check_output(self, output: ToolOutput) -> ToolOutput:
         """Return the output, or an error if its structured data does not fit `output_schema`."""
-        from .returned import misfit
+        from .wrap import misfit
 
         wrong = misfit(output.data, self.output_validator)
         if not wrong:
@@ -302,7 +302,7 @@ class FunctionTool(Tool):
             return self._output_schema
         if self._output_schema is False or self.parameters is not None:
             return None
-        from .returned import schema_of
+        from .wrap import schema_of
 
         return schema_of(self._signature.returns)
 

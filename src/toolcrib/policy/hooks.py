@@ -20,7 +20,7 @@ from typing import Any
 from ..core.context import ToolContext
 from ..core.events import CallFinished, EventStream, Notice
 from ..core.labels import Labels
-from ..core.name_patterns import matches
+from ..core.text import matches
 from ..core.tool import Tool, encode
 from ..core.verdict import Judgement
 from .questions import all_of

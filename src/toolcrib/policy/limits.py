@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..core.context import ToolContext
-from ..core.name_patterns import matches
+from ..core.text import matches
 from ..core.tool import Tool
 
 MAX_SESSIONS = 10_000

@@ -11,8 +11,8 @@ from ..core.call import CallRequest
 from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.errors import ConfigError, ToolcribError
 from ..core.interfaces import Grant
-from ..core.name_patterns import matches
 from ..core.output import ToolOutput
+from ..core.text import matches
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement, Verdict
 from .addresses import RULE_ALLOWED_DOMAIN

@@ -21,8 +21,7 @@ from ..core.output import (
     ToolOutput,
     foreign_meta,
 )
-from ..core.returned import misfit
-from ..core.wrap import describe
+from ..core.wrap import describe, misfit
 
 if TYPE_CHECKING:
     from ..core.tool import Tool

@@ -30,9 +30,9 @@ from mcp_types import (
 )
 
 from .._version import __version__
+from ..core.events import traced
 from ..core.output import ToolOutput
 from ..core.registry import ToolRegistry
-from ..core.telemetry import traced
 from ..core.wings import has_wing
 from ..sources.mcp.sdk_private import connection_of, without_spans
 from .calls import Answer, CallHandler, Json, WantedCall

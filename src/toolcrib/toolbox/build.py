@@ -19,10 +19,10 @@ from ..builtin.default_tools import default_tools
 from ..config.rules import rules_of
 from ..core.context import ToolContext
 from ..core.errors import ConfigError
+from ..core.events import trace_calls, traced
 from ..core.exposure import Exposure
 from ..core.homes import config_home
 from ..core.registry import ToolRegistry
-from ..core.telemetry import trace_calls, traced
 from ..core.verdict import Judgement
 from ..policy.approval import ApprovalService, rule_for
 from ..policy.flow import LabelFlow

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ..boundary.sandbox import Sandbox
     from ..config import Settings
     from ..core.events import Event, EventStream
-    from ..core.loop_thread import LoopThread
     from ..core.output import ToolOutput
+    from ..core.threads import LoopThread
     from ..core.tool import Tool
     from ..core.watchdog import Watchdog
     from ..policy.approval import Approver
@@ -169,7 +169,7 @@ class Toolbox:
     def run_sync(self, work: Coroutine[Any, Any, T]) -> T:
         """Run any coroutine on this toolbox's own loop thread and wait for it."""
         if self._background is None:
-            from ..core.loop_thread import LoopThread
+            from ..core.threads import LoopThread
 
             self._background = LoopThread()
         return self._background.run(work)

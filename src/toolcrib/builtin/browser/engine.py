@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolError
-from ...core.loop_thread import LoopThread
+from ...core.threads import LoopThread
 from ..settings import BrowserSettings
 from .notes import quoted
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ...core.errors import ConfigError, ToolError
-from ...core.name_patterns import matches
+from ...core.text import matches
 from ...core.tool import Tool
 from ..settings import VARIABLE, SecretSettings
 from .redact import Redactor

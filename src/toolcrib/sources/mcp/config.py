@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from ...core.check_settings import check
 from ...core.errors import ConfigError
-from ...core.settings import AnyPath, Bounds, Checked, NotASetting, Seconds, Section, snake
+from ...core.settings import AnyPath, Bounds, Checked, NotASetting, Seconds, Section, check, snake
 from .expand import expand
 
 TRANSPORTS: Mapping[str, str] = {

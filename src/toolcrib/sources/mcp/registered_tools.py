@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ...core.errors import ToolConflictError, ToolcribError
-from ...core.name_patterns import matches
+from ...core.text import matches
 from .config import ServerConfig
 from .extras import extra_tools
 from .listed import ListedTool, ServerListing

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from ...boundary.network.address_guard import AddressGuard
 from ...builtin.outgoing import USER_AGENT, Resolve, why_missing
-from ...core.name_patterns import matches
 from ...core.registry import ToolRegistry
+from ...core.text import matches
 from ...core.tool import Tool
 from ..mcp.names import free_name, tool_name
 from ..registering import register_all
