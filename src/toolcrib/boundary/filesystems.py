@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from .descriptors import closing_fd
 from .openat2 import filesystem_type
 
 # f_type of statfs(2), from linux/magic.h. Any other type may belong to a network, and is treated so.
@@ -32,11 +33,9 @@ def may_hang(path: str | os.PathLike[str]) -> bool:
     """Return whether access to a file there may block as long as a network does. Only the directory itself is
     checked."""
     try:
-        fd = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
         return False
-    try:
+    with closing_fd(opened) as fd:
         kind = filesystem_type(fd)
-    finally:
-        os.close(fd)
     return kind is not None and kind not in LOCAL_FILESYSTEMS

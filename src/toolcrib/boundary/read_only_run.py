@@ -14,11 +14,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, cast
 
 from . import landlock_calls
+from .descriptors import closing_fd
 from .landlock_calls import EXECUTE, READ_DIR, READ_FILE, landlock_abi
 
 if sys.platform == "linux":  # not in the function that needs it: modules cannot be imported there any more
@@ -44,17 +46,14 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
         target = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return  # a missing path needs no rule
-    try:
+    with closing_fd(target):
         is_dir = os.path.isdir(f"/proc/self/fd/{target}")
         landlock_calls.allow(ruleset, target, rights if is_dir else rights & ~READ_DIR)
-    finally:
-        os.close(target)
 
 
 def _confine_thread(program: str, directories: Sequence[int], files: Sequence[str]) -> None:
     """Restrict the calling thread, for good, to reading these directories and running this program."""
-    ruleset = landlock_calls.create_ruleset(landlock_calls.handled(landlock_abi(), _RIGHTS))
-    try:
+    with closing_fd(landlock_calls.create_ruleset(landlock_calls.handled(landlock_abi(), _RIGHTS))) as ruleset:
         for target in directories:
             landlock_calls.allow(ruleset, target, READ_FILE | READ_DIR)
         for path in files:
@@ -63,8 +62,6 @@ def _confine_thread(program: str, directories: Sequence[int], files: Sequence[st
         for path in _LIBRARIES:
             _allow_path(ruleset, path, READ_FILE | READ_DIR | EXECUTE)
         landlock_calls.restrict_thread(ruleset)
-    finally:
-        os.close(ruleset)
 
 
 @dataclass(frozen=True)
@@ -129,8 +126,8 @@ def run_read_only(
 ) -> Generator[Running]:
     """Start a program and yield it. At the end of the context it is ended and reaped. Raises OSError if it cannot
     start."""
-    started: list[Running | BaseException] = []
-    ready, done = threading.Event(), threading.Event()
+    started: Future[Running] = Future()
+    done = threading.Event()
     confine = run.confine and landlock_abi() > 0
     with tempfile.TemporaryFile() as errors, open(os.devnull, "rb") as nothing:
 
@@ -161,11 +158,9 @@ def run_read_only(
             try:
                 running = start()
             except BaseException as error:  # handed over to the caller's thread
-                started.append(error)
-                ready.set()
+                started.set_exception(error)
                 return
-            started.append(running)
-            ready.set()
+            started.set_result(running)
             deadline = time.monotonic() + seconds
             while not done.wait(_TICK):
                 if cancelled():
@@ -175,20 +170,16 @@ def run_read_only(
 
         thread = threading.Thread(target=watch, name="toolcrib-search", daemon=True)
         thread.start()
-        ready.wait()
-        outcome = started[0]
-        if isinstance(outcome, BaseException):
-            thread.join()
-            raise outcome
+        running = started.result()
         try:
-            yield outcome
+            yield running
         finally:
-            if not outcome.ended:
-                outcome.stop("enough")
-            outcome.process.wait()  # the watch still runs, and ends a program that closes its output and stays
+            if not running.ended:
+                running.stop("enough")
+            running.process.wait()  # the watch still runs, and ends a program that closes its output and stays
             done.set()
             thread.join()
-            assert outcome.process.stdout is not None
-            outcome.process.stdout.close()
+            assert running.process.stdout is not None
+            running.process.stdout.close()
             errors.seek(0)
-            outcome.said = errors.read(4_000).decode("utf-8", "replace").strip()
+            running.said = errors.read(4_000).decode("utf-8", "replace").strip()

@@ -7,22 +7,21 @@ import os
 import secrets
 from pathlib import Path
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+from .descriptors import LISTED, chmod_at, closing_fd
+
 _MAX_DEPTH = 100  # folders that are open at once
 
 
 def remove_all(folder: Path) -> None:
     """Remove a folder and everything below it. A missing folder is not an error."""
     try:
-        top = os.open(folder, _DIRECTORY)
+        top = os.open(folder, LISTED)
     except FileNotFoundError:
         return
-    try:
+    with closing_fd(top):
         _empty(top, top, 0)
         while os.listdir(top):  # folders that were nested too deep were moved up
             _empty(top, top, 0)
-    finally:
-        os.close(top)
     with contextlib.suppress(FileNotFoundError):
         os.rmdir(folder)
 
@@ -31,19 +30,10 @@ def open_any(name: str, dir_fd: int) -> int:
     """Open a directory that we own, with any mode, and return its descriptor. Its mode is changed if it cannot be
     opened."""
     try:
-        return os.open(name, _DIRECTORY, dir_fd=dir_fd)
+        return os.open(name, LISTED, dir_fd=dir_fd)
     except PermissionError:
-        make_enterable(name, dir_fd)
-        return os.open(name, _DIRECTORY, dir_fd=dir_fd)
-
-
-def make_enterable(name: str, dir_fd: int) -> None:
-    """Give a directory that we own the mode 0700. A link in its place is not followed."""
-    fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
-    try:
-        os.chmod(f"/proc/self/fd/{fd}", 0o700)
-    finally:
-        os.close(fd)
+        chmod_at(name, dir_fd, 0o700)
+        return os.open(name, LISTED, dir_fd=dir_fd)
 
 
 def _empty(fd: int, top: int, depth: int) -> None:
@@ -59,9 +49,6 @@ def _empty(fd: int, top: int, depth: int) -> None:
         if depth >= _MAX_DEPTH:
             os.rename(name, secrets.token_hex(8), src_dir_fd=fd, dst_dir_fd=top)
             continue
-        below = open_any(name, fd)
-        try:
+        with closing_fd(open_any(name, fd)) as below:
             _empty(below, top, depth + 1)
-        finally:
-            os.close(below)
         os.rmdir(name, dir_fd=fd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from .descriptors import closing_fd
 from .openat2 import rename_new
 from .workspace_paths import ChangedMeanwhile, Identity, WorkspacePath, identity
 
@@ -71,8 +72,7 @@ def write_new(
     # A new file gets its mode from the umask, one that replaces another starts private and takes over its mode.
     start = 0o666 if before is None and mode is None else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(temp, flags, start, dir_fd=dir_fd)
-    try:
+    with closing_fd(os.open(temp, flags, start, dir_fd=dir_fd)) as fd:
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]
@@ -89,5 +89,3 @@ def write_new(
         if sync:
             os.fsync(fd)
         return identity(os.fstat(fd))
-    finally:
-        os.close(fd)

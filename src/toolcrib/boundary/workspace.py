@@ -12,8 +12,11 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from ..core.errors import ToolError
+from .descriptors import closing_fd
 from .openat2 import kernel_filesystem, rename_new
 from .staged_file import Staged, entry, write_new
 from .walk import LinkMet
@@ -63,22 +66,17 @@ class Workspace(WorkspaceRoots):
 
     def stat(self, path: PathLike) -> os.stat_result:
         """Return the stat of the path's target. Links inside are followed."""
-        fd = self._open(self.locate(path), LOOK)
-        try:
+        with closing_fd(self._open(self.locate(path), LOOK)) as fd:
             return os.fstat(fd)
-        finally:
-            os.close(fd)
 
     def lstat(self, path: PathLike) -> os.stat_result:
         """Return the stat of the name itself: of the link, if it is one. Links above it are followed."""
         place = self.locate(path)
         if not place.parts:
             return self.stat(path)
-        parent = self._open(WorkspacePath(place.root, place.parts[:-1], place.shown), LOOK | os.O_DIRECTORY)
-        try:
+        above = WorkspacePath(place.root, place.parts[:-1], place.shown)
+        with closing_fd(self._open(above, LOOK | os.O_DIRECTORY)) as parent:
             return os.lstat(place.parts[-1], dir_fd=parent)
-        finally:
-            os.close(parent)
 
     def exists(self, path: PathLike) -> bool:
         """Return whether the path leads to something inside. It is False for a link that leads out and for a
@@ -115,6 +113,13 @@ class Workspace(WorkspaceRoots):
         above = WorkspacePath(place.root, place.parts[:-1], place.shown)
         return self._open(above, LOOK | os.O_DIRECTORY, follow=False), place.parts[-1], place
 
+    @contextmanager
+    def _parent(self, path: PathLike) -> Generator[tuple[int, str]]:
+        """Do the same for a block, at whose end the directory is closed."""
+        parent, name, _ = self.open_parent(path)
+        with closing_fd(parent):
+            yield parent, name
+
     def missing_parents(self, path: PathLike) -> list[str]:
         """Return the directories above a path that do not exist yet, outermost first, in canonical form."""
         place = self.locate(path)
@@ -132,23 +137,20 @@ class Workspace(WorkspaceRoots):
 
     def mkdir(self, path: PathLike, *, exist_ok: bool = False) -> None:
         """Make one directory; those above it must exist. Raises LinkRefused for a link in the way."""
-        parent, name, place = self.open_parent(path)
-        try:
-            os.mkdir(name, 0o777, dir_fd=parent)
-        except FileExistsError:
-            if not exist_ok:
-                raise
-            if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place.shown) from None
-        finally:
-            os.close(parent)
+        with self._parent(path) as (parent, name):
+            try:
+                os.mkdir(name, 0o777, dir_fd=parent)
+            except FileExistsError:
+                if not exist_ok:
+                    raise
+                if not stat.S_ISDIR(os.lstat(name, dir_fd=parent).st_mode):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.relative(path)) from None
 
     def mkdirs(self, path: PathLike) -> list[str]:
         """Make a directory and those above it. Return the new ones, outermost first."""
         made: list[str] = []
         for each in [*self.missing_parents(path), self.relative(path)]:
-            place = self.locate(each)
-            if not place.parts:
+            if not self.locate(each).parts:
                 continue
             try:
                 self.mkdir(each)
@@ -221,47 +223,28 @@ class Workspace(WorkspaceRoots):
         place = self.locate(path)
         if not place.root.writable:
             raise ReadOnlyRoot(f"{place.shown} is in {place.root.path}, which is granted for reading only")
-        fd = self._open(place, _READ, follow=False)
-        try:
+        with closing_fd(self._open(place, _READ, follow=False)) as fd:
             st = os.fstat(fd)
             if not (stat.S_ISREG(st.st_mode) or stat.S_ISDIR(st.st_mode)):
                 raise NotRegularFile(f"{place.shown} is {kind_of(st.st_mode)}, not a regular file")
             os.fchmod(fd, mode & 0o7777)
-        finally:
-            os.close(fd)
 
     def unlink(self, path: PathLike) -> None:
         """Remove a name that is not a directory (a link itself, never its target)."""
-        parent, name, _ = self.open_parent(path)
-        try:
+        with self._parent(path) as (parent, name):
             os.unlink(name, dir_fd=parent)
-        finally:
-            os.close(parent)
 
     def rmdir(self, path: PathLike) -> None:
         """Remove an empty directory."""
-        parent, name, _ = self.open_parent(path)
-        try:
+        with self._parent(path) as (parent, name):
             os.rmdir(name, dir_fd=parent)
-        finally:
-            os.close(parent)
 
     def symlink(self, target: str, path: PathLike) -> None:
         """Create a link. Its target is not judged here, but when the link is followed."""
-        parent, name, _ = self.open_parent(path)
-        try:
+        with self._parent(path) as (parent, name):
             os.symlink(target, name, dir_fd=parent)
-        finally:
-            os.close(parent)
 
     def rename(self, src: PathLike, dst: PathLike) -> None:
         """Rename inside the roots. Raises FileExistsError rather than replacing anything."""
-        src_parent, src_name, _ = self.open_parent(src)
-        try:
-            dst_parent, dst_name, _ = self.open_parent(dst)
-            try:
-                rename_new(src_name, dst_name, src_parent, dst_parent)
-            finally:
-                os.close(dst_parent)
-        finally:
-            os.close(src_parent)
+        with self._parent(src) as (src_parent, src_name), self._parent(dst) as (dst_parent, dst_name):
+            rename_new(src_name, dst_name, src_parent, dst_parent)

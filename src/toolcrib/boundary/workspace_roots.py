@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..core.errors import ConfigError, OutsideWorkspace, ToolError
+from .descriptors import closing_fd
 from .openat2 import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, has_openat2, openat2
 from .walk import Escape, LinkMet, walk_open
 from .workspace_paths import GrantedRoot, LinkRefused, WorkspacePath
@@ -126,11 +127,8 @@ class WorkspaceRoots:
         if os.fstat(fd).st_nlink:
             return False
         try:  # its path had no links: a link in it now was put there to lead somewhere else
-            top = os.open("/", LOOK | os.O_DIRECTORY)
-            try:
+            with closing_fd(os.open("/", LOOK | os.O_DIRECTORY)) as top:
                 fresh = walk_open(top, root.path.parts[1:], LOOK | os.O_DIRECTORY, follow=False)[0]
-            finally:
-                os.close(top)
         except OSError:
             return False
         os.dup2(fresh, fd, inheritable=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from ..boundary.capture import SpillTarget
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import WriteLayer
 from ..core.context import ToolContext
-from ..core.output import ErrorKind
+from ..core.output import ErrorKind, ToolOutput
 from ..core.tool import Tool
 from ..core.verdict import Judgement
 from .transcript import NO_UNDO
@@ -33,6 +33,23 @@ class CommandOutcome:
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
     waiting: object | None = None
     touches: Callable[[str], bool] = field(default=lambda _: False)
+
+
+@dataclass(frozen=True, slots=True)
+class EffectServices:
+    """The services that the effects of commands need from a toolbox.
+
+    `call` runs a tool of the toolbox through its pipeline. `answer_of(approval_id)` returns the state of an approval
+    request (pending, approved, denied …). `patience` is how many seconds a request may take; `unattended` means that no
+    person is asked.
+    """
+
+    call: Callable[[str, Mapping[str, Any], ToolContext], Awaitable[ToolOutput]] | None = None
+    answer_of: Callable[[str], str | None] | None = None
+    redact: Callable[[str], str] | None = None
+    open_spill: OpenCallSpill | None = None
+    patience: float = 0.0
+    unattended: bool = False
 
 
 class CommandEffects(Protocol):

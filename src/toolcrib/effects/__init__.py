@@ -6,16 +6,12 @@ This file is the entry: it loads the rest only where there is something to do.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..record.change import COMMAND_PREFIX
 
 if TYPE_CHECKING:
-    from ..builtin.command_effects import OpenCallSpill
-    from ..core.context import ToolContext
-    from ..core.output import ToolOutput
+    from ..builtin.command_effects import EffectServices
     from ..record.journal import Journal
     from ..record.state import StateFolder
     from .change_list import ChangeList
@@ -24,23 +20,6 @@ if TYPE_CHECKING:
     from .layered_commands import LayeredCommands
 
 Mode = Literal["direct", "journal", "review"]
-
-
-@dataclass(frozen=True, slots=True)
-class EffectServices:
-    """The services that the effects of commands need from a toolbox.
-
-    `call` runs a tool of the toolbox through its pipeline. `answer_of(approval_id)` returns the state of an approval
-    request (pending, approved, denied …). `patience` is how many seconds a request may take; `unattended` means that no
-    person is asked.
-    """
-
-    call: Callable[[str, Mapping[str, Any], ToolContext], Awaitable[ToolOutput]] | None = None
-    answer_of: Callable[[str], str | None] | None = None
-    redact: Callable[[str], str] | None = None
-    open_spill: OpenCallSpill | None = None
-    patience: float = 0.0
-    unattended: bool = False
 
 
 def command_changes(folder: StateFolder) -> JournalledLayers:

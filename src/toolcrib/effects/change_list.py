@@ -1,11 +1,15 @@
-"""The change list of a layer. It says what a command changed: for people, for the model, and for the apply."""
+"""The change list of a layer. It says what a command changed: for people, for the model, and for the apply.
+
+Another process can apply, undo or complete a layer from a stored list. Changes, ops and entries are tuples, which JSON
+writes as they are. Names that are not valid UTF-8 are surrogate escapes.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from .file_entry import Entry
 
@@ -83,9 +87,8 @@ class ChangeList:
         """Yield each kind of change and how many there are. Refused ones are counted separately."""
         found: dict[str, int] = {}
         for change in self.changes:
-            found[change.action if not change.refused else "refused"] = (
-                found.get(change.action if not change.refused else "refused", 0) + 1
-            )
+            kind = "refused" if change.refused else change.action
+            found[kind] = found.get(kind, 0) + 1
         yield from found.items()
 
 
@@ -93,3 +96,28 @@ def readable(path: str) -> str:
     """Return a path as printable text. Line breaks and bytes that are not valid UTF-8 are written as escapes."""
     text = os.fsencode(path).decode("utf-8", "backslashreplace")
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def ops_from_data(data: list[Any]) -> list[Op]:
+    """Return the ops from plain data."""
+    return [
+        Op(kind, root, path, _entry(before), _entry(after), _tree(tree), _tree(old), tuple(above) if above else None)
+        for kind, root, path, before, after, tree, old, above in data
+    ]
+
+
+def changes_from_data(data: dict[str, Any]) -> ChangeList:
+    """Return the change list from plain data, without the ops."""
+    changes = [
+        PathChange(root, path, action, _entry(before), _entry(after), below, refused, conflict, tuple(notes), target)
+        for root, path, action, before, after, below, refused, conflict, notes, target in data["changes"]
+    ]
+    return ChangeList(data["roots"], changes)
+
+
+def _entry(row: list[Any] | None) -> Entry | None:
+    return None if row is None else Entry(*row)
+
+
+def _tree(rows: list[Any]) -> tuple[tuple[str, Entry], ...]:
+    return tuple((path, Entry(*row)) for path, row in rows) if rows else ()

@@ -11,10 +11,11 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ..boundary.descriptors import closing_fd
 from ..boundary.sensitive_names import sensitive_by
 from ..builtin.diffs import bounded_diff
 from .change_list import ChangeList, PathChange, readable
-from .file_content import read_start
+from .file_content import READ
 from .file_entry import Entry
 from .layer_apply import open_beneath
 
@@ -132,18 +133,14 @@ def _diff(found: ChangeList, change: PathChange, upper: Path) -> str:
 
 def _read(root: Path, path: str) -> str | None:
     """Return the text of a file below a root, without following links; None if it is not text."""
-    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        folder = open_beneath(top, os.path.dirname(path))
-        try:
-            data = read_start(os.path.basename(path), folder, _DIFF_BYTES)
-        finally:
-            os.close(folder)
-    except OSError:
-        return None
-    finally:
-        os.close(top)
-    try:
+        with (
+            closing_fd(os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as top,
+            closing_fd(open_beneath(top, os.path.dirname(path))) as folder,
+            closing_fd(os.open(os.path.basename(path), READ, dir_fd=folder)) as fd,
+            open(fd, "rb", closefd=False) as file,
+        ):
+            data = file.read(_DIFF_BYTES)
         return None if b"\0" in data else data.decode()
-    except UnicodeDecodeError:
+    except (OSError, UnicodeDecodeError):
         return None

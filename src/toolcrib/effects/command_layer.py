@@ -69,20 +69,17 @@ class CommandLayer:
         folder.mkdir(mode=0o700)
         lock = lock_folder(folder)
         assert lock is not None  # no other process knows the layer yet
-        made: list[LayerRoot] = []
-        started = 0
-        for number, path in enumerate(roots):
-            root = LayerRoot(path, folder / str(number))
+        made = tuple(LayerRoot(path, folder / str(number)) for number, path in enumerate(roots))
+        for root in made:
             root.folder.mkdir(mode=0o700)
             root.work.mkdir(mode=0o700)
             # The overlay's root shows the upper folder's mode; the kernel does not copy the mode by itself.
-            there = path.stat()
+            there = root.path.stat()
             root.upper.mkdir(mode=0o700)
             root.upper.chmod(there.st_mode & 0o7777)
-            made.append(root)
         # A file with a later stamp was changed after the command could begin. Stamps of one kernel only go forward.
-        started = os.stat(folder).st_ctime_ns if not made else os.stat(made[-1].upper).st_ctime_ns
-        return cls(name, folder, tuple(made), started, _lock=lock)
+        started = os.stat(made[-1].upper if made else folder).st_ctime_ns
+        return cls(name, folder, made, started, _lock=lock)
 
     def arguments(self) -> list[str]:
         """Return bubblewrap's arguments that mount the layer over its roots (bubblewrap ≥ 0.11)."""
@@ -115,10 +112,9 @@ def lock_folder(folder: Path) -> int | None:
     fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except BaseException as error:
         os.close(fd)
-        return None
-    except BaseException:
-        os.close(fd)
+        if isinstance(error, BlockingIOError):
+            return None
         raise
     return fd

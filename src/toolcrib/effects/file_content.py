@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+from ..boundary.descriptors import closing_fd
+
 _CHUNK = 1 << 20
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -13,41 +15,16 @@ def same_content(first: str, first_dir: int, second: str, second_dir: int) -> bo
     """Return whether two regular files of one size have the same bytes. A file that cannot be read counts as
     different."""
     try:
-        one = os.open(first, READ, dir_fd=first_dir)
-    except PermissionError:
-        return False
-    try:
-        try:
-            two = os.open(second, READ, dir_fd=second_dir)
-        except PermissionError:
-            return False
-        try:
-            while True:
-                here, there = os.read(one, _CHUNK), os.read(two, _CHUNK)
-                if here != there:
-                    return False
+        with (
+            closing_fd(os.open(first, READ, dir_fd=first_dir)) as one,
+            closing_fd(os.open(second, READ, dir_fd=second_dir)) as two,
+        ):
+            while (here := os.read(one, _CHUNK)) == os.read(two, _CHUNK):
                 if not here:
                     return True
-        finally:
-            os.close(two)
-    finally:
-        os.close(one)
-
-
-def read_start(name: str, dir_fd: int, most: int) -> bytes:
-    """Return the first bytes of a regular file; b"" if it cannot be read."""
-    try:
-        fd = os.open(name, READ, dir_fd=dir_fd)
-    except OSError:
-        return b""
-    try:
-        parts: list[bytes] = []
-        while most > 0 and (part := os.read(fd, min(most, _CHUNK))):
-            parts.append(part)
-            most -= len(part)
-        return b"".join(parts)
-    finally:
-        os.close(fd)
+    except PermissionError:
+        pass
+    return False
 
 
 def copy_sparse(source: int, target: int) -> None:

@@ -61,11 +61,7 @@ def attributes(path: str | int) -> dict[str, bytes]:
     """Return the extended attributes of a file, without those of overlayfs. `path` may be a descriptor."""
     follow = isinstance(path, int)
     try:
-        names = os.listxattr(path) if follow else os.listxattr(path, follow_symlinks=False)
-        return {
-            name: os.getxattr(path, name) if follow else os.getxattr(path, name, follow_symlinks=False)
-            for name in names
-            if not name.startswith(OVERLAY)
-        }
+        names = os.listxattr(path, follow_symlinks=follow)
+        return {n: os.getxattr(path, n, follow_symlinks=follow) for n in names if not n.startswith(OVERLAY)}
     except OSError:  # the file system has no extended attributes
         return {}

@@ -8,6 +8,7 @@ from ..record.change import COMMAND_PREFIX, new_row
 from ..record.change_table import ChangeTable
 from ..record.journal import Journal
 from ..record.rows import ChangeRow, NewChange
+from .file_aliases import add_alias
 from .layer_apply import ApplyConflict
 from .layer_store import HeldChanges, LayerStore
 
@@ -62,7 +63,7 @@ class JournalledLayers:
 
     def restored(self, root: str, path: str, was: str, now: str) -> None:
         """Remember that an undo of an edit rewrote the file `was`: it is now the file `now`."""
-        self.layers.aliases.add(root, path, was, now)
+        add_alias(self.layers.aliases, root, path, was, now)
 
     def _held(self, row: ChangeRow) -> HeldChanges:
         return self.layers.get(str(row["kept"])[len(COMMAND_PREFIX) :])

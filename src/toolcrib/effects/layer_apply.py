@@ -16,6 +16,7 @@ import stat
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ..boundary.descriptors import LISTED, chmod_at, chmod_fd, closing_fd
 from ..boundary.openat2 import RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS, has_openat2, openat2, rename_exchange, rename_new
 from ..core.errors import ToolcribError
 from .change_list import Op, readable
@@ -23,8 +24,6 @@ from .command_layer import LayerRoot
 from .file_entry import Entry, entry_at
 
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
 _MOVED = "is in a folder that was moved or replaced meanwhile"
 
 Widened = tuple[int, str, int]
@@ -55,32 +54,26 @@ class Step(NamedTuple):
 def steps(ops: Sequence[Op], *, back: bool) -> Iterator[Step]:
     """Yield the ops as steps, forward or back. One at a time: a list of ten thousand costs a third of their renames."""
     for op in ops:
-        yield _step(op, back)
-
-
-def _step(op: Op, back: bool) -> Step:
-    parent, _, name = op.path.rpartition("/")
-    if back:
-        return Step(op, op.after, op.before, op.tree, parent, name)
-    return Step(op, op.before, op.after, op.old_tree, parent, name)
+        parent, _, name = op.path.rpartition("/")
+        if back:
+            yield Step(op, op.after, op.before, op.tree, parent, name)
+        else:
+            yield Step(op, op.before, op.after, op.old_tree, parent, name)
 
 
 class Applier:
     """An object that takes steps between roots and their folders in a layer. Close it after use."""
 
     def __init__(self, roots: Sequence[LayerRoot], places: Sequence[os.PathLike[str]] | None = None) -> None:
-        self._fds: list[tuple[int, int]] = []
+        self._roots: list[int] = []
+        self._places: list[int] = []
         self._at: tuple[int, str] = (-1, "")
         self._pair: tuple[int, int] = (-1, -1)
         self._identity: tuple[int, int] = (0, 0)
         try:
-            for number, root in enumerate(roots):
-                top = os.open(root.path, _FOLDER)
-                try:
-                    self._fds.append((top, os.open(places[number] if places else root.upper, _FOLDER)))
-                except BaseException:
-                    os.close(top)
-                    raise
+            for root, place in zip(roots, places or [root.upper for root in roots], strict=True):
+                self._roots.append(os.open(root.path, _FOLDER))
+                self._places.append(os.open(place, _FOLDER))
         except BaseException:
             self.close()
             raise
@@ -88,9 +81,9 @@ class Applier:
     def close(self) -> None:
         """Close all descriptors."""
         self._leave()
-        while self._fds:
-            for fd in self._fds.pop():
-                os.close(fd)
+        for fds in (self._roots, self._places):
+            while fds:
+                os.close(fds.pop())
 
     # --- checks
 
@@ -129,10 +122,10 @@ class Applier:
     def looked_at_again(self, ops: Sequence[Op]) -> list[Op]:
         """Return the ops as they are after a step was taken back: moving a file out and in again changes its stamp."""
         found: list[Op] = []
-        for op in ops:
-            now = self._now(_step(op, False)) if op.before is not None else None
-            same = now is not None and op.before is not None and op.before.is_same(now) and op.kind != "mode"
-            found.append(op._replace(before=now) if same else op)
+        for step in steps(ops, back=False):
+            now = self._now(step) if step.leaves is not None else None
+            same = step.leaves is not None and step.leaves.is_same(now) and step.op.kind != "mode"
+            found.append(step.op._replace(before=now) if same else step.op)
         return found
 
     def _above(self, step: Step) -> tuple[int, int] | None:
@@ -154,7 +147,7 @@ class Applier:
 
     def _now(self, step: Step) -> Entry | None:
         if not step.op.path:
-            return Entry.of(os.fstat(self._fds[step.op.root][0]))
+            return Entry.of(os.fstat(self._roots[step.op.root]))
         try:
             return entry_at(step.name, self._parents(step)[0])
         except FileNotFoundError:
@@ -179,19 +172,19 @@ class Applier:
         """Let the owner of these folders, which is this process, write to them."""
         self._leave()
         for root, path, mode in folders:
-            with self._folder(root, path) as fd:
-                _chmod(fd, mode | 0o700)
+            with closing_fd(open_beneath(self._roots[root], path)) as fd:
+                chmod_fd(fd, mode | 0o700)
 
-    def restore(self, folders: Sequence[Widened], todo: Iterable[Step]) -> None:
-        """Restore the modes of folders: those that were made writable, and those that the steps are about."""
+    def restore(self, folders: Sequence[Widened], ops: Sequence[Op], *, back: bool) -> None:
+        """Restore the modes of folders: those that were made writable, and those that the ops are about."""
         final = {(root, path): mode for root, path, mode in folders}
-        for step in todo:
-            if step.op.kind == "mode" and step.comes is not None:
+        for step in steps([op for op in ops if op.kind == "mode"], back=back):
+            if step.comes is not None:
                 final[(step.op.root, step.op.path)] = step.comes.mode
         self._leave()
         for (root, path), mode in sorted(final.items(), reverse=True):  # inner folders first
-            with self._folder(root, path) as fd:
-                _chmod(fd, mode)
+            with closing_fd(open_beneath(self._roots[root], path)) as fd:
+                chmod_fd(fd, mode)
 
     def take(self, step: Step) -> None:
         """Take one step. A step that was taken already is skipped. Raises ApplyConflict if a place has changed."""
@@ -202,7 +195,7 @@ class Applier:
         for entry, fd in ((step.comes, layer), (step.leaves, root)):
             if entry is not None and entry.mode & 0o200 == 0 and entry.kind == "dir" and os.geteuid():
                 with contextlib.suppress(FileNotFoundError):
-                    _chmod_at(name, fd, entry.mode | 0o700)  # moving a folder rewrites its ".." entry
+                    chmod_at(name, fd, entry.mode | 0o700)  # moving a folder rewrites its ".." entry
         if step.leaves is None:
             try:
                 self._rename(name, layer, root, step.comes)
@@ -218,7 +211,7 @@ class Applier:
                 rename_exchange(name, name, layer, root)
                 raise ApplyConflict([f"{readable(step.op.path)} was changed meanwhile"])
         if step.comes is not None and step.comes.mode & 0o200 == 0 and step.comes.kind == "dir":
-            _chmod_at(name, root, step.comes.mode)
+            chmod_at(name, root, step.comes.mode)
 
     def is_taken(self, step: Step) -> bool:
         """Return whether a step was already taken."""
@@ -248,10 +241,9 @@ class Applier:
         key = (step.op.root, step.parent)
         if key != self._at:
             self._leave()
-            root, layer = self._fds[step.op.root]
-            above = open_beneath(root, step.parent)
+            above = open_beneath(self._roots[step.op.root], step.parent)
             try:
-                self._pair = (above, open_beneath(layer, step.parent))
+                self._pair = (above, open_beneath(self._places[step.op.root], step.parent))
             except BaseException:
                 os.close(above)
                 raise
@@ -266,14 +258,6 @@ class Applier:
                 os.close(fd)
         self._at, self._pair = (-1, ""), (-1, -1)
 
-    @contextlib.contextmanager
-    def _folder(self, root: int, path: str) -> Generator[int]:
-        fd = open_beneath(self._fds[root][0], path)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
-
 
 def open_beneath(root: int, path: str) -> int:
     """Open a folder below another without following links. Return its descriptor."""
@@ -287,11 +271,8 @@ def open_beneath(root: int, path: str) -> int:
                 raise
     fd = os.dup(root)
     for part in path.split("/"):
-        try:
-            below = os.open(part, _FOLDER, dir_fd=fd)
-        finally:
-            os.close(fd)
-        fd = below
+        with closing_fd(fd) as above:
+            fd = os.open(part, _FOLDER, dir_fd=above)
     return fd
 
 
@@ -300,17 +281,17 @@ def _opened(name: str, dir_fd: int) -> Generator[int]:
     """Open a folder for listing. If its mode excludes the owner, the mode is changed for that time."""
     mode = None
     try:
-        fd = os.open(name, _LISTED, dir_fd=dir_fd)
+        opened = os.open(name, LISTED, dir_fd=dir_fd)
     except PermissionError:
         mode = os.lstat(name, dir_fd=dir_fd).st_mode & 0o7777
-        _chmod_at(name, dir_fd, mode | 0o700)
-        fd = os.open(name, _LISTED, dir_fd=dir_fd)
-    try:
-        yield fd
-    finally:
-        if mode is not None:
-            os.fchmod(fd, mode)
-        os.close(fd)
+        chmod_at(name, dir_fd, mode | 0o700)
+        opened = os.open(name, LISTED, dir_fd=dir_fd)
+    with closing_fd(opened) as fd:
+        try:
+            yield fd
+        finally:
+            if mode is not None:
+                os.fchmod(fd, mode)
 
 
 def _walk(fd: int, base: str) -> Iterator[tuple[str, Entry]]:
@@ -322,15 +303,3 @@ def _walk(fd: int, base: str) -> Iterator[tuple[str, Entry]]:
         if entry.kind == "dir":
             with _opened(name, fd) as below:
                 yield from _walk(below, path)
-
-
-def _chmod(fd: int, mode: int) -> None:
-    os.chmod(f"/proc/self/fd/{fd}", mode)
-
-
-def _chmod_at(name: str, dir_fd: int, mode: int) -> None:
-    fd = os.open(name, _FOLDER, dir_fd=dir_fd)
-    try:
-        _chmod(fd, mode)
-    finally:
-        os.close(fd)

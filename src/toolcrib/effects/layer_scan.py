@@ -10,25 +10,27 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 
-from ..boundary.remove_tree import make_enterable
+from ..boundary.descriptors import LISTED, chmod_at, closing_fd
 from ..boundary.sandbox.protected_paths import Beside, protected_end
 from ..core.errors import ToolcribError
-from .change_list import Action, ChangeList, Op, PathChange
+from .change_list import Action, ChangeList, Kind, Op, PathChange
 from .command_layer import CommandLayer, LayerRoot
 from .file_content import same_content
 from .file_entry import OVERLAY, Entry, attributes, entry_at, is_whiteout
 
 MAX_ENTRIES = 500_000
 MAX_DEPTH = 100  # nested folders; each one needs open descriptors while it is read
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SET_ID = stat.S_ISUID | stat.S_ISGID
+_TOO_DEEP, _UNREADABLE = "folders nested too deep", "it cannot be read here"
 
 Refuse = Callable[[int, str, str, Beside], str]
 """`refuse(root, path, kind, beside)` returns why a path must not be created or changed; "" if it may."""
 Keep = Callable[[int, str], str]
 """`keep(root, path)` returns why a path must not be removed or replaced; "" if it may."""
+
+Changes = Sequence[PathChange]
 
 
 class TooManyChanges(ToolcribError):
@@ -69,18 +71,12 @@ class _Scan:
 
     def run(self) -> None:
         st = os.lstat(self.root.upper)
-        self.root.upper.chmod(0o700)
-        upper = os.open(self.root.upper, _DIRECTORY)
-        try:
-            lower = os.open(self.root.path, _DIRECTORY)
-            try:
-                self._mode("", st, os.fstat(lower))
-                self._merge(upper, lower, "", False, 0)
-            finally:
-                os.close(lower)
-        finally:
-            os.fchmod(upper, 0o700)
-            os.close(upper)
+        with (
+            _upper(None, str(self.root.upper), st, 0o700) as upper,
+            closing_fd(os.open(self.root.path, LISTED)) as lower,
+        ):
+            self._mode("", st, os.fstat(lower))
+            self._merge(upper, lower, "", False, 0)
 
     # --- folders that exist in both
 
@@ -114,13 +110,13 @@ class _Scan:
         if reason:
             action = "created" if before is None else self._action(upper, lower, name, before, after)
             if action is not None:
-                target = _target(upper, name, after)
-                self._add(PathChange(self.number, path, action, before, after, refused=reason, target=target))
+                self._add(self._wrote(upper, name, path, action, before, after, reason))
             self._set_aside(upper, name)
-            return
-        if before is None:
-            conflict = "it was removed meanwhile" if copied else ""
-            self._created(upper, name, path, after, children, conflict)
+        elif before is None:
+            change = self._wrote(upper, name, path, "created", None, after)
+            self._add(change._replace(conflict="it was removed meanwhile") if copied else change)
+            self.found.changes += children
+            self._op("put", path, None, after, children)
         else:
             self._changed(upper, lower, name, path, before, after, children, depth)
 
@@ -132,33 +128,26 @@ class _Scan:
         the folder below was changed meanwhile.
         """
         if stat.S_ISDIR(st.st_mode):
-            return _has(upper, name, "origin") and not _has(upper, name, "opaque")
+            return _note(_proc(upper, name), "origin") is not None and _note(_proc(upper, name), "opaque") is None
         if stat.S_ISLNK(st.st_mode) or os.fstat(lower).st_mtime_ns <= self.started:
             return False
-        return _has(upper, name, "origin")
+        return _note(_proc(upper, name), "origin") is not None
 
     def _folder(self, upper: int, lower: int, name: str, st: os.stat_result, path: str, depth: int) -> None:
         if depth >= MAX_DEPTH:
-            self._add(PathChange(self.number, path, "modified", None, Entry.of(st), refused="folders nested too deep"))
+            self._add(PathChange(self.number, path, "modified", None, Entry.of(st), refused=_TOO_DEEP))
             return
-        up = _open_upper(upper, name, st)
-        try:
-            opaque = _noted(up, "opaque")
+        # the folder stays in the layer, and its entries are moved in and out
+        with _upper(upper, name, st, 0o700) as up:
+            opaque = _note(up, "opaque") == b"y"
             try:
-                low = os.open(name, _DIRECTORY, dir_fd=lower)
+                opened = os.open(name, LISTED, dir_fd=lower)
             except PermissionError:
-                self._add(
-                    PathChange(self.number, path, "modified", None, Entry.of(st), refused="it cannot be read here")
-                )
+                self._add(PathChange(self.number, path, "modified", None, Entry.of(st), refused=_UNREADABLE))
                 return
-            try:
+            with closing_fd(opened) as low:
                 self._mode(path, st, os.fstat(low), attributes(up) != attributes(low))
                 self._merge(up, low, path, opaque, depth + 1)
-            finally:
-                os.close(low)
-        finally:
-            os.fchmod(up, 0o700)  # the folder stays in the layer, and its entries are moved in and out
-            os.close(up)
 
     def _mode(self, path: str, now: os.stat_result, was: os.stat_result, attributes_differ: bool = False) -> None:
         before, after = Entry.of(was), Entry.of(now)
@@ -169,29 +158,9 @@ class _Scan:
         action: Action = "mode" if before.mode != after.mode else "attributes"
         self._add(PathChange(self.number, path or ".", action, before, after, refused=reason, notes=notes))
         if not reason and before.mode != after.mode:
-            self.found.ops.append(Op("mode", self.number, path, before, _with_mode(before, after.mode)))
+            self.found.ops.append(Op("mode", self.number, path, before, before._replace(mode=after.mode)))
 
     # --- names that are new or changed
-
-    def _created(
-        self, upper: int, name: str, path: str, after: Entry, children: list[PathChange], conflict: str
-    ) -> None:
-        self._add(
-            PathChange(
-                self.number,
-                path,
-                "created",
-                None,
-                after,
-                conflict=conflict,
-                notes=_notes(after, self.links),
-                target=_target(upper, name, after),
-            )
-        )
-        self.found.changes += children
-        self.found.ops.append(
-            Op("put", self.number, path, None, _without_set_id(after), _tree(path, children), above=self.above)
-        )
 
     def _changed(
         self, upper: int, lower: int, name: str, path: str, before: Entry, after: Entry, children: list[PathChange],
@@ -205,19 +174,16 @@ class _Scan:
         if before.kind == "dir" and not reason:
             reason = self._below(lower, name, path, old, depth)
         conflict = self._conflict(before) or next((each.conflict for each in old if each.conflict), "")
-        notes = _notes(after, self.links)
-        if before.kind == "file":
-            links = os.lstat(name, dir_fd=lower).st_nlink
-            notes += (f"it had {links} names; the others keep what was there",) if links > 1 else ()
-        self._add(PathChange(self.number, path, action, before, after, refused=reason, conflict=conflict, notes=notes,
-                         target=_target(upper, name, after)))  # fmt: skip
+        change = self._wrote(upper, name, path, action, before, after)
+        notes = change.notes
+        if before.kind == "file" and (links := os.lstat(name, dir_fd=lower).st_nlink) > 1:
+            notes += (f"it had {links} names; the others keep what was there",)
+        self._add(change._replace(refused=reason, conflict=conflict, notes=notes))
         if reason:
             self._set_aside(upper, name)
             return
         self.found.changes += [*old, *children]
-        after = _without_set_id(after)
-        trees = _tree(path, children), _tree(path, old)
-        self.found.ops.append(Op("swap", self.number, path, before, after, *trees, above=self.above))
+        self._op("swap", path, before, after, children, old)
 
     def _action(self, upper: int, lower: int, name: str, before: Entry, after: Entry) -> Action | None:
         """Return how an entry differs from before; None if it does not."""
@@ -229,7 +195,7 @@ class _Scan:
             return "modified"
         if before.mode != after.mode:
             return "mode"
-        if _attributes(upper, name) != _attributes(lower, name):
+        if attributes(_proc(upper, name)) != attributes(_proc(lower, name)):
             return "attributes"
         if before.mtime == after.mtime and self.links == 1:
             return None
@@ -249,20 +215,22 @@ class _Scan:
             return reason, [], entry
         if entry.kind == "dir":
             if depth >= MAX_DEPTH:
-                return "folders nested too deep", [], entry
+                return _TOO_DEEP, [], entry
             return "", self._prepare_folder(upper, name, st, path, depth), entry
         if entry.kind == "file":
             self.links = st.st_nlink
-            _strip(upper, name, st)
-            if st.st_mode & _SET_ID:
-                _set_mode(upper, name, stat.S_IMODE(st.st_mode) & ~_SET_ID)
+            locked = not entry.mode & 0o200
+            if locked:  # writing attributes needs the same permission as writing content
+                chmod_at(name, upper, entry.mode | 0o200, kind=0)
+            _strip(_proc(upper, name))
+            if locked or entry.mode & _SET_ID:
+                chmod_at(name, upper, entry.mode & ~_SET_ID, kind=0)
         return "", [], entry
 
     def _prepare_folder(self, upper: int, name: str, st: os.stat_result, path: str, depth: int) -> list[PathChange]:
         found: list[PathChange] = []
-        up = _open_upper(upper, name, st)
-        try:
-            _strip_fd(up)
+        with _upper(upper, name, st, stat.S_IMODE(st.st_mode)) as up:
+            _strip(up)
             for each in sorted(os.listdir(up)):
                 below = os.lstat(each, dir_fd=up)
                 if is_whiteout(below):
@@ -270,16 +238,10 @@ class _Scan:
                     continue
                 inside = _join(path, each)
                 reason, children, after = self._prepare(up, None, each, below, inside, depth + 1)
-                change = PathChange(
-                    self.number, inside, "created", None, after, below=not reason, refused=reason,
-                    notes=() if reason else _notes(after, self.links), target=_target(up, each, after),
-                )  # fmt: skip
+                change = self._wrote(up, each, inside, "created", None, after, reason)._replace(below=not reason)
                 if reason:
                     self._set_aside(up, each)
                 found += [change, *children]
-        finally:
-            os.fchmod(up, stat.S_IMODE(st.st_mode))
-            os.close(up)
         return found
 
     # --- names that are gone
@@ -297,20 +259,18 @@ class _Scan:
         self._add(PathChange(self.number, path, "deleted", before, None, refused=reason, conflict=conflict))
         if not reason:
             self.found.changes += old
-            self.found.ops.append(
-                Op("take", self.number, path, before, None, old_tree=_tree(path, old), above=self.above)
-            )
+            self._op("take", path, before, None, (), old)
 
     def _below(self, lower: int, name: str, path: str, found: list[PathChange], depth: int) -> str:
         """Add everything below a folder that will be removed to `found`. Return why it must not be removed; "" if it
         may."""
         if depth >= MAX_DEPTH:
-            return "folders nested too deep"
+            return _TOO_DEEP
         try:
-            fd = os.open(name, _DIRECTORY, dir_fd=lower)
+            opened = os.open(name, LISTED, dir_fd=lower)
         except PermissionError:
-            return "it cannot be read here"
-        try:
+            return _UNREADABLE
+        with closing_fd(opened) as fd:
             for each in sorted(os.listdir(fd)):
                 self._count()
                 entry = entry_at(each, fd)
@@ -326,11 +286,25 @@ class _Scan:
                     reason = self._below(fd, each, inside, found, depth + 1)
                     if reason:
                         return reason
-        finally:
-            os.close(fd)
         return ""
 
     # --- helpers
+
+    def _wrote(
+        self, upper: int, name: str, path: str, action: Action, before: Entry | None, after: Entry, refused: str = ""
+    ) -> PathChange:
+        """Return the change of an entry that the command wrote."""
+        notes = () if refused else _notes(after, self.links)
+        target = _target(upper, name, after)
+        return PathChange(self.number, path, action, before, after, refused=refused, notes=notes, target=target)
+
+    def _op(
+        self, kind: Kind, path: str, before: Entry | None, after: Entry | None, new: Changes, old: Changes = ()
+    ) -> None:
+        """Add the step that applies a change, with everything below the entry."""
+        after = after and _without_set_id(after)
+        trees = _tree(path, new), _tree(path, old)
+        self.found.ops.append(Op(kind, self.number, path, before, after, *trees, above=self.above))
 
     def _conflict(self, before: Entry) -> str:
         return "something else changed it in the meantime" if before.ctime > self.started else ""
@@ -347,15 +321,11 @@ class _Scan:
     def _set_aside(self, dir_fd: int, name: str) -> None:
         """Take an entry out of the changes that are applied. It is stored for people to look at."""
         self.root.refused.mkdir(mode=0o700, exist_ok=True)
-        there = os.open(self.root.refused, _DIRECTORY)
-        try:
-            self.aside += 1
-            st = os.lstat(name, dir_fd=dir_fd)
-            if stat.S_ISDIR(st.st_mode):  # a folder can only be moved if its owner may write to it
-                make_enterable(name, dir_fd)
+        self.aside += 1
+        if stat.S_ISDIR(os.lstat(name, dir_fd=dir_fd).st_mode):  # it can only be moved if its owner may write to it
+            chmod_at(name, dir_fd, 0o700)
+        with closing_fd(os.open(self.root.refused, LISTED)) as there:
             os.rename(name, str(self.aside), src_dir_fd=dir_fd, dst_dir_fd=there)
-        finally:
-            os.close(there)
 
 
 _SPECIAL = {"fifo": "a FIFO", "socket": "a socket", "device": "a device"}
@@ -365,7 +335,7 @@ def _join(base: str, name: str) -> str:
     return f"{base}/{name}" if base else name
 
 
-def _tree(path: str, changes: list[PathChange]) -> tuple[tuple[str, Entry], ...]:
+def _tree(path: str, changes: Changes) -> tuple[tuple[str, Entry], ...]:
     cut = len(path) + 1
     rows: list[tuple[str, Entry]] = []
     for change in changes:
@@ -375,12 +345,8 @@ def _tree(path: str, changes: list[PathChange]) -> tuple[tuple[str, Entry], ...]
     return tuple(rows)
 
 
-def _with_mode(entry: Entry, mode: int) -> Entry:
-    return entry._replace(mode=mode)
-
-
 def _without_set_id(entry: Entry) -> Entry:
-    return _with_mode(entry, entry.mode & ~_SET_ID) if entry.kind == "file" and entry.mode & _SET_ID else entry
+    return entry._replace(mode=entry.mode & ~_SET_ID) if entry.kind == "file" else entry
 
 
 def _notes(after: Entry, links: int) -> tuple[str, ...]:
@@ -411,64 +377,34 @@ def _is_there(name: str, upper: int, lower: int | None, before: bool) -> bool:
         return lower is not None and entry_at(name, lower) is not None
 
 
-def _open_upper(dir_fd: int, name: str, st: os.stat_result) -> int:
-    """Open a folder of the layer, and make it accessible for the scan. The caller restores its mode."""
-    if stat.S_IMODE(st.st_mode) & 0o700 != 0o700:
-        make_enterable(name, dir_fd)
-    return os.open(name, _DIRECTORY, dir_fd=dir_fd)
+@contextlib.contextmanager
+def _upper(dir_fd: int | None, name: str, st: os.stat_result, then: int) -> Generator[int]:
+    """Open a folder of the layer, and make it accessible for the scan. At the end it gets the mode `then`."""
+    if st.st_mode & 0o700 != 0o700:
+        chmod_at(name, dir_fd, 0o700)
+    with closing_fd(os.open(name, LISTED, dir_fd=dir_fd)) as fd:
+        try:
+            yield fd
+        finally:
+            os.fchmod(fd, then)
 
 
 def _proc(dir_fd: int, name: str) -> str:
     return f"/proc/self/fd/{dir_fd}/{name}"
 
 
-def _has(dir_fd: int, name: str, note: str) -> bool:
-    """Return whether overlayfs put this note on a file."""
+def _note(path: str | int, note: str) -> bytes | None:
+    """Return overlayfs's note on a file, if it has this one. `path` may be a descriptor, here and below."""
     try:
-        os.getxattr(_proc(dir_fd, name), OVERLAY + note, follow_symlinks=False)
+        return os.getxattr(path, OVERLAY + note, follow_symlinks=isinstance(path, int))
     except OSError:
-        return False
-    return True
+        return None
 
 
-def _noted(fd: int, note: str) -> bool:
-    try:
-        return os.getxattr(fd, OVERLAY + note) == b"y"
-    except OSError:
-        return False
-
-
-def _attributes(dir_fd: int, name: str) -> dict[str, bytes]:
-    return attributes(_proc(dir_fd, name))
-
-
-def _strip(dir_fd: int, name: str, st: os.stat_result) -> None:
-    """Remove overlayfs's notes from a regular file."""
-    path = _proc(dir_fd, name)
+def _strip(path: str | int) -> None:
+    """Remove overlayfs's notes from a file or folder."""
+    follow = isinstance(path, int)
     with contextlib.suppress(OSError):
-        notes = [each for each in os.listxattr(path, follow_symlinks=False) if each.startswith(OVERLAY)]
-        if not notes:
-            return
-        mode = stat.S_IMODE(st.st_mode)
-        if not mode & 0o200:  # writing attributes needs the same permission as writing content
-            _set_mode(dir_fd, name, mode | 0o200)
-        for each in notes:
-            os.removexattr(path, each, follow_symlinks=False)
-        if not mode & 0o200:
-            _set_mode(dir_fd, name, mode)
-
-
-def _strip_fd(fd: int) -> None:
-    with contextlib.suppress(OSError):
-        for each in os.listxattr(fd):
+        for each in os.listxattr(path, follow_symlinks=follow):
             if each.startswith(OVERLAY):
-                os.removexattr(fd, each)
-
-
-def _set_mode(dir_fd: int, name: str, mode: int) -> None:
-    """Set the mode of a regular file that we own. Links are not followed."""
-    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)
-    try:
-        os.chmod(f"/proc/self/fd/{fd}", mode)
-    finally:
-        os.close(fd)
+                os.removexattr(path, each, follow_symlinks=follow)

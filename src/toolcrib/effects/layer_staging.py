@@ -13,13 +13,13 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..boundary.descriptors import LISTED, chmod_at, closing_fd
 from ..boundary.remove_tree import open_any, remove_all
 from .change_list import Op
 from .command_layer import LayerRoot
 from .file_content import READ, copy_sparse
 from .file_entry import OVERLAY, Entry
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -93,15 +93,8 @@ def _looked(path: Path) -> tuple[Entry, tuple[tuple[str, Entry], ...]]:
 
 def _copy(source: Path, target: Path, links: dict[tuple[int, int], str]) -> None:
     """Copy an entry and all below it, with modes, times, attributes, holes and hard links."""
-    above = os.open(source.parent, _DIRECTORY)
-    try:
-        there = os.open(target.parent, _DIRECTORY)
-        try:
-            _copy_entry(above, source.name, there, target.name, str(target), links)
-        finally:
-            os.close(there)
-    finally:
-        os.close(above)
+    with closing_fd(os.open(source.parent, LISTED)) as above, closing_fd(os.open(target.parent, LISTED)) as there:
+        _copy_entry(above, source.name, there, target.name, str(target), links)
 
 
 def _copy_entry(src: int, name: str, dst: int, new: str, full: str, links: dict[tuple[int, int], str]) -> None:
@@ -111,15 +104,10 @@ def _copy_entry(src: int, name: str, dst: int, new: str, full: str, links: dict[
         os.utime(new, ns=(st.st_atime_ns, st.st_mtime_ns), dir_fd=dst, follow_symlinks=False)
     elif stat.S_ISDIR(st.st_mode):
         os.mkdir(new, 0o700, dir_fd=dst)
-        below = open_any(name, src)
-        there = os.open(new, _DIRECTORY, dir_fd=dst)
-        try:
+        with closing_fd(open_any(name, src)) as below, closing_fd(os.open(new, LISTED, dir_fd=dst)) as there:
             for each in os.listdir(below):
                 _copy_entry(below, each, there, each, f"{full}/{each}", links)
             _take_over(below, there, st)
-        finally:
-            os.close(there)
-            os.close(below)
     elif stat.S_ISREG(st.st_mode):
         known = links.get((st.st_dev, st.st_ino))
         if known is not None:
@@ -134,21 +122,11 @@ def _copy_file(src: int, name: str, dst: int, new: str, st: os.stat_result) -> N
     try:
         source = os.open(name, READ, dir_fd=src)
     except PermissionError:  # the file is ours, and even we may not read it
-        look = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=src)
-        try:
-            os.chmod(f"/proc/self/fd/{look}", 0o600)
-        finally:
-            os.close(look)
+        chmod_at(name, src, 0o600, kind=0)
         source = os.open(name, READ, dir_fd=src)
-    try:
-        target = os.open(new, _NEW, 0o600, dir_fd=dst)
-        try:
-            copy_sparse(source, target)
-            _take_over(source, target, st)
-        finally:
-            os.close(target)
-    finally:
-        os.close(source)
+    with closing_fd(source), closing_fd(os.open(new, _NEW, 0o600, dir_fd=dst)) as target:
+        copy_sparse(source, target)
+        _take_over(source, target, st)
 
 
 def _take_over(source: int, target: int, st: os.stat_result) -> None:

@@ -17,18 +17,16 @@ import os
 import re
 import time
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ..boundary.remove_tree import remove_all
 from ..core.errors import ToolcribError, ToolError
 from ..record.state import StateFolder, private_folder
-from .change_data import changes_from_data, changes_to_data, ops_from_data, ops_to_data
-from .change_list import ChangeList, Op
+from .change_list import ChangeList, Op, changes_from_data, ops_from_data
 from .command_layer import CommandLayer, LayerRoot, lock_folder
-from .file_aliases import FileAliases
+from .file_aliases import follow_aliases, read_aliases
 from .layer_apply import Applier, ApplyConflict, Widened, steps
 from .layer_staging import bring, copy_home, needs_staging, staging_folder
 
@@ -98,11 +96,7 @@ class LayerStore:
 
     def __init__(self, folder: StateFolder) -> None:
         self.path = folder.path / "layers"
-
-    @cached_property
-    def aliases(self) -> FileAliases:
-        """Return the aliases: which new files replace the files that an undo wrote again."""
-        return FileAliases(self.path / "same.jsonl")
+        self.aliases = self.path / "same.jsonl"  # which new files replace the files that an undo wrote again
 
     # --- before and after a command
 
@@ -127,8 +121,8 @@ class LayerStore:
             layer.id, layer.folder, "held", time.time(), call_id, session_id, command, key,
             tuple(str(root.path) for root in layer.roots), bool(found.conflicts), told,
         )  # fmt: skip
-        _write(layer.folder / "changes.json", changes_to_data(found))
-        _write(layer.folder / "plan.json", ops_to_data(found.ops))
+        _write(layer.folder / "changes.json", {"roots": found.roots, "changes": found.changes})
+        _write(layer.folder / "plan.json", found.ops)
         self._save(held)
         layer.unlock()
         return held
@@ -178,12 +172,9 @@ class LayerStore:
         held = self.get(name)
         if held.state not in ("applied", "undone"):
             return [f"changes {name} are {held.state}"]
-        todo = steps(self._followed(held, held.ops(), held.state == "applied"), back=held.state == "applied")
-        applier = Applier(held.layer_roots)
-        try:
-            return applier.conflicts(todo, strict=False)
-        finally:
-            applier.close()
+        back = held.state == "applied"
+        with contextlib.closing(Applier(held.layer_roots)) as applier:
+            return applier.conflicts(steps(self._followed(held, held.ops(), back), back=back), strict=False)
 
     def discard(self, name: str) -> HeldChanges:
         """Remove a layer that was not applied. Raises LayerUnknown if its state does not allow that."""
@@ -204,20 +195,17 @@ class LayerStore:
             back = during == "undoing"
             known = held.ops()
             ops = self._followed(held, known, back)
-            applier = Applier(held.layer_roots)
-            try:
+            with contextlib.closing(Applier(held.layer_roots)) as applier:
                 conflicts = applier.conflicts(steps(ops, back=back), strict=state == "held")
                 if conflicts:
                     raise ApplyConflict(conflicts)
                 widened = tuple(applier.narrow(steps(ops, back=back)))
-            finally:
-                applier.close()
             held = replace(held, widened=widened, origin=state, staged=needs_staging(held.layer_roots))
             if held.staged:
                 self._save(held)
                 ops = bring(held.layer_roots, name, ops, back=back)
             if ops is not known:
-                _write(held.folder / "plan.json", ops_to_data(ops))
+                _write(held.folder / "plan.json", ops)
             self._save(replace(held, state=during))
             try:
                 self._move(held, ops, back)
@@ -227,28 +215,22 @@ class LayerStore:
             return self._finish(held, ops, then)
 
     def _move(self, held: HeldChanges, ops: list[Op], back: bool) -> None:
-        applier = Applier(held.layer_roots, _places(held))
-        try:
+        with contextlib.closing(Applier(held.layer_roots, _places(held))) as applier:
             applier.widen(held.widened)
             for step in steps(ops, back=back):
                 applier.take(step)
-            applier.restore(held.widened, steps(_modes(ops), back=back))
-        finally:
-            applier.close()
+            applier.restore(held.widened, ops, back=back)
 
     def _roll_back(self, held: HeldChanges, ops: list[Op], back: bool) -> None:
         """Undo the steps that were taken. If even that fails, the state says what was begun, for `recover`."""
-        applier = Applier(held.layer_roots, _places(held))
-        try:
+        with contextlib.closing(Applier(held.layer_roots, _places(held))) as applier:
             taken = [applier.is_taken(step) for step in steps(ops, back=back)]
             for step, was_taken in reversed([*zip(steps(ops, back=not back), taken, strict=True)]):
                 if was_taken:
                     applier.take(step)
-            applier.restore(held.widened, steps(_modes(ops), back=not back))
+            applier.restore(held.widened, ops, back=not back)
             ops = applier.looked_at_again(ops)
-        finally:
-            applier.close()
-        _write(held.folder / "plan.json", ops_to_data(ops))
+        _write(held.folder / "plan.json", ops)
         self._unstage(replace(held, state=held.origin))
 
     def _finish(self, held: HeldChanges, ops: list[Op], then: State) -> HeldChanges:
@@ -324,9 +306,8 @@ class LayerStore:
 
     def _followed(self, held: HeldChanges, ops: list[Op], back: bool) -> list[Op]:
         """Return the ops with the new files in place of files that an undo of an edit wrote again."""
-        if not self.aliases:
-            return ops
-        return [self.aliases.follow(held.roots[op.root], op, back=back) for op in ops]
+        known = read_aliases(self.aliases)
+        return [follow_aliases(known, held.roots[op.root], op, back=back) for op in ops] if known else ops
 
     @contextlib.contextmanager
     def _locked(self, name: str) -> Generator[HeldChanges]:
@@ -348,15 +329,8 @@ class LayerStore:
         return HeldChanges(folder.name, folder, roots=tuple(data.pop("roots")), widened=widened, **data)
 
     def _save(self, held: HeldChanges) -> None:
-        names = (
-            "state", "at", "call_id", "session_id", "command", "key", "conflicts", "told", "approval_id", "origin",
-            "staged", "roots", "widened",
-        )  # fmt: skip
+        names = [each.name for each in fields(held) if each.name not in ("id", "folder")]
         _write(held.folder / "state.json", {name: getattr(held, name) for name in names})
-
-
-def _modes(ops: list[Op]) -> list[Op]:
-    return [op for op in ops if op.kind == "mode"]
 
 
 def _places(held: HeldChanges) -> list[Path]:

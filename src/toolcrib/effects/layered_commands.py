@@ -19,7 +19,7 @@ from typing import Literal
 from ..boundary.process import start
 from ..boundary.sandbox import Sandbox
 from ..boundary.sandbox.spec import OverlaySandbox, WriteLayer
-from ..builtin.command_effects import CommandOutcome
+from ..builtin.command_effects import CommandOutcome, EffectServices
 from ..builtin.transcript import MAX_CHARACTERS
 from ..core.context import ToolContext
 from ..core.errors import ToolcribError
@@ -27,7 +27,6 @@ from ..core.threads import shared_threads
 from ..core.tool import Tool
 from ..core.verdict import Judgement
 from ..record.journal import Journal
-from . import EffectServices
 from .change_list import ChangeList
 from .change_text import MAX_PATHS, diffs, headline, paths
 from .changes_tools import APPLY, DISCARD, ChangesTools

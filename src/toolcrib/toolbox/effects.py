@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..builtin.command_effects import EffectServices
 from ..builtin.default_tools import open_spill
 from ..core.errors import ConfigError
 from ..core.wings import absent, has_wing
@@ -25,7 +26,7 @@ def make_effects(ground: Ground, registry: ToolRegistry) -> CommandEffects | Non
         if settings.sandbox.effects != "direct":
             raise ConfigError(f'sandbox.effects = "{settings.sandbox.effects}": {absent("effects")}')
         return None
-    from ..effects import EffectServices, effects_of_commands
+    from ..effects import effects_of_commands
 
     def answer_of(approval_id: str) -> str | None:
         row = ground.approvals.get(approval_id)
