@@ -16,77 +16,31 @@ class SensitiveName:
     reason: str
 
 
-_ENV = "environment files hold keys and passwords"
 _KEY = "it is a private key or a key store"
 _LOGIN = "it holds login data"
 _CLOUD = "it holds cloud credentials"
 
 # A pattern without `/` is matched against the file's name, one with `/` against the end of the whole path.
-SENSITIVE_NAMES: tuple[SensitiveName, ...] = (
-    SensitiveName(".env", _ENV),
-    SensitiveName(".env.*", _ENV),
-    SensitiveName(".env~", _ENV),
-    SensitiveName("*.env", _ENV),
-    SensitiveName(".envrc", _ENV),
-    SensitiveName("*.pem", _KEY),
-    SensitiveName("*.key", _KEY),
-    SensitiveName("*.p12", _KEY),
-    SensitiveName("*.pfx", _KEY),
-    SensitiveName("*.jks", _KEY),
-    SensitiveName("*.keystore", _KEY),
-    SensitiveName("*.kdbx", _KEY),
-    SensitiveName("*.ppk", _KEY),
-    SensitiveName("id_rsa*", _KEY),
-    SensitiveName("id_dsa*", _KEY),
-    SensitiveName("id_ecdsa*", _KEY),
-    SensitiveName("id_ed25519*", _KEY),
-    SensitiveName("id_[!.]*", _KEY),
-    SensitiveName(".ssh/*", _KEY),
-    SensitiveName(".gnupg/*", _KEY),
-    SensitiveName(".netrc", _LOGIN),
-    SensitiveName("_netrc", _LOGIN),
-    SensitiveName(".git-credentials", _LOGIN),
-    SensitiveName(".pgpass", _LOGIN),
-    SensitiveName(".my.cnf", _LOGIN),
-    SensitiveName(".htpasswd", _LOGIN),
-    SensitiveName(".npmrc", _LOGIN),
-    SensitiveName(".pypirc", _LOGIN),
-    SensitiveName(".docker/config.json", _LOGIN),
-    SensitiveName(".config/gh/hosts.yml", _LOGIN),
-    SensitiveName(".config/git/credentials", _LOGIN),
-    SensitiveName(".cargo/credentials*", _LOGIN),
-    SensitiveName(".gem/credentials", _LOGIN),
-    SensitiveName(".vault-token", _LOGIN),
-    SensitiveName("etc/shadow", _LOGIN),
-    SensitiveName(".aws/credentials", _CLOUD),
-    SensitiveName(".aws/sso/cache/*", _CLOUD),
-    SensitiveName(".aws/cli/cache/*", _CLOUD),
-    SensitiveName(".azure/*", _CLOUD),
-    SensitiveName(".kube/config", _CLOUD),
-    SensitiveName("credentials.json", _CLOUD),
-    SensitiveName("service-account*.json", _CLOUD),
-    SensitiveName("service_account*.json", _CLOUD),
-    SensitiveName("application_default_credentials.json", _CLOUD),
-    SensitiveName("*.tfstate", "Terraform state holds secrets in the clear"),
-    SensitiveName("toolcrib/config.*", "our own settings may hold keys"),
-    SensitiveName("toolcrib/trust.json", "it says which configurations are trusted"),
-    SensitiveName("toolcrib/*/record.db*", "it is the record of every call"),
-    SensitiveName("secrets.toml", "its name says that it holds secrets"),
-    SensitiveName("secrets.yml", "its name says that it holds secrets"),
-    SensitiveName("secrets.yaml", "its name says that it holds secrets"),
-    SensitiveName("secrets.json", "its name says that it holds secrets"),
+_BY_REASON = (
+    ("environment files hold keys and passwords", (".env", ".env.*", ".env~", "*.env", ".envrc")),
+    (_KEY, ("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk")),
+    (_KEY, ("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "id_[!.]*", ".ssh/*", ".gnupg/*")),
+    (_LOGIN, (".netrc", "_netrc", ".git-credentials", ".pgpass", ".my.cnf", ".htpasswd", ".npmrc", ".pypirc")),
+    (_LOGIN, (".docker/config.json", ".config/gh/hosts.yml", ".config/git/credentials", ".cargo/credentials*")),
+    (_LOGIN, (".gem/credentials", ".vault-token", "etc/shadow")),
+    (_CLOUD, (".aws/credentials", ".aws/sso/cache/*", ".aws/cli/cache/*", ".azure/*", ".kube/config")),
+    (_CLOUD, ("credentials.json", "service-account*.json", "service_account*.json")),
+    (_CLOUD, ("application_default_credentials.json",)),
+    ("Terraform state holds secrets in the clear", ("*.tfstate",)),
+    ("our own settings may hold keys", ("toolcrib/config.*",)),
+    ("it says which configurations are trusted", ("toolcrib/trust.json",)),
+    ("it is the record of every call", ("toolcrib/*/record.db*",)),
+    ("its name says that it holds secrets", ("secrets.toml", "secrets.yml", "secrets.yaml", "secrets.json")),
 )
+SENSITIVE_NAMES = tuple(SensitiveName(pattern, reason) for reason, patterns in _BY_REASON for pattern in patterns)
 
 # Templates without values, public halves, and source files that merely begin with `id_`.
-HARMLESS_NAMES: tuple[str, ...] = (
-    ".env.example",
-    ".env.sample",
-    ".env.template",
-    ".env.dist",
-    "example.env",
-    "sample.env",
-    "*.pub",
-)
+_HARMLESS_NAMES = (".env.example", ".env.sample", ".env.template", ".env.dist", "example.env", "sample.env", "*.pub")
 
 _SOURCE_SUFFIX = re.compile(r"id_(?!rsa|dsa|ecdsa|ed25519)[^/]*\.[a-z0-9]{1,5}\Z")
 
@@ -98,7 +52,7 @@ def _pattern(glob: str) -> str:
 _SENSITIVE = re.compile(
     "(?:^|.*/)(?:" + "|".join(f"({_pattern(s.pattern)})" for s in SENSITIVE_NAMES) + r")\Z", re.DOTALL
 )
-_HARMLESS = re.compile("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in HARMLESS_NAMES) + r")\Z", re.DOTALL)
+_HARMLESS = re.compile("(?:^|.*/)(?:" + "|".join(_pattern(name) for name in _HARMLESS_NAMES) + r")\Z", re.DOTALL)
 
 
 @lru_cache(maxsize=4096)  # a search asks for the same names again and again

@@ -147,11 +147,11 @@ def pinned(resolve: Mapping[str, Any]) -> dict[str, tuple[Address, ...]]:
             host = parse_host(name)
         except AddressRefused:  # it does not name a host, so it is never asked for
             continue
-        listed: list[Any] = [answers] if isinstance(answers, str) else cast("list[Any]", answers)
+        listed: Any = [answers] if isinstance(answers, str) else answers
         try:
-            if not isinstance(cast("Any", listed), (list, tuple)):
+            if not isinstance(listed, (list, tuple)):
                 raise ValueError
-            found[str(host)] = tuple(parse_address(cast("str", each)) for each in listed)
+            found[str(host)] = tuple(map(parse_address, cast("list[str]", listed)))
         except (ValueError, TypeError, AttributeError):
             text = f'"resolve": {name[:80]!a} should have a list of IP addresses'
             raise AddressRefused(text, RULE_MALFORMED) from None

@@ -56,40 +56,34 @@ def _plain(data: bytes) -> Iterator[bytes]:
 
 def _layer(name: str) -> Decoder:
     if name in ("gzip", "x-gzip"):
-        return _Zlib(lambda: zlib.decompressobj(16 + zlib.MAX_WBITS), many=True)
-    if name == "deflate":
-        return _Deflate()
+        return _Zlib(lambda _: zlib.decompressobj(16 + zlib.MAX_WBITS))
+    if name == "deflate":  # zlib's format by RFC 9110, bare deflate from some servers: the first byte shows which
+        return _Zlib(lambda data: zlib.decompressobj(zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS))
     if name == "br" and (brotli := _brotli()) is not None:
         return _Brotli(brotli)
     if name == "zstd" and (zstd := _zstd()) is not None:
-        return _Zlib(zstd.ZstdDecompressor, many=True)
+        return _Zlib(lambda _: zstd.ZstdDecompressor())
     raise ToolError(f"the body is encoded as {name[:40]!a}, which cannot be decoded here")
 
 
 class _Zlib:
     """A decoder with zlib's or zstd's decompressor: both take `max_length` and have `eof` and `unused_data`.
 
-    With `many`, the data after the end of one compressed stream is another stream (RFC 1952 §2.2, RFC 8878 §3.1). Any
-    other data is ignored, as in browsers.
+    The data after the end of one compressed stream is another stream (RFC 1952 §2.2, RFC 8878 §3.1). Any other data is
+    ignored, as in browsers. `make` gets the first bytes of a stream.
     """
 
-    def __init__(self, make: Callable[[], Any], *, many: bool) -> None:
-        self._make, self._many = make, many
-        self._inner = make()
-        self._fresh, self._finished = True, False
+    def __init__(self, make: Callable[[bytes], Any]) -> None:
+        self._make = make
+        self._inner: Any = None
+        self._first, self._finished = True, False
 
     def __call__(self, data: bytes) -> Iterator[bytes]:
         while data and not self._finished:
-            if self._inner.eof and not self._next():
-                return
+            if self._inner is None or self._inner.eof:
+                self._first = self._inner is None
+                self._inner = self._make(data)
             data = yield from self._some(data)
-
-    def _next(self) -> bool:
-        if not self._many:
-            self._finished = True
-            return False
-        self._inner, self._fresh = self._make(), False
-        return True
 
     def _some(self, data: bytes) -> Generator[bytes, None, bytes]:
         """Decode to the end of the data or of the stream. Return the bytes after the stream."""
@@ -98,7 +92,7 @@ class _Zlib:
             try:
                 piece = inner.decompress(data, PIECE)
             except Exception as error:  # zlib.error, ZstdError: each has its own
-                if not self._fresh:  # padding after a whole stream
+                if not self._first:  # padding after a whole stream
                     self._finished = True
                     return b""
                 raise BrokenEncoding(f"the compressed body is broken: {error}") from None
@@ -109,22 +103,6 @@ class _Zlib:
             data = getattr(inner, "unconsumed_tail", b"")
             if not data and (len(piece) < PIECE or getattr(inner, "needs_input", False)):
                 return b""
-
-
-class _Deflate:
-    """A decoder for `deflate`: zlib's format by RFC 9110, bare deflate from some servers. The first byte shows which
-    one it is."""
-
-    def __init__(self) -> None:
-        self._inner: _Zlib | None = None
-
-    def __call__(self, data: bytes) -> Iterator[bytes]:
-        if not data:
-            return
-        if self._inner is None:
-            bits = zlib.MAX_WBITS if data[0] & 0x0F == 8 else -zlib.MAX_WBITS
-            self._inner = _Zlib(lambda: zlib.decompressobj(bits), many=False)
-        yield from self._inner(data)
 
 
 class _Brotli:

@@ -17,8 +17,7 @@ import httpcore2
 import httpx2
 
 from .address_guard import MAX_REDIRECTS, AddressGuard
-from .connect import connect_first, tls_context
-from .resolve import DIAL_SECONDS
+from .resolve import DIAL_SECONDS, connect_first, tls_context
 from .special_addresses import Address
 
 MAX_CONNECTIONS = 20

@@ -173,18 +173,6 @@ def matches(pattern: str, name: str) -> bool:
 
 # --- without DNS
 
-
-def judge_host(host: Host) -> Judgement | None:
-    """Judge a host without a lookup and without grants. Return None if only its addresses can decide."""
-    if isinstance(host, str):
-        reason = refused_name(host)
-        return Judgement("deny", reason, RULE_NAME) if reason else None
-    against = refusals(host)
-    if against:
-        return Judgement("deny", against[0].reason, against[0].rule)
-    return Judgement("allow", f"{host} is a public address")
-
-
 _LEADING = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[/\\]+|[/\\]{2,}")
 
 
@@ -197,9 +185,15 @@ def literal_host_verdict(text: str) -> Judgement | None:
     not a host.
     """
     try:
-        return judge_host(parse_host(host_in(text)))
+        host = parse_host(host_in(text))
     except AddressRefused:
         return None
+    if isinstance(host, str):
+        reason = refused_name(host)
+        return Judgement("deny", reason, RULE_NAME) if reason else None
+    for refusal in refusals(host):
+        return Judgement("deny", refusal.reason, refusal.rule)
+    return Judgement("allow", f"{host} is a public address")
 
 
 def host_in(text: str) -> str:

@@ -8,17 +8,10 @@ from urllib.parse import urlsplit
 
 from ...core.settings import AnyPath, Bounds, Checked, Section
 from ...core.tightening import Fewer
-
-
-def _domain(text: str) -> str:
-    from .host_grants import domain_pattern
-
-    return domain_pattern(text)
+from .host_grants import domain_pattern, parse_grant
 
 
 def _private_target(text: str) -> str:
-    from .host_grants import parse_grant
-
     parse_grant(text)
     return text
 
@@ -34,7 +27,7 @@ def _proxy(url: str) -> str | None:
     return url or None
 
 
-Domain = Annotated[str, Checked(_domain)]
+Domain = Annotated[str, Checked(domain_pattern)]
 """A pattern of host names: `api.example.com`, `*.myco.com` (the domain itself, too), or `*`."""
 Port = Annotated[int, Bounds(ge=1, le=65_535)]
 

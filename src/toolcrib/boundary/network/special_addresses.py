@@ -17,21 +17,8 @@ RULE_METADATA = "address:metadata"
 RULE_PRIVATE = "address:private"
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialRange:
-    """A range that is not part of the public internet. `what` finishes "it is …"; `source` is the document that says
-    so."""
-
-    network: Network
-    what: str
-    source: str
-
-
-def _table(*rows: tuple[str, str, str]) -> tuple[SpecialRange, ...]:
-    return tuple(SpecialRange(ip_network(network), what, source) for network, what, source in rows)
-
-
-IPV4_SPECIAL = _table(
+# Ranges that are not part of the public internet: what each is, and the document that says so.
+IPV4_SPECIAL = (
     ("0.0.0.0/8", "this host", "RFC 1122"),
     ("10.0.0.0/8", "a private network", "RFC 1918"),
     ("100.64.0.0/10", "carrier-grade NAT", "RFC 6598"),
@@ -50,14 +37,14 @@ IPV4_SPECIAL = _table(
 )
 
 # Of IPv6 only 2000::/3 was ever given out (RFC 4291); these lie inside it but are not public.
-IPV6_SPECIAL = _table(
+IPV6_SPECIAL = (
     ("2001::/23", "for protocols", "RFC 2928"),
     ("2001:db8::/32", "for documentation", "RFC 3849"),
     ("3fff::/20", "for documentation", "RFC 9637"),
 )
 
 # Outside 2000::/3 everything is refused; these are the names of what people meet there.
-IPV6_NAMED = _table(
+IPV6_NAMED = (
     ("::/128", "this host", "RFC 4291"),
     ("::1/128", "loopback", "RFC 4291"),
     ("64:ff9b:1::/48", "NAT64 of a local network", "RFC 8215"),
@@ -103,11 +90,9 @@ Row = tuple[int, int, str]
 """A range in the form in which it is compared: mask, network, and its description."""
 
 
-def _rows(table: tuple[SpecialRange, ...]) -> tuple[Row, ...]:
-    return tuple(
-        (int(each.network.netmask), int(each.network.network_address), f"{each.what} ({each.network}, {each.source})")
-        for each in table
-    )
+def _rows(table: tuple[tuple[str, str, str], ...]) -> tuple[Row, ...]:
+    parsed = ((ip_network(text), f"{what} ({text}, {source})") for text, what, source in table)
+    return tuple((int(network.netmask), int(network.network_address), text) for network, text in parsed)
 
 
 _IPV4_ROWS, _IPV6_ROWS, _NAMED_ROWS = _rows(IPV4_SPECIAL), _rows(IPV6_SPECIAL), _rows(IPV6_NAMED)
@@ -171,23 +156,23 @@ def special_range(address: Address) -> str | None:
 
 def refusals(address: Address) -> list[AddressRefusal]:
     """Return all reasons against dialling an address or the addresses that it embeds; empty for a public one."""
-    found = _refusal(address, f"{address} is") if _suspect(address) else []
+    found = _refusal(address)
     if isinstance(address, IPv6Address):
         for form, part in embedded(address):
-            if _suspect(part):
-                found += _refusal(part, f"the address carries {part} ({form}), which is")
+            found += _refusal(part, form)
     return found
 
 
-def _suspect(address: Address) -> bool:
-    known = int(address) in _METADATA_NUMBERS and address in METADATA  # numbers first: they compare faster
-    return known or special_range(address) is not None
-
-
-def _refusal(address: Address, begin: str) -> list[AddressRefusal]:
-    if address in METADATA:
-        return [AddressRefusal(address, f"{begin} a cloud metadata service ({METADATA[address]})", RULE_METADATA)]
-    return [AddressRefusal(address, f"{begin} not public: {special_range(address)}", RULE_PRIVATE)]
+def _refusal(address: Address, form: str = "") -> list[AddressRefusal]:
+    """Return the reason against an address by itself, if there is one. `form` is how another address carries it."""
+    if int(address) in _METADATA_NUMBERS and address in METADATA:  # numbers first: they compare faster
+        what, rule = f"a cloud metadata service ({METADATA[address]})", RULE_METADATA
+    elif (special := special_range(address)) is not None:
+        what, rule = f"not public: {special}", RULE_PRIVATE
+    else:
+        return []
+    begin = f"the address carries {address} ({form}), which is" if form else f"{address} is"
+    return [AddressRefusal(address, f"{begin} {what}", rule)]
 
 
 def is_public(address: Address) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from ..network.connect import connect_first, tls_context
+from ..network.resolve import connect_first, tls_context
 from ..network.settings import GuardSettings
 from ..network.special_addresses import Address
 
@@ -17,6 +17,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial = Callable[[str, Sequence[Address], int], Awaitable[Streams]]
 """`await dial(host, addresses, port)` connects to one of the addresses, which belong to the host. Raises OSError."""
 
+LINGER_SECONDS = 1.0  # how long a connection may take to close, and a refused client may go on sending before that
 _HEAD_BYTES = 64 * 1024
 
 
@@ -60,15 +61,17 @@ async def _through(url: str, proxy_ca: Path | None, host: str, port: int) -> Str
         if not head.startswith(b"HTTP/1.") or status != b"200":
             raise OSError(f"the proxy of web.proxy answered {status.decode('latin-1')!a}")
     except (IndexError, EOFError, asyncio.LimitOverrunError):
-        await _close(writer)
+        await end_connection(writer)
         raise OSError("the proxy of web.proxy gave no usable answer") from None
     except BaseException:
-        await _close(writer)
+        await end_connection(writer)
         raise
     return reader, writer
 
 
-async def _close(writer: asyncio.StreamWriter) -> None:
+async def end_connection(writer: asyncio.StreamWriter) -> None:
+    """Close a connection, and wait a moment until it is."""
     writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
+    with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            await writer.wait_closed()

@@ -28,11 +28,8 @@ def only(patterns: Sequence[str], guard: AddressGuard, setting: str = RULE_DOMAI
     async def admit(host: str, port: int) -> Sequence[Address]:
         name = str(parse_host(f"[{host}]" if ":" in host else host))
         if not any(matches(pattern, name) for pattern in patterns):
-            raise AddressRefused(f"not in the setting {setting} ({_listed(patterns)})", setting)
+            listed = clip(", ".join(patterns), _MAX_LISTED)
+            raise AddressRefused(f"not in the setting {setting} ({listed})", setting)
         return await guard.admit(host, port)
 
     return admit
-
-
-def _listed(patterns: Sequence[str]) -> str:
-    return clip(", ".join(patterns), _MAX_LISTED)

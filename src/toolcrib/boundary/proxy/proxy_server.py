@@ -19,15 +19,13 @@ import h11
 
 from ...core.errors import AddressRefused
 from ..network.resolve import RULE_UNRESOLVED
-from .byte_relay import relay_bytes
-from .dialling import Dial, Streams, dial_directly
+from .dialling import LINGER_SECONDS, Dial, Streams, dial_directly, end_connection
 from .domains import Admit
-from .plain_http import Forwarded
+from .forwarding import Forwarded, relay_bytes
 from .request_head import BadRequest, Inbox, ProxyRequest, read_request
 
 log = logging.getLogger(__name__)
 
-_LINGER_SECONDS = 1.0  # how long a refused client may go on sending before the connection is closed
 _LINGER_BYTES = 1 << 20
 _MAX_REFUSALS = 50  # refusals that are stored with their reason
 _PATIENCE = 200  # later refusals are delayed: a client that asks in a loop must not keep the host busy
@@ -135,7 +133,7 @@ class FilteringProxy:
             log.exception("the proxy failed at a request")
         finally:
             self._clients.discard(task)
-            await _end(writer)
+            await end_connection(writer)
 
     async def _serve_client(self, inbox: Inbox, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -176,13 +174,13 @@ class FilteringProxy:
                 return False
             return await self._forward(request, conn, inbox, writer, server)
         finally:
-            await _end(server[1])
+            await end_connection(server[1])
 
     async def _forward(
         self, request: ProxyRequest, conn: h11.Connection, inbox: Inbox, writer: asyncio.StreamWriter, server: Streams
     ) -> bool:
         limits = self.limits
-        forwarded = Forwarded(request, conn, inbox, writer, server, most=limits.head_bytes, idle=limits.idle)
+        forwarded = Forwarded(request, conn, inbox, writer, *server, max_head=limits.head_bytes, idle=limits.idle)
         try:
             return await forwarded.run()
         except (OSError, h11.ProtocolError, BadRequest) as error:  # TimeoutError is an OSError
@@ -262,14 +260,7 @@ async def _linger(inbox: Inbox, writer: asyncio.StreamWriter) -> None:
     """Let a client that still sends read the answer first: closing with unread bytes would reset the connection."""
     with contextlib.suppress(OSError, TimeoutError):
         writer.write_eof()
-        async with asyncio.timeout(_LINGER_SECONDS):
+        async with asyncio.timeout(LINGER_SECONDS):
             taken = 0
             while taken < _LINGER_BYTES and (data := await inbox.some()):
                 taken += len(data)
-
-
-async def _end(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
-        async with asyncio.timeout(_LINGER_SECONDS):
-            await writer.wait_closed()

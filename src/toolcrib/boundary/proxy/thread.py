@@ -10,9 +10,9 @@ import threading
 from collections.abc import Coroutine
 from typing import Any
 
-from .dialling import Dial, dial_directly
+from .dialling import Dial
 from .domains import Admit
-from .proxy_server import FilteringProxy, ProxyLimits, ProxyRefusal
+from .proxy_server import FilteringProxy, ProxyRefusal
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 class ThreadProxy:
     """A FilteringProxy in the shared thread. The methods may be called from any thread, and do not block."""
 
-    def __init__(self, admit: Admit, dial: Dial = dial_directly, limits: ProxyLimits | None = None) -> None:
-        self._proxy = FilteringProxy(admit, dial=dial, limits=limits)
+    def __init__(self, admit: Admit, dial: Dial) -> None:
+        self._proxy = FilteringProxy(admit, dial=dial)
         self._serves = False
 
     def serve(self, listener: socket.socket) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..environment import proxy_variables, without_proxies
 from .listeners import listeners
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ class Outlet:
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the command's environment, with our proxy as the only one."""
-        from ..proxy.variables import proxy_variables, without_proxies
-
         return {**without_proxies(env), **proxy_variables(f"http://127.0.0.1:{PORT}", self._domains)}
 
     def open(self, pid: int) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..protected_names import PROTECTED_NAMES, protected_parents
+from ..protected_names import PROTECTED_NAMES
 
 # Inside a .git these also redirect git to other settings and hooks: commondir names the folder they are read
 # from, worktrees hold one each (gitrepository-layout(5)).
@@ -31,7 +31,7 @@ _LAST = frozenset({
     *(name.rpartition("/")[2].casefold() for name in _NAMES), *_REPOSITORY_NAMES, ".git", *_MAKES_REPOSITORY,
 })  # fmt: skip
 
-_ABOVE = frozenset(name for name in protected_parents() if "/" not in name)
+_ABOVE = frozenset(p.name.partition("/")[0] for p in PROTECTED_NAMES if "/" in p.name)
 TICK_NS = 20_000_000  # ns: files are stamped with the time of the kernel's last tick, up to 10 ms ago
 
 # The depth of the search for nested repositories and projects. A deeper repository is not protected.

@@ -1,41 +1,73 @@
-"""Forward one plain HTTP request and return its answer. Both are written anew from what h11 read."""
+"""Forward what a client asked for: one plain HTTP request and its answer, or the bytes of a tunnel.
+
+The request and the answer are written anew from what h11 read.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import h11
 
-from .byte_relay import relay_bytes
 from .request_head import PIECE, BadRequest, Inbox, ProxyRequest, passed_on
 
 
+async def relay_bytes(
+    inbox: Inbox,
+    client: asyncio.StreamWriter,
+    reader: asyncio.StreamReader,
+    server: asyncio.StreamWriter,
+    idle: float,
+) -> None:
+    """Relay bytes from the client to the server and back. End when both sides have closed, or after `idle` seconds
+    without a byte in either direction."""
+    loop = asyncio.get_running_loop()
+
+    async def one_way(read: Callable[[], Awaitable[bytes]], writer: asyncio.StreamWriter) -> None:
+        """Relay one direction. A failure of one side ends this direction, like a normal end: the other side may still
+        send."""
+        try:
+            while data := await read():
+                clock.reschedule(loop.time() + idle)
+                writer.write(data)
+                await writer.drain()
+                clock.reschedule(loop.time() + idle)
+            if writer.can_write_eof():
+                writer.write_eof()
+        except OSError:
+            writer.close()
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(idle) as clock, asyncio.TaskGroup() as both:
+            both.create_task(one_way(inbox.some, server))
+            both.create_task(one_way(lambda: reader.read(PIECE), client))
+
+
+@dataclass
 class Forwarded:
     """A forwarded request: the client's side (`conn`), and a server connection for this request alone."""
 
-    def __init__(
-        self,
-        request: ProxyRequest,
-        conn: h11.Connection,
-        inbox: Inbox,
-        client: asyncio.StreamWriter,
-        server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-        *,
-        most: int,
-        idle: float,
-    ) -> None:
-        self._request, self._conn, self._inbox, self._client = request, conn, inbox, client
-        self._reader, self._server = server
-        self._idle = idle
-        self._up = h11.Connection(h11.CLIENT, max_incomplete_event_size=most)
-        self.begun = False
-        """Whether the client has received some of the answer: then no other answer can be sent."""
+    request: ProxyRequest
+    conn: h11.Connection
+    inbox: Inbox
+    client: asyncio.StreamWriter
+    reader: asyncio.StreamReader
+    server: asyncio.StreamWriter
+    max_head: int
+    idle: float
+    begun: bool = False
+    """Whether the client has received some of the answer: then no other answer can be sent."""
+
+    def __post_init__(self) -> None:
+        self._up = h11.Connection(h11.CLIENT, max_incomplete_event_size=self.max_head)
 
     async def run(self) -> bool:
         """Send the request and return the answer. Return whether another request may follow on the client's
         connection."""
-        self._server.write(self._up.send(self._request.onward()) or b"")
+        self.server.write(self._up.send(self.request.onward()) or b"")
         sending, receiving = asyncio.ensure_future(self._send_body()), asyncio.ensure_future(self._receive())
         try:
             await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
@@ -46,21 +78,21 @@ class Forwarded:
             for task in (sending, receiving):
                 task.cancel()
             await asyncio.gather(sending, receiving, return_exceptions=True)
-        self._inbox.give_back(self._conn.trailing_data[0])
+        self.inbox.give_back(self.conn.trailing_data[0])
         if switched:
-            self._client.write(self._up.trailing_data[0])
-            await relay_bytes(self._inbox, self._client, self._reader, self._server, self._idle)
+            self.client.write(self._up.trailing_data[0])
+            await relay_bytes(self.inbox, self.client, self.reader, self.server, self.idle)
             return False
-        return self._conn.our_state is h11.DONE and self._conn.their_state is h11.DONE
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.DONE
 
     async def _send_body(self) -> None:
         while True:
             try:
-                event = self._conn.next_event()
+                event = self.conn.next_event()
             except h11.RemoteProtocolError as error:
                 raise BadRequest(400, f"the body of the request is broken: {error}") from None
             if event is h11.NEED_DATA:
-                self._conn.receive_data(await self._inbox.some())
+                self.conn.receive_data(await self.inbox.some())
             elif isinstance(event, h11.Data):
                 await self._pass(h11.Data(data=event.data))
             elif isinstance(event, h11.EndOfMessage):
@@ -72,20 +104,20 @@ class Forwarded:
     async def _pass(self, event: h11.Event) -> None:
         """Send the request's body. A server that stops reading may have answered already: the answer decides."""
         with contextlib.suppress(OSError):
-            self._server.write(self._up.send(event) or b"")
-            await self._server.drain()
+            self.server.write(self._up.send(event) or b"")
+            await self.server.drain()
 
     async def _receive(self) -> bool:
         """Forward the answer. Return whether the server switched protocols, so that HTTP ends here."""
         while True:
             event = self._up.next_event()
             if event is h11.NEED_DATA:
-                async with asyncio.timeout(self._idle):
-                    self._up.receive_data(await self._reader.read(PIECE))
+                async with asyncio.timeout(self.idle):
+                    self._up.receive_data(await self.reader.read(PIECE))
             elif isinstance(event, h11.InformationalResponse):
                 if event.status_code == 101:
                     return await self._switch(event)
-                if self._request.event.http_version >= b"1.1":
+                if self.request.event.http_version >= b"1.1":
                     await self._tell(h11.InformationalResponse(status_code=event.status_code, headers=[]))
             elif isinstance(event, h11.Response):
                 headers = passed_on(event.headers.raw_items())
@@ -96,7 +128,7 @@ class Forwarded:
                 await self._tell(h11.EndOfMessage())
                 return False
             else:
-                raise BadRequest(502, f"{self._request.where} closed the connection without an answer")
+                raise BadRequest(502, f"{self.request.where} closed the connection without an answer")
 
     async def _switch(self, event: h11.InformationalResponse) -> bool:
         """Forward a 101. Without a request for it h11 raises an error; the answer names the new protocol."""
@@ -106,9 +138,9 @@ class Forwarded:
         return True
 
     async def _tell(self, event: h11.Event) -> None:
-        data = self._conn.send(event)
+        data = self.conn.send(event)
         if data:
             self.begun = True
-            self._client.write(data)
-            async with asyncio.timeout(self._idle):
-                await self._client.drain()
+            self.client.write(data)
+            async with asyncio.timeout(self.idle):
+                await self.client.drain()

@@ -1,4 +1,4 @@
-from toolcrib.boundary.proxy.variables import proxy_variables, without_proxies
+from toolcrib.boundary.environment import proxy_variables, without_proxies
 
 
 def test_no_word_of_a_proxy_is_left() -> None:
