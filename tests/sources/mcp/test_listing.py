@@ -13,10 +13,9 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from mcp_world import raw
 
 from toolcrib.sources.mcp import server_config
-from toolcrib.sources.mcp.described import MAX_EXTRA
 from toolcrib.sources.mcp.fields import MAX_CHARS
 from toolcrib.sources.mcp.listed import ServerListing, listing_from_json
-from toolcrib.sources.mcp.listing import _usable
+from toolcrib.sources.mcp.listing import MAX_EXTRA, _usable
 from toolcrib.sources.mcp.tool import McpTool
 
 OBJECT: dict[str, Any] = {"type": "object"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .client_services import ClientServices
 from .config import OAuthConfig, ServerConfig, ToolConfig, server_config
-from .failure import McpFailure
+from .connector import McpFailure
 from .servers import McpServers
 from .upstream import ServerStatus
 

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcp_types
+from mcp.client import ClientRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, LOG_LEVEL_META_KEY
 
 from ...core.bound import safe
 from ...core.errors import ToolError
 from . import questions
+from .client_services import ClientServices
+from .config import ServerConfig
 from .downstream import Downstream, downstream_of
 from .inflight import CallsInFlight, InFlight, current
-from .relay import ContentChanged, Relay, ResourceChanged, ServerLogged, ServerNotified
-
-if TYPE_CHECKING:
-    from mcp.client import ClientRequestContext
-
-    from .client_services import ClientServices
-    from .config import ServerConfig
-    from .notifications import ListKind
+from .relay import ContentChanged, ListKind, Relay, ResourceChanged, ServerLogged, ServerNotified
 
 Answers = dict[str, mcp_types.InputResponse]
 NOBODY = "there is no person here who could be asked"

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from mcp.shared.dispatcher import ProgressFnT
 
     from ...core.context import ToolContext
-    from .callbacks import Callbacks
     from .connection import Connection
     from .progress_timeout import ProgressTimeout
 
-ServerConnection: TypeAlias = "Connection[Callbacks]"
+ServerConnection: TypeAlias = "Connection"
 MAX_ROUNDS = 10
 """How often a server may ask questions before it answers."""
 T = TypeVar("T")

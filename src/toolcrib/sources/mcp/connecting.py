@@ -11,24 +11,19 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from ...boundary.environment import command_environment
 from ...boundary.sandbox import NoSandbox
 from ...boundary.spawn import Spawn
 from ...core.errors import ToolError
 from .callbacks import Callbacks
+from .client_services import ClientServices
 from .config import ServerConfig
 from .connection import Connection
+from .downstream import Downstream
+from .http import HttpTransport
+from .relay import Relay
 from .stdio import StdioTransport
-
-if TYPE_CHECKING:
-    from .client_services import ClientServices
-    from .downstream import Downstream
-    from .http import HttpTransport
-    from .relay import Relay
 
 DEPTH = "TOOLCRIB_DEPTH"
 MAX_DEPTH = 3
@@ -39,30 +34,22 @@ async def prepare(
     config: ServerConfig,
     services: ClientServices,
     relay: Relay,
-    tools_changed: Callable[[Connection[Callbacks]], None],
+    tools_changed: Callable[[Connection], None],
     mode: str,
-    older: bool = False,
-    who: Downstream | None = None,
-) -> Connection[Callbacks]:
+    older: bool,
+    who: Downstream | None,
+) -> Connection:
     """Return a connection that is not open yet. Raises ToolError or ConfigError if something for it is missing."""
-    transport: Any
     if config.url is None:
         values = await asyncio.to_thread(_resolved, config.env, config, services)
-        transport = StdioTransport(lambda: _spawn(config, values, services))
+        transport: StdioTransport | HttpTransport = StdioTransport(lambda: _spawn(config, values, services))
     else:
         transport = await _http(config, services)
     callbacks = Callbacks(config, services, relay, lambda: tools_changed(connection), who)
-    connection = Connection(
-        config.name, transport, callbacks, mode, older=older, idle_seconds=config.idle_timeout
-    )  # fmt: skip
-    if config.url is not None:
+    connection = Connection(config.name, transport, callbacks, mode, older, config.idle_timeout)
+    if isinstance(transport, HttpTransport):
         transport.session_lost = connection.lose
     return connection
-
-
-def negotiation(config: ServerConfig, known: str | None) -> str:
-    """Return how to negotiate. A server that chose the handshake era last time is not asked for the later one first."""
-    return "legacy" if config.protocol == "auto" and known in HANDSHAKE_PROTOCOL_VERSIONS else config.protocol
 
 
 def _resolved(values: Mapping[str, str], config: ServerConfig, services: ClientServices) -> dict[str, str]:
@@ -118,8 +105,6 @@ def _depth(environ: Mapping[str, str]) -> int:
 
 
 async def _http(config: ServerConfig, services: ClientServices) -> HttpTransport:
-    from .http import HttpTransport
-
     asker = f"mcp:{config.name}"
     url = await asyncio.to_thread(services.resolve, config.url or "", asker)
     headers = await asyncio.to_thread(_resolved, config.headers, config, services)

@@ -13,11 +13,12 @@ import asyncio
 import contextlib
 import contextvars
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from collections.abc import AsyncGenerator, Callable, Mapping
+from typing import Any, cast
 
 import anyio
 from mcp.client import Client
+from mcp.client.session import IncomingMessage
 from mcp_types import (
     ElicitCompleteNotification,
     Implementation,
@@ -30,13 +31,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..._version import __version__
 from ...core.errors import ToolError
-from .idle import IdleTimer
-from .notifications import Heard, ListKind, Notifications
+from .callbacks import Callbacks
+from .http import HttpTransport
+from .notifications import Notifications
+from .relay import ListKind
 from .sdk_private import stamp_also
+from .stdio import StdioTransport
 from .streams import ReadStream
-
-if TYPE_CHECKING:
-    from mcp.client.session import IncomingMessage
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -52,49 +53,21 @@ _CHANGES: Mapping[type[object], ListKind] = {
 }
 
 
-class Transport(Protocol):
-    """Carries messages in both directions: an async context manager that gives the SDK its two streams."""
-
-    async def __aenter__(self) -> Any: ...
-    async def __aexit__(self, kind: Any, error: Any, trace: Any, /) -> Any: ...
-    def kill(self) -> None:
-        """End everything that belongs to it immediately. May be called from any thread."""
-        ...
-
-    def account(self) -> str:
-        """Return what is known about why it failed, for a person; "" if nothing is known."""
-        ...
-
-
-class ConnectionCallbacks(Heard, Protocol):
-    """The callbacks for requests and notifications of the server.
-
-    `sampling` and `roots` are None if the server must not know of them. `busy` says whether a call is running.
-    """
-
-    sampling: Any
-    roots: Any
-
-    @property
-    def busy(self) -> bool: ...
-    async def elicitation(self, context: Any, params: Any) -> Any: ...
-    async def logged(self, params: Any) -> None: ...
-    def completed(self, notification: ElicitCompleteNotification) -> None: ...
-    def stamp(self, params: dict[str, Any]) -> None: ...
-
-
-C = TypeVar("C", bound=ConnectionCallbacks)
-
-
-class Connection(Generic[C]):
+class Connection:
     """Create it, `open` it, use `client`, `close` it. It is never opened again.
 
     `older` means that it was made in the handshake era for a client of that era, with a server that may also know
-    the later one. After `idle_seconds` without use it ends.
+    the later one. After `idle_seconds` without use it ends; 0 means never.
     """
 
     def __init__(
-        self, name: str, transport: Transport, callbacks: C, mode: str, *, older: bool = False, idle_seconds: float = 0
+        self,
+        name: str,
+        transport: StdioTransport | HttpTransport,
+        callbacks: Callbacks,
+        mode: str,
+        older: bool,
+        idle_seconds: float,
     ) -> None:
         self.name, self.transport, self.callbacks, self.older = name, transport, callbacks, older
         self.lost = False
@@ -104,7 +77,9 @@ class Connection(Generic[C]):
         self.notifications = Notifications(name, callbacks)
         self._loop = asyncio.get_running_loop()
         self._mode = mode
-        self._idle = IdleTimer(idle_seconds, lambda: self.busy, self.end)
+        self._idle_seconds, self._used_at = idle_seconds, 0.0
+        self._idle: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self._client: Client | None = None
         self._closing = asyncio.Event()
@@ -131,7 +106,23 @@ class Connection(Generic[C]):
 
     def touch(self) -> None:
         """Record that it is used now."""
-        self._idle.touch()
+        self._used_at = self._loop.time()
+        if self._idle_seconds and self._idle is None:  # set again when it expires: so a call costs very little
+            self._idle = self._loop.call_later(self._idle_seconds, self._look)
+
+    def _look(self) -> None:
+        """End it if it was not used for `idle_seconds`; otherwise look again later."""
+        self._idle = None
+        left = self._used_at + self._idle_seconds - self._loop.time()
+        if left > 0 or self.busy:
+            self._idle = self._loop.call_later(max(left, self._idle_seconds / 4), self._look)
+        else:
+            self._ending = self._loop.create_task(self.end())
+
+    def _stop_looking(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
 
     async def open(self, seconds: float) -> None:
         """Connect and negotiate.
@@ -152,7 +143,7 @@ class Connection(Generic[C]):
     async def close(self) -> None:
         """End it, in its own task. Returns when everything has ended, or after CLOSE_SECONDS."""
         self._closing.set()
-        self._idle.stop()
+        self._stop_looking()
         task = self._task
         if task is None or task.done():
             return
@@ -204,7 +195,7 @@ class Connection(Generic[C]):
         callbacks = self.callbacks
         try:
             async with Client(
-                _Watched(self.transport, self._ended),
+                self._streams(),
                 mode=self._mode,
                 cache=None,
                 client_info=Implementation(name="toolcrib", version=__version__),
@@ -232,11 +223,17 @@ class Connection(Generic[C]):
             log.debug("the connection to MCP server %s ended", self.name, exc_info=True)
         finally:
             self._client = None
-            self._idle.stop()
+            self._stop_looking()
             self.lose()
             if not self._ready.done():
                 self._ready.set_exception(_plain(self._error))
                 self._ready.exception()  # the opener may no longer wait for it
+
+    @contextlib.asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[tuple[Any, Any]]:
+        """Enter the transport. Its incoming stream reports its end."""
+        async with self.transport as (incoming, outgoing):
+            yield _Incoming(incoming, self._ended), outgoing
 
     def _ended(self) -> None:
         self.lose()
@@ -259,20 +256,6 @@ def _plain(error: BaseException | None) -> BaseException:
     if error is None or isinstance(error, asyncio.CancelledError | KeyboardInterrupt | SystemExit):
         return ToolError("the connection was ended before it was ready")
     return error
-
-
-class _Watched:
-    """A transport that reports when its incoming stream ends."""
-
-    def __init__(self, inner: Transport, ended: Callable[[], None]) -> None:
-        self._inner, self._ended = inner, ended
-
-    async def __aenter__(self) -> Any:
-        incoming, outgoing = await self._inner.__aenter__()
-        return _Incoming(incoming, self._ended), outgoing
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> Any:
-        return await self._inner.__aexit__(kind, error, trace)
 
 
 class _Incoming(ReadStream):

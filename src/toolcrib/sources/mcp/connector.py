@@ -1,4 +1,6 @@
-"""Maintain one connection to a server: made when needed, and again after it was lost. `states` defines its states.
+"""Maintain the connections to a server: made when needed, and again after they were lost. `states` defines the states.
+
+There is one connection for all clients, and at most one more for clients of the handshake era.
 
 Everything happens on one event loop. It does not know what a server lists; it reports to `ConnectorEvents`.
 """
@@ -7,32 +9,37 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...core.bound import safe
-from ...core.errors import ToolcribError
-from .failure import McpFailure
+from ...core.errors import ToolcribError, ToolError
+from .config import ServerConfig
+from .downstream import Downstream
 from .states import Event, State, next_state
 
 if TYPE_CHECKING:
-    from .callbacks import Callbacks
-    from .config import ServerConfig
     from .connection import Connection
-    from .downstream import Downstream
 
 MIN_DELAY, MAX_DELAY = 1.0, 60.0
 """Seconds until a failed server is tried again. The delay doubles each time, up to the maximum."""
 
-Dial = Callable[["Downstream | None"], Awaitable["Connection[Callbacks]"]]
+FIRST_STATELESS = "2026-07-28"
+"""The first revision after the handshake era. Revisions are dates."""
+
+Dial = Callable[[Downstream | None], Awaitable["Connection"]]
 """Makes a connection that is not open yet, for a downstream client. Raises ToolError or ConfigError."""
+
+
+class McpFailure(ToolError):
+    """A server cannot be used now. The text says why, and which setting it concerns."""
 
 
 class ConnectorEvents(Protocol):
     """Receives the events of a connector."""
 
-    async def connected(self, connection: Connection[Callbacks]) -> None:
+    async def connected(self, connection: Connection) -> None:
         """Handle a new connection. A caller that waits for the connection also waits for this."""
         ...
 
@@ -52,14 +59,14 @@ class Connector:
         self._config, self._dial, self._events = config, dial, events
         self.state: State = "idle"
         self.error: str | None = None
-        self.connection: Connection[Callbacks] | None = None
+        self.connection: Connection | None = None
         """The last connection, which may be over."""
-        self._connecting: asyncio.Task[Connection[Callbacks]] | None = None
+        self._connecting: asyncio.Task[Connection] | None = None
         self._failures = 0
         self._not_before = 0.0
 
     @property
-    def live(self) -> Connection[Callbacks] | None:
+    def live(self) -> Connection | None:
         """The connection over which a call may be tried; None if there is none."""
         return self.connection if self.state == "connected" else None
 
@@ -69,7 +76,7 @@ class Connector:
         connecting = self._connecting is not None and not self._connecting.done()
         return self.connection is not None or connecting
 
-    async def up(self, who: Downstream | None = None) -> Connection[Callbacks]:
+    async def up(self, who: Downstream | None = None) -> Connection:
         """Return the live connection; make one if needed.
 
         Parallel callers share it. `who` is the client that it is made for, which answers early requests of the
@@ -96,8 +103,8 @@ class Connector:
         if left > 0:
             raise McpFailure(f"MCP server {name} is not available: {self.error}. It is tried again in {left:.0f} s.")
 
-    async def _connect(self, who: Downstream | None) -> Connection[Callbacks]:
-        connection: Connection[Callbacks] | None = None
+    async def _connect(self, who: Downstream | None) -> Connection:
+        connection: Connection | None = None
         try:
             old, self.connection = self.connection, None
             if old is not None:
@@ -126,7 +133,7 @@ class Connector:
         await self._events.connected(connection)
         return connection
 
-    def _lost(self, connection: Connection[Callbacks]) -> None:
+    def _lost(self, connection: Connection) -> None:
         if connection is self.connection:
             self._move("lost")
 
@@ -163,6 +170,82 @@ class Connector:
             self.connection.kill()
 
 
+class Connectors:
+    """The connectors of one server.
+
+    `dial(older, who)` makes a connection. `protocol()` is the revision that the server chose last time, if it is
+    known.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        dial: Callable[[bool, Downstream | None], Awaitable[Connection]],
+        events: ConnectorEvents,
+        protocol: Callable[[], str | None],
+    ) -> None:
+        self._config, self._dial, self._events, self._protocol = config, dial, events, protocol
+        self.main = Connector(config, partial(dial, False), events)
+        self.older: Connector | None = None
+        """For clients of the handshake era, if the server uses the later one with other clients."""
+        self.ending: asyncio.Task[None] | None = None
+        self._only_modern = False
+
+    def __iter__(self) -> Iterator[Connector]:
+        yield self.main
+        if self.older is not None:
+            yield self.older
+
+    @property
+    def live(self) -> list[Connection]:
+        """The live connections."""
+        return [each.live for each in self if each.live is not None]
+
+    async def of(self, who: Downstream | None) -> Connection:
+        """Return the connection for a downstream client, or None for ourselves. Make it if needed. Raises McpFailure
+        if it fails.
+
+        A client of the handshake era uses the handshake era also with a server that supports both eras, because the
+        two eras differ in what a tool may ask while it runs.
+        """
+        old = who is not None and not who.modern
+        if old and self.older is not None and self.older.live is not None:
+            return self.older.live
+        if not old or self._only_modern or not self._speaks_both():
+            return await self.main.up(who)
+        if self.older is None:
+            self.older = Connector(self._config, partial(self._dial, True), self._events)
+        unused = self.main.live
+        if self.older.live is None and self._config.url is None and unused is not None and not unused.used:
+            self.ending = asyncio.get_running_loop().create_task(unused.end())  # one process is enough
+        try:
+            return await self.older.up(who)
+        except McpFailure:
+            if self._protocol() is None or is_handshake_era(self._protocol()):
+                raise
+            connection = await self.main.up(who)
+            self._only_modern = True
+            return connection
+
+    async def any(self, who: Downstream | None = None) -> Connection:
+        """Return any live connection, preferably this client's; otherwise make one for it.
+
+        Raises McpFailure if it fails.
+        """
+        live = self.live
+        if not live:
+            return await self.of(who)
+        return live[-1] if who is not None and not who.modern else live[0]
+
+    def _speaks_both(self) -> bool:
+        """Whether the server may support both eras: it was asked and chose the later one, or it was never asked."""
+        if self._config.protocol != "auto":
+            return False
+        if self.main.live is not None:
+            return self.main.live.modern
+        return not is_handshake_era(self._protocol())
+
+
 def explain(config: ServerConfig, error: BaseException, transport: Any) -> str:
     """Return why something with a server failed: one sentence, and the server's own error text."""
     if isinstance(error, TimeoutError):
@@ -181,3 +264,8 @@ def explain(config: ServerConfig, error: BaseException, transport: Any) -> str:
     if account.startswith("HTTP 401"):
         said, account = account, f"it wants a login: run `toolcrib mcp login {config.name}`"
     return safe(f"{said} ({account})" if account and said not in account else said)[:2_000]
+
+
+def is_handshake_era(protocol: str | None) -> bool:
+    """Whether a server chose a revision of the handshake era. None, if it was never asked, is not."""
+    return protocol is not None and protocol < FIRST_STATELESS

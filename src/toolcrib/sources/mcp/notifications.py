@@ -13,39 +13,27 @@ import contextvars
 import logging
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, cast
 
 import mcp_types
+from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-if TYPE_CHECKING:
-    from mcp.client import Client
+from .callbacks import Callbacks
+from .relay import ListKind
 
 log = logging.getLogger("toolcrib.mcp")
 
-ListKind = Literal["tools", "resources", "prompts"]
 RELISTEN_SECONDS = 5.0
 """How many seconds after the loss of a stream it is opened again."""
-
-
-class Heard(Protocol):
-    """Receives the notifications of a server."""
-
-    def changed(self, kind: ListKind) -> None:
-        """Handle a change of a list."""
-        ...
-
-    def updated(self, uri: str) -> None:
-        """Handle a change of a resource."""
-        ...
 
 
 class Notifications:
     """The subscriptions of one connection to the server of this name. `on` runs them."""
 
-    def __init__(self, name: str, heard: Heard) -> None:
-        self._name, self._heard = f"MCP server {name}", heard
+    def __init__(self, name: str, callbacks: Callbacks) -> None:
+        self._name, self._callbacks = f"MCP server {name}", callbacks
         self._client: Client | None = None
         self._uris: frozenset[str] = frozenset()
         self._stream: asyncio.Task[None] | None = None
@@ -94,7 +82,7 @@ class Notifications:
             await asyncio.sleep(RELISTEN_SECONDS)
             for kind, on in wanted.items():  # changes that were missed in the meantime
                 if on:
-                    self._heard.changed(kind)
+                    self._callbacks.changed(kind)
 
     # --- resources
 
@@ -153,7 +141,7 @@ class Notifications:
                 log.debug("%s reports no changes of resources: %s", self._name, error)
             await asyncio.sleep(RELISTEN_SECONDS)
             for uri in uris:  # changes that were missed in the meantime
-                self._heard.updated(uri)
+                self._callbacks.updated(uri)
 
     # --- the log
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+ListKind = Literal["tools", "resources", "prompts"]
+
 
 @dataclass(frozen=True, slots=True)
 class ContentChanged:

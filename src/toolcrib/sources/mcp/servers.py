@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ConfigError
 from .client_services import ClientServices, LoginDoor
 from .config import ServerConfig, check_category, server_config
-from .failure import McpFailure
+from .connector import McpFailure
 from .listed import ServerListing
 from .registered_tools import RegisteredTools
 from .relay import Listener, Relay, ShowUri

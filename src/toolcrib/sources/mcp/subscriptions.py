@@ -12,15 +12,12 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from .connector import MAX_DELAY, MIN_DELAY
-from .failure import McpFailure
+from .connector import MAX_DELAY, MIN_DELAY, Connectors, McpFailure
+from .downstream import Downstream
 from .relay import Relay, ResourceChanged
 
 if TYPE_CHECKING:
-    from .callbacks import Callbacks
     from .connection import Connection
-    from .connectors import Connectors
-    from .downstream import Downstream
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -60,7 +57,7 @@ class Subscriptions:
             if self.level is not None:
                 await connection.notifications.level(self.level)
 
-    async def take_up(self, connection: Connection[Callbacks]) -> None:
+    async def take_up(self, connection: Connection) -> None:
         """Subscribe again over a new connection, if the previous one is gone."""
         from mcp.shared.exceptions import MCPError
 
@@ -99,7 +96,7 @@ class Subscriptions:
         return tuple(self._uris) if wanted else ()
 
     @property
-    def _watching(self) -> Connection[Callbacks] | None:
+    def _watching(self) -> Connection | None:
         """The connection over which the server announces changes."""
         return next((each for each in self._connectors.live if each.notifications.watching), None)
 

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 from ...core.context import ToolContext
 from ...core.errors import ToolError
 from ...core.output import ToolOutput
+from .config import ServerConfig
+from .connector import Connectors
 from .downstream import downstream_of
+from .listed import ListedTool
+from .relay import Relay
+from .tool_list import ToolList
 
 if TYPE_CHECKING:
-    from .callbacks import Callbacks
-    from .config import ServerConfig
     from .connection import Connection
-    from .connectors import Connectors
-    from .listed import ListedTool
-    from .relay import Relay
-    from .tool_list import ToolList
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -55,7 +54,7 @@ class ToolCaller:
         raise AssertionError("unreachable")
 
     async def _once(
-        self, connection: Connection[Callbacks], tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext
+        self, connection: Connection, tool: ListedTool, arguments: dict[str, Any], ctx: ToolContext
     ) -> ToolOutput:
         from .calling import call
         from .operations import operation
@@ -81,9 +80,7 @@ class ToolCaller:
             connection.touch()
             connection.callbacks.opener = None
 
-    async def _turn(
-        self, connection: Connection[Callbacks], tool: ListedTool, seconds: float, ctx: ToolContext
-    ) -> None:
+    async def _turn(self, connection: Connection, tool: ListedTool, seconds: float, ctx: ToolContext) -> None:
         """Wait while another caller's question must be answered first. Raises ToolError after this many seconds."""
         from .inflight import caller_of
 

@@ -8,15 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .connector import explain
-from .failure import McpFailure
+from .cache import ListCache
+from .config import ServerConfig
+from .connector import McpFailure, explain
+from .listed import ServerListing
 
 if TYPE_CHECKING:
-    from .cache import ListCache
-    from .callbacks import Callbacks
-    from .config import ServerConfig
     from .connection import Connection
-    from .listed import ServerListing
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -35,7 +33,7 @@ class ToolList:
         config: ServerConfig,
         identity: str,
         cache: ListCache,
-        live: Callable[[], list[Connection[Callbacks]]],
+        live: Callable[[], list[Connection]],
         listed: Callable[[ServerListing], None],
     ) -> None:
         self._config, self._identity, self._cache, self._live, self._listed = config, identity, cache, live, listed
@@ -44,7 +42,7 @@ class ToolList:
         self.checked = False
         """Whether the server itself was asked, or is about to be."""
         self._refreshing: asyncio.Task[None] | None = None
-        self._changed_over: Connection[Callbacks] | None = None
+        self._changed_over: Connection | None = None
         self._again = False
 
     @property
@@ -52,7 +50,7 @@ class ToolList:
         """The revision of the protocol that the server chose at the last request."""
         return self.listing.protocol if self.listing is not None else None
 
-    async def read(self, connection: Connection[Callbacks]) -> ServerListing:
+    async def read(self, connection: Connection) -> ServerListing:
         """Fetch the server's current listing. Raises McpFailure if it fails."""
         from .listing import list_server
 
@@ -79,7 +77,7 @@ class ToolList:
             self.checked = True
             self.changed()
 
-    def changed(self, connection: Connection[Callbacks] | None = None) -> None:
+    def changed(self, connection: Connection | None = None) -> None:
         """Fetch the list again, once for several calls of this.
 
         Prefer the connection that announced the change, if there is one.

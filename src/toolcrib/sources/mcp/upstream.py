@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...core.context import ToolContext
 from ...core.errors import ToolError
 from ...core.output import ToolOutput
+from .client_services import ClientServices
 from .config import ServerConfig
-from .connectors import Connectors
-from .failure import McpFailure
+from .connector import Connectors, McpFailure, is_handshake_era
+from .downstream import Downstream
 from .listed import ListedTool, ServerListing
 from .loops import HomeLoop, abroad, on_loop
 from .relay import Relay
@@ -32,10 +33,7 @@ from .tool_caller import ToolCaller
 from .tool_list import ToolList
 
 if TYPE_CHECKING:
-    from .callbacks import Callbacks
-    from .client_services import ClientServices
     from .connection import Connection
-    from .downstream import Downstream
 
 T = TypeVar("T")
 
@@ -227,13 +225,14 @@ class Upstream:
 
     # --- connections
 
-    async def _dial(self, older: bool, who: Downstream | None) -> Connection[Callbacks]:
+    async def _dial(self, older: bool, who: Downstream | None) -> Connection:
         loaded = await asyncio.to_thread(importlib.import_module, f"{__package__}.connecting")  # the SDK: ≈ 1 s
-        known = self.tools.protocol if self.tools.error is None else None
-        mode = "legacy" if older else loaded.negotiation(self.config, known)
+        # a server that chose the handshake era last time is not asked for the later one first
+        known = self.config.protocol == "auto" and self.tools.error is None and is_handshake_era(self.tools.protocol)
+        mode = "legacy" if older or known else self.config.protocol
         return await loaded.prepare(self.config, self.services, self._relay, self.tools.changed, mode, older, who)
 
-    async def connected(self, connection: Connection[Callbacks]) -> None:
+    async def connected(self, connection: Connection) -> None:
         """Handle a new connection. See `ConnectorEvents`."""
         self.tools.error = None
         await self.subscriptions.take_up(connection)
