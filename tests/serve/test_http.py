@@ -24,8 +24,7 @@ from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
-from toolcrib.serve.guard import authorities, is_loopback
-from toolcrib.serve.http import choose_token
+from toolcrib.serve.http import authorities, choose_token, is_loopback
 from toolcrib.toolbox import Toolbox
 
 from ..waiting import until

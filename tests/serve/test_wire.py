@@ -13,8 +13,8 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from toolcrib.serve import wire
-from toolcrib.serve.wire import MessageReader, MessageWriter
+from toolcrib.serve import stdio
+from toolcrib.serve.stdio import MessageReader, MessageWriter
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the SDK's own transport serves there")
 
@@ -79,7 +79,7 @@ async def test_many_messages_wait_until_they_are_wanted(pipe: tuple[int, int]) -
 
     writing = asyncio.create_task(asyncio.to_thread(write))
     await asyncio.sleep(0.3)
-    assert written <= (wire.MAX_AHEAD + 2) * wire.CHUNK  # what the pipe itself holds is one more
+    assert written <= (stdio.MAX_AHEAD + 2) * stdio.CHUNK  # what the pipe itself holds is one more
     assert [int(text_of(message)) async for message in reader] == list(range(count))
     await writing
 
@@ -95,7 +95,7 @@ async def test_what_is_no_message_is_an_exception_among_them(pipe: tuple[int, in
 
 
 async def test_a_message_without_end_is_the_end(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAX_LINE", 100_000)
+    monkeypatch.setattr(stdio, "MAX_LINE", 100_000)
     reader = MessageReader(pipe[0])
     reader.start()
     os.write(pipe[1], line("good") + b"x" * 50_000)

@@ -1,7 +1,10 @@
 """MCP over stdin and stdout. Only the protocol reaches stdout, whatever a tool, a library or a child process prints.
 
 Both descriptors are replaced at the start: fd 0 reads nothing and fd 1 is stderr, for Python's `print` and for
-child processes. The protocol uses private duplicates, which `wire` reads and writes.
+child processes. The protocol uses private duplicates.
+
+A separate thread blocks in `read`. So neither a slow terminal nor a signal blocks the event loop (the SDK's reader
+cannot be interrupted). The flags of the descriptors stay unchanged, because the parent process may share them.
 """
 
 from __future__ import annotations
@@ -9,17 +12,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import sys
-from collections.abc import Generator
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, cast
 
+import anyio
+from mcp.shared.message import SessionMessage
+
+from ..boundary.lines import Lines, LineTooLong
+from ..sources.mcp.streams import ReadStream, from_line, to_line
 from .mcp import McpServer
 from .signals import stop_signal
-from .wire import MessageReader, MessageWriter
 
 if TYPE_CHECKING:
     from ..core.registry import ToolRegistry
     from ..toolbox import Toolbox
+
+CHUNK = 64 * 1024
+MAX_LINE = 64 * 2**20
+"""The longest message in bytes. A longer one ends the connection: valid clients do not send such messages."""
+MAX_AHEAD = 16
+"""How many chunks are read ahead. Then reading stops until the server has caught up."""
+AT_ONCE = 4096
+"""A pipe that is writable accepts this many bytes without blocking (PIPE_BUF on Linux)."""
 
 
 async def serve(box: Toolbox | ToolRegistry) -> None:
@@ -70,3 +88,136 @@ def _claimed() -> Generator[tuple[int, int]]:
         os.dup2(wire_in, 0)
         os.dup2(wire_out, 1)
         os.close(wire_out)  # wire_in stays open: the reading thread may still use it, and its number must not be reused
+
+
+class MessageReader(ReadStream):
+    """Reads the messages of a descriptor, in time linear in their length.
+
+    Invalid messages are returned as exceptions.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._loop = asyncio.get_running_loop()
+        self._ahead: deque[list[bytes]] = deque()
+        self._lines: deque[bytes] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._room = threading.Semaphore(MAX_AHEAD)
+
+    def start(self) -> None:
+        """Start reading, in a daemon thread: a thread that blocks in `read` does not delay the end of the process."""
+        threading.Thread(target=self._read, name="toolcrib-stdin", daemon=True).start()
+
+    def close(self) -> None:
+        """End the stream, even if the descriptor still has unread data."""
+        self._ended = True
+        self._wake()
+
+    # --- the thread
+
+    def _read(self) -> None:
+        lines = Lines(MAX_LINE)
+        with contextlib.suppress(OSError, RuntimeError):  # the descriptor or the loop is gone, so the thread ends
+            with contextlib.suppress(LineTooLong):
+                while chunk := os.read(self._fd, CHUNK):
+                    if found := lines.feed(chunk):
+                        self._room.acquire()
+                        self._loop.call_soon_threadsafe(self._put, found)
+            self._loop.call_soon_threadsafe(self.close)
+
+    def _put(self, lines: list[bytes]) -> None:
+        self._ahead.append(lines)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # --- the SDK's `ReadStream`
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message. Raises EndOfStream after the last one."""
+        while not self._lines:
+            if self._ahead:
+                self._lines.extend(self._ahead.popleft())
+                self._room.release()
+            elif self._ended:
+                raise anyio.EndOfStream
+            else:
+                self._waiter = self._loop.create_future()
+                await self._waiter
+        return _message(self._lines.popleft())
+
+
+def _message(line: bytes) -> SessionMessage | Exception:
+    try:
+        return from_line(line)
+    except ValueError as error:
+        text = line.decode("utf-8", "replace")
+        if "\ufffd" not in text:
+            return error
+    try:  # even with bytes that are not UTF-8, a request gets an answer
+        return from_line(text)
+    except ValueError as error:
+        return error
+
+
+class MessageWriter:
+    """Writes messages to a descriptor, in order: small ones immediately if there is room, others in a thread.
+
+    A started message is always written completely, even after a cancellation. `deaf()` is called when the reading
+    end is closed.
+    """
+
+    def __init__(self, fd: int, deaf: Callable[[], None]) -> None:
+        self._fd, self._deaf = fd, deaf
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+        self._writing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def send(self, item: SessionMessage) -> None:
+        """Write a message. Raises ClosedResourceError, or BrokenResourceError if the reading end is closed."""
+        if self._closed:
+            raise anyio.ClosedResourceError
+        data = to_line(item)
+        try:
+            if self._writing is None and len(data) <= AT_ONCE and self._has_room():
+                _write_all(self._fd, data)
+            else:
+                self._writing = asyncio.create_task(self._write_after(self._writing, data))
+                await asyncio.shield(self._writing)
+        except OSError:
+            self._deaf()
+            raise anyio.BrokenResourceError from None
+
+    def _has_room(self) -> bool:
+        return any(event & select.POLLOUT for _, event in self._poll.poll(0))
+
+    async def _write_after(self, before: asyncio.Task[None] | None, data: bytes) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        try:
+            await asyncio.to_thread(_write_all, self._fd, data)
+        finally:
+            if self._writing is asyncio.current_task():
+                self._writing = None
+
+    async def aclose(self) -> None:
+        """Accept no more messages, and return when all accepted ones are written."""
+        self._closed = True
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+
+    async def __aenter__(self) -> MessageWriter:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.serve.gateway.single_flight import SingleFlight
+from toolcrib.serve.gateway.server_content import SingleFlight
 
 
 async def test_whoever_asks_meanwhile_gets_the_next_answer() -> None:

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from ...sources.mcp.extras import extra_names
 from ...sources.mcp.names import tool_name
 from ...sources.mcp.relay import ContentChanged
-from .server_content import ContentSource, Json, ServerContent
-from .single_flight import SingleFlight
+from .server_content import ContentSource, Json, ServerContent, SingleFlight
 
 if TYPE_CHECKING:
     from ...core.tool import Tool

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
@@ -19,7 +19,6 @@ from mcp_types import METHOD_NOT_FOUND
 from ...core.errors import ToolError
 from ...sources.mcp.fields import MAX_CHARS, size_of
 from ...sources.mcp.operations import list_prompts, list_resources, list_templates, plain
-from .single_flight import SingleFlight
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolcrib.serve")
 
 Json = dict[str, Any]
+T = TypeVar("T")
 MAX_LIST = 4 * 2**20
 """The most characters of one list of one server, as JSON. The limit for one entry is MAX_CHARS."""
 BRIEF_SECONDS = 0.5
@@ -52,6 +52,34 @@ class ServerContent:
 
 
 EMPTY_CONTENT = ServerContent()
+
+
+class SingleFlight(Generic[T]):
+    """Does work once for several callers that ask at the same time. No answer is older than its question.
+
+    A caller that asks during a run gets the answer of the next run, because the current run may have looked before
+    the question came. Used on one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._running: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
+
+    async def get(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the answer. A caller that stops waiting does not end the work for the others."""
+        loop = asyncio.get_running_loop()
+        if self._next is None and (self._running is None or self._running.done()):
+            self._running = loop.create_task(work())
+            return await asyncio.shield(self._running)
+        if self._next is None:
+            self._next = loop.create_task(self._then(work))
+        return await asyncio.shield(self._next)
+
+    async def _then(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if self._running is not None:
+            await asyncio.wait({self._running})
+        self._running, self._next = self._next, None
+        return await work()
 
 
 class ContentSource:

@@ -5,10 +5,11 @@ Notifications are separate for each session, arrive in order, and wait in an `Ou
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +24,6 @@ from ...core.errors import ToolError
 from ...sources.mcp.relay import ContentChanged, Event, ResourceChanged, ServerLogged, ServerNotified
 from ..peer import LEVELS, wants
 from ..sanitize import sanitize_model
-from .outbox import Outbox
 
 if TYPE_CHECKING:
     from ...sources.mcp import McpServers
@@ -38,6 +38,10 @@ RESOURCE_NOT_FOUND = -32002
 """The handshake era's error code for an unknown resource. Later revisions use INVALID_PARAMS."""
 MAX_WATCHED = 1_000
 """How many resources one session or stream may listen for."""
+MAX_WAITING = 1_000
+"""How many notifications may wait at once. Further ones are dropped."""
+PAUSE_SECONDS = 0.02
+"""The pause between two rounds. A notification that is repeated during the pause is sent once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +51,49 @@ class _Subscriber:
     session: HandshakeSession
     outbox: Outbox
     uris: dict[str, ContentPlace] = field(default_factory=dict[str, "ContentPlace"])
+
+
+class Outbox:
+    """A bounded queue of notifications for one session, or for the streams of one transport: in order, each once.
+
+    If a server sends without end, or a client does not read, the memory use stays limited and other clients are not
+    affected. Used on one event loop.
+    """
+
+    def __init__(self, spawn: Callable[[Awaitable[None]], object]) -> None:
+        self._spawn = spawn
+        self._waiting: dict[Hashable, Callable[[], Awaitable[object]]] = {}
+        self._running = False
+        self._left_out = 0
+
+    def put(self, key: Hashable, send: Callable[[], Awaitable[object]]) -> None:
+        """Send this when it is its turn, unless the same key is already waiting. None never counts as the same key."""
+        key = object() if key is None else key
+        if key in self._waiting:
+            return
+        if len(self._waiting) >= MAX_WAITING:
+            self._left_out += 1
+            return
+        self._waiting[key] = send
+        if not self._running:
+            self._running = True
+            self._spawn(self._drain())
+
+    async def _drain(self) -> None:
+        try:
+            while self._waiting:
+                for key in tuple(self._waiting):
+                    send = self._waiting.pop(key)
+                    try:
+                        await send()
+                    except Exception:  # the session is gone
+                        log.debug("a message did not reach a client", exc_info=True)
+                if self._left_out:
+                    log.warning("%d messages of servers were left out: they came too fast", self._left_out)
+                    self._left_out = 0
+                await asyncio.sleep(PAUSE_SECONDS)
+        finally:
+            self._running = False
 
 
 class Subscribers:
