@@ -57,9 +57,9 @@ def make(services: ClientServices) -> Make:
 
 async def names(found: Catalogue) -> tuple[list[str], list[str], list[str]]:
     return (
-        [each["uri"] for each in await found.resources()],
-        [each["uriTemplate"] for each in await found.templates()],
-        [each["name"] for each in await found.prompts()],
+        [each["uri"] for each in await found.entries("resources")],
+        [each["uriTemplate"] for each in await found.entries("templates")],
+        [each["name"] for each in await found.entries("prompts")],
     )
 
 

@@ -62,7 +62,7 @@ def test_the_digest_covers_what_a_model_is_told() -> None:
         ListedTool("a", "A.", {"type": "object"}, "Title", {"type": "object"}, {"readOnlyHint": False}).digest,
     }
     assert len(digests) == 4
-    assert listing_from_json(json.loads(json.dumps(LISTING.to_json()))).tools[0].digest == first.digest
+    assert listing_from_json(json.loads(json.dumps(LISTING.to_json(), default=dict))).tools[0].digest == first.digest
 
 
 def test_who_a_server_is() -> None:

@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -46,17 +46,16 @@ class ContentPlace:
     tool: Tool
 
 
-def _table() -> dict[str, tuple[Upstream, str, Json]]:
-    return {}
+Entry = tuple["Upstream", str, Json]
+"""The server, its own name for the content, and the entry as shown."""
 
 
-@dataclass(slots=True)
-class _Lists:
-    """The entries that were listed last: by shown name, the server, its own name and the entry as shown."""
+Lists = dict[str, dict[str, Entry]]
+"""The `resources`, `templates` and `prompts` that were listed last, each by shown name."""
 
-    resources: dict[str, tuple[Upstream, str, Json]] = field(default_factory=_table)
-    templates: dict[str, tuple[Upstream, str, Json]] = field(default_factory=_table)
-    prompts: dict[str, tuple[Upstream, str, Json]] = field(default_factory=_table)
+
+def _empty_lists() -> Lists:
+    return {"resources": {}, "templates": {}, "prompts": {}}
 
 
 class Catalogue:
@@ -67,37 +66,29 @@ class Catalogue:
 
     def __init__(self, servers: McpServers, hides: Callable[[Tool], bool] = lambda tool: False) -> None:
         self._servers, self._hides = servers, hides
-        self._lists = _Lists()
+        self._lists = _empty_lists()
         self._listed = False
-        self._asking: SingleFlight[_Lists] = SingleFlight()
+        self._asking: SingleFlight[Lists] = SingleFlight()
         self._sources: dict[Upstream, ContentSource] = {}
         self._seen: OrderedDict[str, str] = OrderedDict()
         """Addresses from results, each with the server that named it first."""
 
     # --- lists
 
-    async def resources(self, who: Downstream | None = None) -> list[Json]:
-        """Return all resources, as they are sent."""
-        return [entry for _, _, entry in (await self._refreshed(who)).resources.values()]
+    async def entries(self, what: str, who: Downstream | None = None) -> list[Json]:
+        """Return all `resources`, `templates` or `prompts`, as they are sent."""
+        return [entry for _, _, entry in (await self._refreshed(who))[what].values()]
 
-    async def templates(self, who: Downstream | None = None) -> list[Json]:
-        """Return all address templates."""
-        return [entry for _, _, entry in (await self._refreshed(who)).templates.values()]
-
-    async def prompts(self, who: Downstream | None = None) -> list[Json]:
-        """Return all prompts."""
-        return [entry for _, _, entry in (await self._refreshed(who)).prompts.values()]
-
-    async def _refreshed(self, who: Downstream | None) -> _Lists:
+    async def _refreshed(self, who: Downstream | None) -> Lists:
         """Return the current lists."""
         return await self._asking.get(lambda: self._ask(who))
 
-    async def _ask(self, who: Downstream | None) -> _Lists:
+    async def _ask(self, who: Downstream | None) -> Lists:
         servers = [
             each for each in self._servers.enabled if self._tool_of(each, "resources") or self._tool_of(each, "prompts")
         ]
         contents = await asyncio.gather(*(self._source(server).get(who) for server in servers))
-        self._lists = lists = _Lists()
+        self._lists = lists = _empty_lists()
         self._listed = True
         for server, content in zip(servers, contents, strict=True):
             self._take(lists, server, content)
@@ -121,19 +112,19 @@ class Catalogue:
                 return None if self._hides(tool) else tool
         return None
 
-    def _take(self, lists: _Lists, server: Upstream, content: ServerContent) -> None:
+    def _take(self, lists: Lists, server: Upstream, content: ServerContent) -> None:
         if self._tool_of(server, "resources") is not None:
             name = self._names()[server]
-            _put(lists.resources, server, name, content.resources, "uri")
-            _put(lists.templates, server, name, content.templates, "uriTemplate")
+            _put(lists["resources"], server, name, content.resources, "uri")
+            _put(lists["templates"], server, name, content.templates, "uriTemplate")
         if self._tool_of(server, "prompts") is not None:
             for entry in content.prompts:
                 own = str(entry["name"])
                 shown = plain = shown_prompt(server, own)
                 number = 2
-                while shown in lists.prompts:
+                while shown in lists["prompts"]:
                     shown, number = f"{plain}_{number}", number + 1
-                lists.prompts[shown] = (server, own, {**entry, "name": shown})
+                lists["prompts"][shown] = (server, own, {**entry, "name": shown})
 
     def stale(self) -> None:
         """Mark the lists as outdated: the servers are asked before the next answer."""
@@ -149,7 +140,7 @@ class Catalogue:
         """
         if len(uri) > MAX_ADDRESS or _NAMED.fullmatch(uri):
             return uri
-        listed = self._lists.resources.get(uri)
+        listed = self._lists["resources"].get(uri)
         owner = listed[0].name if listed is not None else self._seen.setdefault(uri, server)
         if owner != server:
             name = next((name for each, name in self._names().items() if each.name == server), "")
@@ -172,9 +163,9 @@ class Catalogue:
             if server is not None:
                 return self._place(server, named[2])
         lists = self._lists if self._listed else await self._refreshed(who)
-        found = lists.resources.get(uri)
+        found = lists["resources"].get(uri)
         if found is None and uri not in self._seen:
-            found = _fitting(lists.templates, uri)
+            found = _fitting(lists["templates"], uri)
         if found is None and uri in self._seen:
             owner = next((each for each in self._servers.enabled if each.name == self._seen[uri]), None)
             return self._place(owner, uri) if owner is not None else None
@@ -182,13 +173,13 @@ class Catalogue:
             return self._place(found[0], uri)
         return self._alone(lists, uri)
 
-    def _alone(self, lists: _Lists, uri: str) -> ContentPlace | None:
+    def _alone(self, lists: Lists, uri: str) -> ContentPlace | None:
         having = [each for each in self._servers.enabled if self._tool_of(each, "resources") is not None]
         if len(having) > 1:
             scheme = uri.split(":", 1)[0].lower()
             known = {
                 id(server)
-                for table in (lists.resources, lists.templates)
+                for table in (lists["resources"], lists["templates"])
                 for server, own, _ in table.values()
                 if own.split(":", 1)[0].lower() == scheme
             }
@@ -198,14 +189,14 @@ class Catalogue:
     async def template(self, template: str, who: Downstream | None = None) -> ContentPlace | None:
         """Return the place of a template; an address works too."""
         lists = self._lists if self._listed else await self._refreshed(who)
-        found = lists.templates.get(template)
+        found = lists["templates"].get(template)
         return self._place(found[0], found[1]) if found is not None else await self.at(template, who)
 
     async def prompt(self, shown: str, who: Downstream | None = None) -> ContentPlace | None:
         """Return the place of a prompt."""
-        found = self._lists.prompts.get(shown) if self._listed else None
+        found = self._lists["prompts"].get(shown) if self._listed else None
         if found is None:  # the list may be old
-            found = (await self._refreshed(who)).prompts.get(shown)
+            found = (await self._refreshed(who))["prompts"].get(shown)
         if found is not None:
             tool = self._tool_of(found[0], "prompts")
             return ContentPlace(found[0], found[1], tool) if tool is not None else None
@@ -236,9 +227,7 @@ class Catalogue:
         return ContentPlace(server, own, tool) if tool is not None else None
 
 
-def _put(
-    table: dict[str, tuple[Upstream, str, Json]], server: Upstream, name: str, entries: Iterable[Json], key: str
-) -> None:
+def _put(table: dict[str, Entry], server: Upstream, name: str, entries: Iterable[Json], key: str) -> None:
     for entry in entries:
         own = shown = str(entry[key])
         if shown in table:
@@ -259,9 +248,9 @@ def shown_prompt(server: Upstream, own: str) -> str:
     return f"{prefix}{own}" if prefix is not None else tool_name(server.name, own, None)
 
 
-def _fitting(table: dict[str, tuple[Upstream, str, Json]], uri: str) -> tuple[Upstream, str, Json] | None:
+def _fitting(table: dict[str, Entry], uri: str) -> Entry | None:
     """Return the template that an address fits. If several fit, return the one with the most literal text."""
-    best: tuple[int, tuple[Upstream, str, Json]] | None = None
+    best: tuple[int, Entry] | None = None
     for entry in table.values():
         literal = _EXPRESSION.split(entry[1])
         if not fits(uri, literal):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from mcp.shared.exceptions import MCPError
@@ -64,12 +65,12 @@ class Gateway:
     def handlers(self) -> dict[str, Any]:
         """Return the handlers for the constructor of the SDK's server."""
         return {
-            "on_list_resources": self._list_resources,
-            "on_list_resource_templates": self._list_templates,
+            "on_list_resources": partial(self._list, "resources", "resources"),
+            "on_list_resource_templates": partial(self._list, "templates", "resourceTemplates"),
             "on_read_resource": self._read_resource,
             "on_subscribe_resource": self._subscribe,
             "on_unsubscribe_resource": self._unsubscribe,
-            "on_list_prompts": self._list_prompts,
+            "on_list_prompts": partial(self._list, "prompts", "prompts"),
             "on_get_prompt": self._get_prompt,
             "on_completion": self._complete,
         }
@@ -80,16 +81,8 @@ class Gateway:
 
     # --- lists
 
-    async def _list_resources(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("resources", await self._catalogue.resources(self._who(ctx)), params)
-
-    async def _list_templates(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("resourceTemplates", await self._catalogue.templates(self._who(ctx)), params)
-
-    async def _list_prompts(self, ctx: Request, params: PaginatedRequestParams | None) -> Json:
-        return self._page("prompts", await self._catalogue.prompts(self._who(ctx)), params)
-
-    def _page(self, key: str, entries: list[Json], params: PaginatedRequestParams | None) -> Json:
+    async def _list(self, what: str, key: str, ctx: Request, params: PaginatedRequestParams | None) -> Json:
+        entries = await self._catalogue.entries(what, self._who(ctx))
         if params is not None and params.cursor is not None:
             raise MCPError(INVALID_PARAMS, "unknown cursor: the list has one page")
         return {key: self._calls.shown(entries), "resultType": "complete"}

@@ -7,9 +7,8 @@ connected. So a client that reads a list does not start a server that was asked 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -18,7 +17,7 @@ from mcp_types import METHOD_NOT_FOUND
 
 from ...core.errors import ToolError
 from ...sources.mcp.fields import MAX_CHARS, size_of
-from ...sources.mcp.operations import list_prompts, list_resources, list_templates, plain
+from ...sources.mcp.operations import list_all, plain
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -98,10 +97,7 @@ class ContentSource:
     def known(self) -> ServerContent | None:
         """The lists from the last request; None if there are none."""
         if self._known is None:
-            kept = self._server.services.cache.kept(self._server.identity, _KEPT)
-            if kept is not None:
-                with contextlib.suppress(KeyError, TypeError, ValueError):
-                    self._known = content_from_json(kept)
+            self._known = self._server.services.cache.kept(self._server.identity, _KEPT, content_from_json)
         return self._known
 
     async def get(self, who: Downstream | None) -> ServerContent:
@@ -161,23 +157,23 @@ def _entries(value: Any, key: str) -> tuple[Json, ...]:
 async def ask_content(client: Client, faults: list[str]) -> ServerContent:
     """Ask the connected server for its current lists. A list that it refuses is empty, with a sentence in `faults`."""
 
-    async def entries(what: str, wanted: bool, ask: Callable[..., Awaitable[Sequence[Any]]]) -> tuple[Json, ...]:
-        if not wanted:
+    async def entries(what: str, offered: object) -> tuple[Json, ...]:
+        if offered is None:
             return ()
         try:
-            found = [plain(each) for each in await ask(client, faults)]
-            return await asyncio.to_thread(_bounded, found, what, faults)
+            found = [plain(each) for each in await list_all(client, what, faults)]
+            return await asyncio.to_thread(_bounded, found, what.removeprefix("resource_"), faults)
         except MCPError as error:
             if error.code != METHOD_NOT_FOUND:  # many servers with resources do not support templates
-                faults.append(f"list_{what}: {error.message}")
+                faults.append(f"list_{what.removeprefix('resource_')}: {error.message}")
             return ()
 
     offered = client.server_capabilities
     return ServerContent(
         *await asyncio.gather(
-            entries("resources", offered.resources is not None, list_resources),
-            entries("templates", offered.resources is not None, list_templates),
-            entries("prompts", offered.prompts is not None, list_prompts),
+            entries("resources", offered.resources),
+            entries("resource_templates", offered.resources),
+            entries("prompts", offered.prompts),
         )
     )
 

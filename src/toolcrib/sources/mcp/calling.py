@@ -6,30 +6,27 @@ Progress extends its timeout, a cancellation is sent to the server, and question
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
 
 import anyio
 import mcp_types
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, HEADER_MISMATCH, URL_ELICITATION_REQUIRED
 from pydantic import TypeAdapter, ValidationError
 
+from ...core.context import ToolContext
 from ...core.errors import ToolError
+from .connection import Connection
 from .downstream import downstream_of
 from .inflight import InFlight, caller_of, current, current_call
+from .listed import Json
 from .listing import read_tools
+from .progress_timeout import ProgressTimeout
 from .questions import signed
 from .sdk_private import says_lost, send_raw
 
-if TYPE_CHECKING:
-    from mcp.shared.dispatcher import ProgressFnT
-
-    from ...core.context import ToolContext
-    from .connection import Connection
-    from .progress_timeout import ProgressTimeout
-
-ServerConnection: TypeAlias = "Connection"
 MAX_ROUNDS = 10
 """How often a server may ask questions before it answers."""
 T = TypeVar("T")
@@ -51,9 +48,9 @@ class ConnectionLost(Exception):
 
 
 async def call(
-    connection: ServerConnection,
+    connection: Connection,
     what: str,
-    work: Callable[[ServerConnection, ProgressFnT], Awaitable[T]],
+    work: Callable[[Connection, ProgressFnT], Awaitable[T]],
     ctx: ToolContext,
     timeout: ProgressTimeout,
 ) -> T:
@@ -109,18 +106,15 @@ def _signed(server: str, error: MCPError) -> MCPError:
     return MCPError(error.error.code, error.error.message, {**data, "elicitations": shown})
 
 
-async def call_tool(
-    connection: ServerConnection, progress: ProgressFnT, name: str, arguments: dict[str, Any]
-) -> dict[str, Any]:
+async def call_tool(connection: Connection, progress: ProgressFnT, name: str, arguments: Json) -> Json:
     """Call a tool. The result is returned unchanged."""
     listed = False
 
-    async def send(answers: Any, state: str | None) -> dict[str, Any] | mcp_types.InputRequiredResult:
+    async def send(more: Json) -> Json | mcp_types.InputRequiredResult:
         nonlocal listed
-        params = mcp_types.CallToolRequestParams(
-            name=name, arguments=arguments, input_responses=answers, request_state=state, _meta=_meta()
+        request = mcp_types.CallToolRequest(
+            params=mcp_types.CallToolRequestParams(name=name, arguments=arguments, **more)
         )
-        request = mcp_types.CallToolRequest(params=params)
         try:
             raw = await send_raw(connection.client.session, request, progress)
             asks = raw.get("resultType") == "input_required"
@@ -130,64 +124,62 @@ async def call_tool(
                 raise
         listed = True  # the schema says which arguments travel in headers: read it, and send once more
         await read_tools(connection.client, [])
-        return await send(answers, state)
+        return await send(more)
 
     return await _rounds(connection, send)
 
 
-async def read_resource(connection: ServerConnection, progress: ProgressFnT, uri: str) -> mcp_types.ReadResourceResult:
+async def read_resource(connection: Connection, progress: ProgressFnT, uri: str) -> mcp_types.ReadResourceResult:
     """Read a resource."""
 
-    async def send(answers: Any, state: str | None) -> mcp_types.ReadResourceResult | mcp_types.InputRequiredResult:
-        params = mcp_types.ReadResourceRequestParams(
-            uri=uri, input_responses=answers, request_state=state, _meta=_meta()
-        )
-        request = mcp_types.ReadResourceRequest(params=params)
-        return await connection.client.session.send_request(request, _RESOURCE, progress_callback=progress)
+    def request(more: Json) -> mcp_types.ReadResourceRequest:
+        return mcp_types.ReadResourceRequest(params=mcp_types.ReadResourceRequestParams(uri=uri, **more))
 
-    return await _rounds(connection, send)
+    return await _typed(connection, progress, request, _RESOURCE)
 
 
 async def get_prompt(
-    connection: ServerConnection, progress: ProgressFnT, name: str, arguments: dict[str, str]
+    connection: Connection, progress: ProgressFnT, name: str, arguments: dict[str, str]
 ) -> mcp_types.GetPromptResult:
     """Fill in a prompt."""
 
-    async def send(answers: Any, state: str | None) -> mcp_types.GetPromptResult | mcp_types.InputRequiredResult:
-        params = mcp_types.GetPromptRequestParams(
-            name=name, arguments=arguments, input_responses=answers, request_state=state, _meta=_meta()
+    def request(more: Json) -> mcp_types.GetPromptRequest:
+        return mcp_types.GetPromptRequest(
+            params=mcp_types.GetPromptRequestParams(name=name, arguments=arguments, **more)
         )
-        request = mcp_types.GetPromptRequest(params=params)
-        return await connection.client.session.send_request(request, _PROMPT, progress_callback=progress)
+
+    return await _typed(connection, progress, request, _PROMPT)
+
+
+async def _typed(
+    connection: Connection,
+    progress: ProgressFnT,
+    request: Callable[[Json], Any],
+    result: TypeAdapter[Any],
+) -> R:
+    async def send(more: Json) -> R | mcp_types.InputRequiredResult:
+        return await connection.client.session.send_request(request(more), result, progress_callback=progress)
 
     return await _rounds(connection, send)
 
 
-def _meta() -> Any:
-    """Return the metadata that the client behind the call sent with it."""
-    mine = current()
-    client = downstream_of(mine.ctx) if mine is not None else None
-    return dict(client.meta) or None if client is not None else None
-
-
-async def _rounds(
-    connection: ServerConnection,
-    send: Callable[[Mapping[str, Any] | None, str | None], Awaitable[R | mcp_types.InputRequiredResult]],
-) -> R:
+async def _rounds(connection: Connection, send: Callable[[Json], Awaitable[R | mcp_types.InputRequiredResult]]) -> R:
     """Send the request, answer the server's questions (2026-07-28), and send again.
 
-    Raises ToolError if the server asks too often.
+    `send` gets the parameters that every request has. Raises ToolError if the server asks too often.
     """
-    answers: Mapping[str, Any] | None = None
-    state: str | None = None
+    mine = current()
+    client = downstream_of(mine.ctx) if mine is not None else None
+    meta = dict(client.meta) if client is not None else None  # what the client behind the call sent with it
+    more: Json = {"_meta": meta or None}
     pause = 0.05
     for _ in range(MAX_ROUNDS + 1):
-        result = await send(answers, state)
+        result = await send(more)
         if not isinstance(result, mcp_types.InputRequiredResult):
             return result
-        state, answers = result.request_state, None
+        more = {"_meta": meta or None, "request_state": result.request_state}
         if result.input_requests:
-            answers = await connection.callbacks.answers(result.input_requests, current())
+            more["input_responses"] = await connection.callbacks.answers(result.input_requests, mine)
         else:
             await asyncio.sleep(pause)
             pause = min(2 * pause, 0.25)

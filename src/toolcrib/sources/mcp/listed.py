@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from ...core.empty import EMPTY
 
@@ -54,10 +54,7 @@ class ListedTool:
 
     def to_json(self) -> Json:
         """Return it in the form that the cache stores."""
-        found: Json = {"name": self.name, "description": self.description, "schema": dict(self.schema)}
-        optional = {"title": self.title, "output_schema": self.output_schema, "hints": dict(self.hints) or None}
-        optional["extra"] = dict(self.extra) or None
-        return {**found, **{key: value for key, value in optional.items() if value is not None}, "digest": self.digest}
+        return {key: getattr(self, key) for key in _TOOL} | {"digest": self.digest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,44 +74,30 @@ class ServerListing:
 
     def to_json(self) -> Json:
         """Return it in the form that the cache stores."""
-        return {
-            "protocol": self.protocol,
-            "server": self.server,
-            "instructions": self.instructions,
-            "has_resources": self.has_resources,
-            "has_prompts": self.has_prompts,
-            "faults": list(self.faults),
-            "tools": [tool.to_json() for tool in self.tools],
-        }
+        return {key: getattr(self, key) for key in _LISTING} | {"tools": [tool.to_json() for tool in self.tools]}
 
 
-def listing_from_json(value: Mapping[str, Any]) -> ServerListing:
-    """Read the output of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
-    tools = tuple(_tool_from_json(each) for each in cast("list[Mapping[str, Any]]", value["tools"]))
-    return ServerListing(
-        tools,
-        _text(value.get("protocol")),
-        _text(value.get("server")),
-        _text(value.get("instructions")),
-        bool(value["has_resources"]),
-        bool(value["has_prompts"]),
-        tuple(map(str, value.get("faults") or ())),
-    )
+_TOOL: Mapping[str, type] = {
+    "name": str, "description": str, "schema": dict, "title": str, "output_schema": dict, "hints": dict, "extra": dict,
+}  # fmt: skip
+_LISTING: Mapping[str, type] = {
+    "protocol": str, "server": str, "instructions": str, "has_resources": bool, "has_prompts": bool, "faults": list,
+    "tools": list,
+}  # fmt: skip
+"""The stored fields, with their types."""
 
 
-def _tool_from_json(value: Mapping[str, Any]) -> ListedTool:
-    schema, output = value["schema"], value.get("output_schema")
-    hints: Any = value.get("hints") or {}
-    extra: Any = value.get("extra") or EMPTY
-    if not isinstance(schema, dict) or not isinstance(hints, dict) or not (output is None or isinstance(output, dict)):
-        raise TypeError("not a tool")
-    if extra is not EMPTY and not isinstance(extra, dict):
-        raise TypeError("not what is said of a tool")
-    return ListedTool(
-        str(value["name"]), str(value["description"]), cast("Json", schema), _text(value.get("title")),
-        cast("Json | None", output), cast("Json", hints), extra=cast("Json", extra),
-    )  # fmt: skip
+def listing_from_json(value: Any) -> ServerListing:
+    """Read the output of `to_json`. Raises KeyError, TypeError or AttributeError for anything else."""
+    found = _checked(value, _LISTING)
+    found["tools"] = tuple(ListedTool(**_checked(each, _TOOL)) for each in found["tools"])
+    found["faults"] = tuple(map(str, found["faults"]))
+    return ServerListing(**found)
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _checked(value: Any, fields: Mapping[str, type]) -> Json:
+    """Return these fields, without those that are not set. Raises TypeError if one has another type."""
+    found = {key: value[key] for key in fields if value.get(key) is not None}
+    if any(not isinstance(each, fields[key]) for key, each in found.items()):
+        raise TypeError("not a listing")
+    return found

@@ -8,17 +8,16 @@ that says so.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -27,19 +26,12 @@ from mcp.shared.auth import (
     OAuthToken,
     ProtectedResourceMetadata,
 )
-from pydantic import AnyUrl
+from pydantic import AnyUrl, BaseModel
 
-from ...boundary.own_files import replace_file
 from ...core.errors import ToolError
-from ...record.state import private_folder
-from .config import OAuthConfig, ServerConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcp.client.auth.oauth2 import OAuthContext
-
-    from .client_services import ClientServices, LoginDoor
+from .cache import write_private
+from .client_services import ClientServices, LoginDoor
+from .config import ServerConfig
 
 log = logging.getLogger("toolcrib.mcp")
 
@@ -62,9 +54,15 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
     redirect = door.redirect_uri if door is not None else storage.redirect_uri
     if given.client_id is not None:
         secret = services.resolve(given.client_secret, f"mcp:{config.name}") if given.client_secret else None
-        storage.use_client(_registered(given.client_id, secret, redirect))
+        method = "client_secret_basic" if secret else "none"
+        client = OAuthClientInformationFull(
+            client_id=given.client_id, client_secret=secret, redirect_uris=[AnyUrl(redirect)],
+            token_endpoint_auth_method=method,
+        )  # fmt: skip
+        storage.use_client(client)
     elif door is not None:
         storage.forget_client_unless(redirect)
+    login = _Login(config, door)
     found = OAuthClientProvider(
         server_url=url,
         client_metadata=OAuthClientMetadata(
@@ -72,45 +70,33 @@ def provider(config: ServerConfig, url: str, services: ClientServices) -> OAuthC
             grant_types=["authorization_code", "refresh_token"], scope=given.scopes,
         ),
         storage=storage,
-        redirect_handler=_sender(config, given, door),
-        callback_handler=_receiver(config, door),
+        redirect_handler=login.send,
+        callback_handler=login.receive,
         client_metadata_url=given.metadata_url,
     )  # fmt: skip
     storage.attach(found.context)
     return found
 
 
-def _registered(client_id: str, secret: str | None, redirect: str) -> OAuthClientInformationFull:
-    method = "client_secret_basic" if secret else "none"
-    return OAuthClientInformationFull(
-        client_id=client_id, client_secret=secret, redirect_uris=[AnyUrl(redirect)], token_endpoint_auth_method=method
-    )
+class _Login:
+    """What the SDK calls to send a person to a login page and back. Raises ToolError without a door."""
 
+    def __init__(self, config: ServerConfig, door: LoginDoor | None) -> None:
+        self._config, self._door = config, door
 
-def _sender(config: ServerConfig, given: OAuthConfig, door: LoginDoor | None) -> Callable[[str], Any]:
-    async def send(url: str) -> None:
-        if door is None:
-            raise ToolError(needs_login(config.name))
-        await door.open(with_scopes(url, given.scopes))
+    def _opened(self) -> LoginDoor:
+        if self._door is None:
+            raise ToolError(f"it wants a login: run `toolcrib mcp login {self._config.name}`")
+        return self._door
 
-    return send
+    async def send(self, url: str) -> None:
+        await self._opened().open(with_scopes(url, self._config.oauth.scopes))
 
-
-def _receiver(config: ServerConfig, door: LoginDoor | None) -> Callable[[], Any]:
-    async def receive() -> AuthorizationCodeResult:
-        if door is None:
-            raise ToolError(needs_login(config.name))
-        answer = dict(await door.answer())
+    async def receive(self) -> AuthorizationCodeResult:
+        answer = dict(await self._opened().answer())
         if answer.get("error"):
             raise ToolError(f"the login was refused: {answer['error']} {answer.get('error_description', '')}".strip())
         return AuthorizationCodeResult(code=answer.get("code", ""), state=answer.get("state"), iss=answer.get("iss"))
-
-    return receive
-
-
-def needs_login(name: str) -> str:
-    """Return the text that says how to log in to a server that requires it."""
-    return f"it wants a login: run `toolcrib mcp login {name}`"
 
 
 def with_scopes(url: str, scopes: str | None) -> str:
@@ -124,25 +110,35 @@ def with_scopes(url: str, scopes: str | None) -> str:
     return urlunsplit(parts._replace(query=urlencode(query)))
 
 
-class TokenFile:
-    """The tokens of one server and the client they were given to, in a file of mode 0600. It is the SDK's storage.
+class SavedLogin(BaseModel):
+    """The content of a token file, also what the SDK does not store: when the token expires, and where it is renewed.
 
-    The file also has what the SDK does not store: when the token expires, and where it is renewed. Without these,
-    an expired token would require a new login in each new process.
+    Without these, an expired token would require a new login in each new process.
     """
+
+    url: str
+    tokens: OAuthToken | None = None
+    client: OAuthClientInformationFull | None = None
+    metadata: OAuthMetadata | None = None
+    resource: ProtectedResourceMetadata | None = None
+    issuer: str | None = None
+    expires_at: float | None = None
+
+
+class TokenFile:
+    """The tokens of one server and the client they were given to, in a file of mode 0600. It is the SDK's storage."""
 
     def __init__(self, folder: Path, url: str, learn: Callable[[str, str], None]) -> None:
         self.path = folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
-        self._url, self._learn = url, learn
+        self._learn = learn
         self._context: OAuthContext | None = None
-        self._kept = self._read()
-        self._client: OAuthClientInformationFull | None = None
+        self._saved = self._read(SavedLogin(url=url))
         self._tell()
 
     @property
     def has_tokens(self) -> bool:
         """Whether a login has been stored."""
-        return "tokens" in self._kept
+        return self._saved.tokens is not None
 
     @property
     def redirect_uri(self) -> str:
@@ -152,103 +148,84 @@ class TokenFile:
 
     def use_client(self, client: OAuthClientInformationFull) -> None:
         """Use the client from the settings."""
-        kept = self._part("client")
-        if kept.get("client_id") != client.client_id:
-            self._kept = {}  # tokens of another client are useless
-        client.issuer = kept.get("issuer") if self._kept else None
-        self._client = client
+        saved = self._saved.client
+        if saved is None or saved.client_id != client.client_id:
+            self._saved = SavedLogin(url=self._saved.url)  # tokens of another client are useless
+        else:
+            client.issuer = saved.issuer
+        self._saved.client = client
 
     def forget_client_unless(self, redirect: str) -> None:
         """Forget the registered client if its redirect address is another one."""
         if redirect not in self._uris:
-            self._kept.pop("client", None)
+            self._saved.client = None
 
     def attach(self, context: OAuthContext) -> None:
         """Give the SDK the values that it does not request from its storage."""
-        self._context = context
-        with contextlib.suppress(ValueError):
-            if "metadata" in self._kept:
-                context.oauth_metadata = OAuthMetadata.model_validate(self._kept["metadata"])
-            if "resource" in self._kept:
-                context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(self._kept["resource"])
-        context.auth_server_url = self._kept.get("issuer")
-        context.token_expiry_time = self._kept.get("expires_at")
+        self._context, saved = context, self._saved
+        context.oauth_metadata, context.protected_resource_metadata = saved.metadata, saved.resource
+        context.auth_server_url, context.token_expiry_time = saved.issuer, saved.expires_at
 
     # --- the SDK's storage
 
     async def get_tokens(self) -> OAuthToken | None:
-        return self._parsed("tokens", OAuthToken)
+        return self._saved.tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._kept["tokens"] = tokens.model_dump(mode="json", exclude_none=True)
-        self._kept["expires_at"] = None if tokens.expires_in is None else time.time() + tokens.expires_in - EXPIRY_SLACK
-        context = self._context
+        saved, context = self._saved, self._context
+        saved.tokens = tokens
+        saved.expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in - EXPIRY_SLACK
         if context is not None:
-            context.token_expiry_time = self._kept["expires_at"]
-            for key, value in (("metadata", context.oauth_metadata), ("resource", context.protected_resource_metadata)):
-                if value is not None:
-                    self._kept[key] = value.model_dump(mode="json", exclude_none=True)
-            self._kept["issuer"] = context.auth_server_url
-            if context.client_info is not None:
-                self._kept["client"] = context.client_info.model_dump(mode="json", exclude_none=True)
-        self._tell()
-        self._write()
+            context.token_expiry_time = saved.expires_at
+            saved.metadata = context.oauth_metadata or saved.metadata
+            saved.resource = context.protected_resource_metadata or saved.resource
+            saved.issuer = context.auth_server_url
+            saved.client = context.client_info or saved.client
+        self._save()
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._client or self._parsed("client", OAuthClientInformationFull)
+        return self._saved.client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._kept["client"] = client_info.model_dump(mode="json", exclude_none=True)
-        self._tell()
-        self._write()
+        self._saved.client = client_info
+        self._save()
 
     def forget(self) -> bool:
         """Log out: delete everything. Return whether there was anything to delete."""
-        self._kept = {}
-        try:
-            self.path.unlink()
-        except FileNotFoundError:
-            return False
-        return True
+        self._saved = SavedLogin(url=self._saved.url)
+        there = self.path.exists()
+        self.path.unlink(missing_ok=True)
+        return there
 
     @property
     def _uris(self) -> list[str]:
-        return cast("list[str]", self._part("client").get("redirect_uris") or [])
-
-    def _part(self, key: str) -> dict[str, Any]:
-        value = self._kept.get(key)
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-    def _parsed(self, key: str, model: Any) -> Any:
-        try:
-            return model.model_validate(self._kept[key]) if key in self._kept else None
-        except ValueError:
-            return None
+        client = self._saved.client
+        return list(map(str, client.redirect_uris or ())) if client is not None else []
 
     def _tell(self) -> None:
         """Register the secrets with the redactor, which removes them from every text."""
-        for key in ("access_token", "refresh_token"):
-            if value := self._part("tokens").get(key):
+        for part, key in (
+            (self._saved.tokens, "access_token"), (self._saved.tokens, "refresh_token"),
+            (self._saved.client, "client_secret"),
+        ):  # fmt: skip
+            if value := getattr(part, key, None):
                 self._learn(key, value)
-        if secret := self._part("client").get("client_secret"):
-            self._learn("client_secret", secret)
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self, nothing: SavedLogin) -> SavedLogin:
         try:
             if hasattr(os, "getuid") and (st := self.path.lstat()) and (st.st_uid != os.getuid() or st.st_mode & 0o077):
                 log.warning(
                     "%s: others could read or write these tokens, so they are not used; log in again", self.path
                 )
-                return {}
-            value: Any = json.loads(self.path.read_bytes())
+                return nothing
+            saved = SavedLogin.model_validate_json(self.path.read_bytes())
         except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, RecursionError) as error:
-            log.warning("%s: these tokens cannot be read (%s); log in again", self.path, error)
-            return {}
-        return cast("dict[str, Any]", value) if isinstance(value, dict) and value.get("url") == self._url else {}  # pyright: ignore[reportUnknownMemberType]
+            return nothing
+        except (OSError, ValueError) as error:  # its text could show the tokens
+            log.warning("%s: these tokens cannot be read (%s); log in again", self.path, type(error).__name__)
+            return nothing
+        return saved if saved.url == nothing.url else nothing
 
-    def _write(self) -> None:
-        private_folder(self.path.parent.parent)
-        private_folder(self.path.parent)
-        replace_file(self.path, json.dumps({**self._kept, "url": self._url}))
+    def _save(self) -> None:
+        self._tell()
+        write_private(self.path, self._saved.model_dump_json(exclude_none=True))

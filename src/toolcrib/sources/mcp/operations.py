@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcp_types
+from mcp.client import Client
+from mcp.shared.dispatcher import ProgressFnT
 
+from ...core.context import ToolContext
 from ...core.errors import ToolError
 from ...core.output import ContentBlock, ResourceBlock, TextBlock, ToolOutput
 from ...core.wrap import describe
 from .calling import call_tool, get_prompt, read_resource
+from .config import ServerConfig
+from .connection import Connection
 from .downstream import downstream_of
+from .listed import Json, ListedTool
 from .listing import every_page
+from .relay import Relay
 from .results import blocks_of, of_blocks, output_of, resource_block
 
-if TYPE_CHECKING:
-    from mcp.client import Client
-    from mcp.shared.dispatcher import ProgressFnT
-
-    from ...core.context import ToolContext
-    from .calling import ServerConnection
-    from .config import ServerConfig
-    from .listed import Json, ListedTool
-    from .relay import Relay
-
-Operation = Callable[["ServerConnection", "ProgressFnT"], Awaitable[ToolOutput]]
+Operation = Callable[[Connection, ProgressFnT], Awaitable[ToolOutput]]
 Show = Callable[[str], str]
 MAX_LISTED = 500
 """The most resources or prompts that one answer lists."""
@@ -38,7 +35,7 @@ def operation(config: ServerConfig, relay: Relay, tool: ListedTool, arguments: J
     def show(uri: str) -> str:
         return relay.shown_uri(config.name, uri)
 
-    async def run(connection: ServerConnection, progress: ProgressFnT) -> ToolOutput:
+    async def run(connection: Connection, progress: ProgressFnT) -> ToolOutput:
         if tool.kind == "resources":
             return await _resources(connection, progress, arguments.get("uri"), ctx, show)
         if tool.kind == "prompts":
@@ -89,15 +86,15 @@ def _addresses(delivered: Json) -> Iterator[Json]:
 
 
 async def _resources(
-    connection: ServerConnection, progress: ProgressFnT, uri: str | None, ctx: ToolContext, show: Show
+    connection: Connection, progress: ProgressFnT, uri: str | None, ctx: ToolContext, show: Show
 ) -> ToolOutput:
     if uri:
         result = await read_resource(connection, progress, uri)
         _deliver(ctx, result, uri, show)
         return of_blocks([resource_block(each) for each in result.contents], "(empty)")
     faults: list[str] = []
-    found = await list_resources(connection.client, faults)
-    templates = await list_templates(connection.client, faults)
+    found = await list_all(connection.client, "resources", faults)
+    templates = await list_all(connection.client, "resource_templates", faults)
     lines = [_line(str(each.uri), each.title or each.name, each.description) for each in found]
     lines += [_line(each.uri_template, each.title or each.name, each.description) for each in templates]
     data = {
@@ -107,30 +104,16 @@ async def _resources(
     return ToolOutput(_listed(lines, faults, "resources"), data=data)
 
 
-async def list_resources(client: Client, faults: list[str]) -> list[mcp_types.Resource]:
-    """Return all resources that a server lists."""
+async def list_all(client: Client, what: str, faults: list[str]) -> list[Any]:
+    """Return all "resources", "resource_templates" or "prompts" that a server lists."""
     return await every_page(
-        lambda cursor: client.list_resources(cursor=cursor), lambda page: list(page.resources), faults, "resources"
-    )
-
-
-async def list_templates(client: Client, faults: list[str]) -> list[mcp_types.ResourceTemplate]:
-    """Return all address templates that a server lists."""
-    return await every_page(
-        lambda cursor: client.list_resource_templates(cursor=cursor),
-        lambda page: list(page.resource_templates), faults, "templates",
+        lambda cursor: getattr(client, f"list_{what}")(cursor=cursor), lambda page: list(getattr(page, what)), faults,
+        what.removeprefix("resource_"),
     )  # fmt: skip
 
 
-async def list_prompts(client: Client, faults: list[str]) -> list[mcp_types.Prompt]:
-    """Return all prompts that a server lists."""
-    return await every_page(
-        lambda cursor: client.list_prompts(cursor=cursor), lambda page: list(page.prompts), faults, "prompts"
-    )
-
-
 async def _prompts(
-    connection: ServerConnection, progress: ProgressFnT, name: str | None, arguments: dict[str, str], ctx: ToolContext,
+    connection: Connection, progress: ProgressFnT, name: str | None, arguments: dict[str, str], ctx: ToolContext,
     show: Show,
 ) -> ToolOutput:  # fmt: skip
     if not name and arguments:
@@ -145,7 +128,7 @@ async def _prompts(
             blocks += blocks_of(message.content)
         return of_blocks(blocks, "(empty)")
     faults: list[str] = []
-    found = await list_prompts(connection.client, faults)
+    found = await list_all(connection.client, "prompts", faults)
     lines: list[str] = []
     for each in found:
         takes = ", ".join(f"{a.name}{'' if a.required else '?'}" for a in each.arguments or ())

@@ -10,16 +10,12 @@ every tool of that server asks.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...boundary.own_files import replace_file
-from ...record.state import private_folder
-from .listed import ListedTool
-
-VERSION = 1
+from .cache import ServerFiles
+from .listed import Json, ListedTool
 
 
 class Accepted(NamedTuple):
@@ -29,25 +25,22 @@ class Accepted(NamedTuple):
     description: str
 
 
-class Pins:
+class Pins(ServerFiles):
     """The accepted digests of the tools of servers, by the server's identity (`ServerConfig.identity`)."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        super().__init__(folder)
         self._known: dict[str, dict[str, Accepted]] = {}
 
     def trust_first(self, identity: str, tools: Iterable[ListedTool]) -> None:
         """Accept the listing of a server, if nothing of it was accepted before."""
-        path = self._path(identity)
-        if not path.exists():
+        if not self.path(identity).exists():
             self.accept(identity, tools)
 
     def accept(self, identity: str, tools: Iterable[ListedTool]) -> None:
         """Accept the current listing of a server. Raises OSError if it cannot be stored; then it is not accepted."""
         accepted = {tool.name: Accepted(tool.digest, tool.description) for tool in tools}
-        private_folder(self._folder.parent)
-        private_folder(self._folder)
-        replace_file(self._path(identity), json.dumps({"version": VERSION, "tools": accepted}))
+        self.store(self.path(identity), tools=accepted)
         self._known[identity] = accepted
 
     def doubt(self, identity: str, server: str, tool: ListedTool) -> str | None:
@@ -64,22 +57,15 @@ class Pins:
     def forget(self, identity: str) -> None:
         """Delete everything that was accepted of a server."""
         self._known.pop(identity, None)
-        self._path(identity).unlink(missing_ok=True)
+        self.path(identity).unlink(missing_ok=True)
 
     def said(self, identity: str, tool: str) -> Accepted | None:
         """Return the accepted state of one tool; None if the tool was not accepted."""
         known = self._known.get(identity)
         if known is None:
-            known = self._known[identity] = self._read(identity)
+            known = self._known[identity] = self.load(self.path(identity), _accepted) or {}
         return known.get(tool)
 
-    def _read(self, identity: str) -> dict[str, Accepted]:
-        try:
-            value: Any = json.loads(self._path(identity).read_bytes())
-            tools: Any = value["tools"] if value["version"] == VERSION else {}
-            return {str(name): Accepted(str(digest), str(text)) for name, (digest, text) in tools.items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}
 
-    def _path(self, identity: str) -> Path:
-        return self._folder / f"{identity[:32]}.json"
+def _accepted(entry: Json) -> dict[str, Accepted]:
+    return {str(name): Accepted(str(digest), str(text)) for name, (digest, text) in entry["tools"].items()}
