@@ -84,11 +84,16 @@ class Bounds:
         return {**handler(source), **self._limits}
 
 
-class Either(Bounds):
-    """A union whose error is one text instead of one for each of its types."""
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    """The text of every error of a value, in place of one for each of its types and bounds."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(custom_error_type="either", custom_error_message=text)
+    text: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.custom_error_schema(handler(source), "error_text", custom_error_message=self.text)
 
 
 class Checked:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from ..core.settings import AnyPath, Checked, Count, Either, Json, OneOrMore, Prepared, Seconds, Section, as_list
+from ..core.settings import AnyPath, Checked, Count, ErrorText, Json, OneOrMore, Prepared, Seconds, Section, as_list
 from ..core.tightening import More, Only, Rank, Smaller
 
 
@@ -20,7 +20,7 @@ def _expression(text: str) -> str:
 Expression = Annotated[str, Checked(_expression)]
 """A regular expression, as RE2 reads them."""
 ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
-RuleText = Annotated[str | Json, Either("should be a rule: a text or a table")]
+RuleText = Annotated[str | Json, ErrorText("should be a rule: a text or a table")]
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 """Names that an environment variable may have."""
 

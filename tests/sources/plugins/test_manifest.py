@@ -28,21 +28,26 @@ def read(folder: Path, manifest: object, name: str = "plugin.json"):
 def test_a_command_plugin(tmp_path: Path) -> None:
     found = read(tmp_path, {**PLUGIN, "author": "me", "homepage": "x"})
     assert (found.name, found.version, found.execution, found.author) == ("p", "1", "command", "me")
-    assert (found.tools[0].command, found.tools[0].category, found.tools[0].seconds) == ("run {{x}}", "shell", None)
+    assert (found.tools[0].command, found.tools[0].category, found.tools[0].timeout_secs) == (
+        "run {{x}}",
+        "shell",
+        None,
+    )
     assert found.notes == ("homepage is not known",)
 
 
 def test_a_binary_plugin(tmp_path: Path) -> None:
-    found = read(tmp_path, BINARY).binary
+    manifest = read(tmp_path, BINARY)
+    found = manifest.binary
     assert found is not None
-    assert (found.path, found.seconds, found.sha256) == ("bin/run", 30.0, "ab" * 32)
+    assert (found.path, manifest.seconds, found.sha256) == ("bin/run", 30.0, "ab" * 32)
 
 
 def test_a_channel_in_either_file(tmp_path: Path) -> None:
     short = read(tmp_path, {**CHANNEL, "timeout_secs": 5}, "manifest.json")
     assert short.execution == "channel"
     assert short.binary is not None
-    assert (short.binary.path, short.binary.seconds, short.env) == ("run", 5.0, {"A": "b"})
+    assert (short.binary.path, short.seconds, short.env) == ("run", 5.0, {"A": "b"})
     long = read(tmp_path, {**CHANNEL, "execution": "channel", "binary": {"path": "run"}})
     assert long.execution == "channel"
 
@@ -62,11 +67,11 @@ def tool(**more: Any) -> dict[str, Any]:
         ({**PLUGIN, "name": "a_b"}, "letters, digits and -"),
         ({**PLUGIN, "name": "a" * 65}, "1 to 64"),
         ({**PLUGIN, "name": "a\n"}, "name is"),
-        ({**PLUGIN, "version": ""}, "version is missing"),
-        ({**PLUGIN, "version": 1}, "version should be text"),
+        ({**PLUGIN, "version": ""}, 'version is ""'),
+        ({**PLUGIN, "version": 1}, "version is 1; it should be one line"),
         ({**PLUGIN, "version": "1\x1b[31m\nplugin other: loaded"}, "one line of at most 64"),
         ({**PLUGIN, "version": "1" * 65}, "one line of at most 64"),
-        ({**PLUGIN, "description": "x" * 10_001}, "has 10,001 characters"),
+        ({**PLUGIN, "description": "x" * 10_001}, "10,000 characters"),
         ({**PLUGIN, "description": "\ud800"}, "half of a character"),
         ({**PLUGIN, "timeout_secs": float("nan")}, "NaN is not valid JSON"),
         ({"name": "p", "version": "1", "tools": [TOOL]}, "description is missing"),
@@ -76,7 +81,7 @@ def tool(**more: Any) -> dict[str, Any]:
         (tool(name="1t"), "the first a letter"),
         (tool(name="a-b"), "letters, digits and _"),
         (tool(name="a" * 65), "1 to 64"),
-        (tool(parameters=[]), "tools.0.parameters should be a JSON Schema"),
+        (tool(parameters=[]), "tools.0.parameters is list; it should be a JSON Schema"),
         (tool(timeout_secs=0), "seconds from 1"),
         (tool(timeout_secs=True), "seconds from 1"),
         (tool(timeout_secs=1e9), "seconds from 1"),
@@ -84,7 +89,7 @@ def tool(**more: Any) -> dict[str, Any]:
         (tool(env={"A": 1}), "tools.0.env.A"),
         (tool(category="reading"), "it can be filesystem_read"),
         (tool(category=["shell"]), "tools.0.category is list"),
-        (tool(env={"A\n\x1b[31m": "x"}), "tools.0.env.A\\n\\u001b[31m should be"),
+        (tool(env={"A\n\x1b[31m": "x"}), "tools.0.env.A\\n\\u001b[31m is"),
         (tool(command="echo 'x"), "tools.0.command: no closing quotation"),
         (tool(command=""), "command is missing"),
         *((tool(command=f"a {sign} b"), "one program") for sign in ("&&", "||", ";", "`", "|", "$(", "&", ">", "\n")),

@@ -113,8 +113,8 @@ def binary_tool(
     """Return one tool of a binary plugin. Raises ToolDefinitionError if its parameters are invalid."""
     assert manifest.binary is not None
     work = BinaryWork(
-        manifest.name, tool, program, services, (manifest.folder,), tool.seconds or manifest.binary.seconds,
-        {**env, **tool.env},
+        manifest.name, tool, program, services, (manifest.folder,), tool.timeout_secs or manifest.seconds,
+        {**env, **(tool.env or {})},
     )  # fmt: skip
     return Tool.from_schema(
         tool.name, tool.description, parameter_schema(tool.parameters), work.execute,

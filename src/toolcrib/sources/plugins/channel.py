@@ -21,7 +21,6 @@ from typing import Any, cast
 
 from ...boundary.environment import command_environment
 from ...core.errors import ToolcribError
-from ..settings import DEFAULT_SECONDS
 from .manifest import Manifest
 from .program import PinnedProgram
 
@@ -71,10 +70,10 @@ class Channel:
         self.dropped = 0
         self._program = program
         self._on_message = on_message
-        self._env = {**manifest.env, **(env or {})}
+        self._env = {**(manifest.env or {}), **(env or {})}
         self._redact: Callable[[str], str] = redact or str
         self._complaints = 0
-        self._seconds = manifest.binary.seconds or DEFAULT_SECONDS
+        self._seconds = manifest.seconds
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._waiting: dict[int, asyncio.Future[Any]] = {}

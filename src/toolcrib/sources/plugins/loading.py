@@ -35,7 +35,7 @@ def parts_of(manifest: Manifest, services: CommandServices, *, may_change: bool 
 
     Raises ToolDefinitionError or ProgramRefused if a tool or the program is invalid.
     """
-    env = {**manifest.env, FOLDER_VARIABLE: str(manifest.folder)}
+    env = {**(manifest.env or {}), FOLDER_VARIABLE: str(manifest.folder)}
 
     def category(tool: PluginTool) -> str:
         return "shell" if may_change else tool.category
@@ -83,8 +83,8 @@ def _command(
     template = command_template(tool.command)
     schema = parameter_schema(tool.parameters)
     work = CommandWork(
-        tool.name, template, services, (manifest.folder,), tool.working_dir, tool.seconds or DEFAULT_SECONDS,
-        {**env, **tool.env}, check_names(template.names, schema), f"Plugin tool {tool.name!r} failed",
+        tool.name, template, services, (manifest.folder,), tool.working_dir, tool.timeout_secs or DEFAULT_SECONDS,
+        {**env, **(tool.env or {})}, check_names(template.names, schema), f"Plugin tool {tool.name!r} failed",
     )  # fmt: skip
     return program_tool(work, tool.description, schema, source=f"plugin:{manifest.name}", category=category)
 
