@@ -1,26 +1,32 @@
-"""The common part of command tools and plugins: run a template in the sandbox, judge, preview and answer it."""
+"""Command tools, of the configuration and of plugins: a command line with `{{parameter}}`s, run as `exec` does.
+
+The command is judged, previewed, run in the sandbox and answered.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..builtin.runner import CommandRunner, Ran
 from ..builtin.transcript import NO_UNDO, exit_code
 from ..core.context import ToolContext
-from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolError
+from ..core.errors import OutsideWorkspace, SandboxUnavailable, ToolDefinitionError, ToolError
 from ..core.labels import LABELS
 from ..core.output import ToolOutput
 from ..core.tool import Tool
 from ..core.verdict import Judgement
-from .settings import DEFAULT_SECONDS
-from .template import CommandTemplate
+from .parameters import check_names, parameter_schema
+from .settings import CustomToolSettings
+from .template import CommandTemplate, command_template
 
 GRACE_SECONDS = 5.0  # between the command's time limit and the call's (spec 2.6)
 MAX_CHARACTERS = 50_000  # of one stream; the rest is spilled
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 RunnerFor = Callable[[tuple[Path, ...]], CommandRunner]
 """Returns the runner whose sandbox also shows these paths to commands, read-only."""
@@ -49,12 +55,12 @@ class CommandWork:
     name: str
     template: CommandTemplate
     services: CommandServices
-    read: tuple[Path, ...] = ()
-    working_dir: str | None = None
-    seconds: float = DEFAULT_SECONDS
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    failed: str = "Command failed"
+    read: tuple[Path, ...]
+    working_dir: str | None
+    seconds: float
+    env: Mapping[str, str]
+    defaults: Mapping[str, Any]
+    failed: str
 
     @property
     def runner(self) -> CommandRunner:
@@ -139,24 +145,42 @@ def answer(ran: Ran, seconds: float, failed: str, redact: Callable[[str], str] |
     return ToolOutput.error("\n".join(["The command was ended before it was done.", *notes]), meta=meta)
 
 
-def program_tool(
-    work: CommandWork, description: str, parameters: Mapping[str, Any], *, source: str, category: str | None
+def command_tool(
+    entry: CustomToolSettings,
+    services: CommandServices,
+    base: Path,
+    *,
+    source: str = "command",
+    failed: str = "Command failed",
 ) -> Tool:
-    """Return the tool for a template. Its own judgement decides, for every category."""
-    return Tool.from_schema(
-        work.name,
-        description,
-        parameters,
+    """Return the tool for a command line. Its own judgement decides, for every category.
+
+    Relative `read` paths start from `base`. Raises ToolDefinitionError or OSError with the reason if the entry is
+    invalid.
+    """
+    if not _NAME.fullmatch(entry.name):
+        raise ToolDefinitionError("a name has letters, digits, _ and -, at most 64, and begins with a letter or _")
+    template = command_template(entry.command)
+    schema = parameter_schema(entry.parameters)
+    read = tuple(Path(os.path.realpath(base / os.path.expanduser(path))) for path in entry.read)
+    seconds = max(1.0, entry.timeout)
+    work = CommandWork(
+        entry.name, template, services, read, entry.working_dir, seconds, entry.env,
+        check_names(template.names, schema), failed,
+    )  # fmt: skip
+    if entry.working_dir is not None:
+        work.runner.place(entry.working_dir)
+    tool = Tool.from_schema(
+        entry.name,
+        entry.description,
+        schema,
         work.execute,
-        category=category or "shell",
+        category=entry.category or "shell",
         source=source,
-        timeout=work.seconds + GRACE_SECONDS,
+        timeout=seconds + GRACE_SECONDS,
         judge=work.judge,
         preview=work.preview,
         max_output=MAX_CHARACTERS + 2_000,
     )
-
-
-def real_paths(paths: Sequence[str], base: Path) -> tuple[Path, ...]:
-    """Return paths of the configuration: `~` expanded, relative ones below `base`, links resolved."""
-    return tuple(Path(os.path.realpath(base / os.path.expanduser(path))) for path in paths)
+    tool.prepare()
+    return tool

@@ -23,7 +23,7 @@ from ..policy.shell.flow import SHELLS
 from ..policy.shell.grammar import parse
 from ..policy.shell.parts import Command, Word
 from ..policy.shell.reading import read_script
-from .placeholders import PLACEHOLDER
+from .parameters import PLACEHOLDER
 
 # Linux allows 128 KiB in one argument (MAX_ARG_STRLEN), including the closing NUL.
 MAX_ARGUMENT_BYTES = 128 * 1024 - 1

@@ -77,15 +77,15 @@ def services_of(house: House) -> CommandServices:
 
 
 def _command_tools(house: House, services: CommandServices) -> None:
-    from ..sources.command import command_tool
+    from ..sources.running import command_tool
 
     ground = house.ground
     where = ground.settings.origin.sources.get("custom_tools") or "settings"
     for entry in ground.settings.custom_tools:
         try:
             tool = house.registry.register(command_tool(entry, services, ground.workspace.root))
-        except (ToolDefinitionError, ToolConflictError) as error:
-            raise ConfigError(f"{where}: {error}") from None
+        except (ToolDefinitionError, ToolConflictError, OSError) as error:
+            raise ConfigError(f"{where}: custom tool {entry.name!r}: {error}") from None
         ground.sandboxes.judge_in_thread([tool])
 
 

@@ -17,7 +17,7 @@ from ...core.context import ToolContext
 from ...core.errors import ToolDefinitionError
 from ...core.output import ToolOutput
 from ...core.tool import Tool
-from ..placeholders import PLACEHOLDER
+from ..parameters import PLACEHOLDER
 
 SOURCE = "composed"
 TYPES = ("string", "integer", "number", "boolean", "array", "object")

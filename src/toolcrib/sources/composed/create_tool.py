@@ -12,7 +12,7 @@ from ...core.registry import ToolRegistry
 from ...core.threads import shared_threads
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
-from ..placeholders import PLACEHOLDER
+from ..parameters import PLACEHOLDER
 from .composed_store import ComposedStore, StoreError
 from .composed_tool import SOURCE, ComposedTool, RunAsAgent, composed
 

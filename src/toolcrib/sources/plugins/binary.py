@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from ...boundary.capture import Capture
@@ -42,7 +41,6 @@ class BinaryWork:
     tool: PluginTool
     program: PinnedProgram
     services: CommandServices
-    read: tuple[Path, ...]
     seconds: float
     env: Mapping[str, str]
 
@@ -63,7 +61,7 @@ class BinaryWork:
         return ToolOutput(text, is_error=output.is_error, error_kind=output.error_kind, meta=output.meta)
 
     async def _run(self, line: bytes, ctx: ToolContext) -> Ran:
-        runner = self.services.runner(self.read)
+        runner = self.services.runner((self.program.folder,))
         sandbox = runner.sandbox.known or await shared_threads.run(runner.sandbox)
         handed = sandbox.name != "docker" and _HAS_PROC  # a descriptor can be passed to it
         if not handed and self.program.sha256 is not None:
@@ -110,17 +108,17 @@ def binary_tool(
     env: Mapping[str, str],
     category: str,
 ) -> Tool:
-    """Return one tool of a binary plugin. Raises ToolDefinitionError if its parameters are invalid."""
-    assert manifest.binary is not None
-    work = BinaryWork(
-        manifest.name, tool, program, services, (manifest.folder,), tool.timeout_secs or manifest.seconds,
-        {**env, **(tool.env or {})},
-    )  # fmt: skip
-    return Tool.from_schema(
+    """Return one tool of a binary plugin. Raises ToolDefinitionError or OutsideWorkspace if an entry is invalid."""
+    if tool.working_dir is not None:
+        services.runner((manifest.folder,)).place(tool.working_dir)
+    work = BinaryWork(manifest.name, tool, program, services, tool.timeout_secs or manifest.seconds, env)
+    made = Tool.from_schema(
         tool.name, tool.description, parameter_schema(tool.parameters), work.execute,
         category=category, source=f"plugin:{manifest.name}", timeout=work.seconds + GRACE_SECONDS,
         judge=work.judge if category == "shell" else None, preview=work.preview,
     )  # fmt: skip
+    made.prepare()
+    return made
 
 
 def unpinnable(plugin: str, program: PinnedProgram, sandbox: str) -> str:

@@ -181,9 +181,8 @@ class Plugins:
             if plugin.state != "loaded":
                 return plugin
             plugin.may_change = any(folder.is_relative_to(root) for root in self._writable)
-            parts = parts_of(manifest, self._services, may_change=plugin.may_change)
-            plugin.program = parts.program
-            made = register_all(self._registry, parts.tools)
+            tools, plugin.program = parts_of(manifest, self._services, may_change=plugin.may_change)
+            made = register_all(self._registry, tools)
             plugin.tools = tuple(tool.name for tool in made)
             if self._on_new is not None:
                 for tool in made:
