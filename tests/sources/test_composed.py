@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from toolcrib import Toolbox
 from toolcrib.core.errors import ToolDefinitionError
-from toolcrib.sources.composed.composed_store import ComposedStore, StoreError
-from toolcrib.sources.composed.composed_tool import composed
+from toolcrib.sources.composed.composed_tool import ComposedStore, StoreError, composed
 
 from .conftest import Room
 

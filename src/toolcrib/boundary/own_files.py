@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 
@@ -28,3 +30,19 @@ def replace_file(path: Path, data: bytes | str, mode: int = 0o600) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temp)
         raise
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Hold the lock that this file stands for: of all processes and threads, one at a time has it."""
+    if sys.platform == "win32":  # no flock on Windows: two rarely write in the same millisecond
+        yield
+        return
+    import fcntl
+
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)

@@ -6,16 +6,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import stat
-import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from ..boundary.own_files import replace_file
+from ..boundary.own_files import locked, replace_file
 from ..core.errors import ConfigError
 from ..core.homes import config_home
 from ..core.verdict import Verdict
@@ -104,7 +102,7 @@ def _text(written: Any) -> str:
 def _change(path: Path, change: Callable[[dict[str, list[Any]]], None]) -> Path:
     """Read, change and replace the file under a lock against other processes."""
     private_folder(path.parent)
-    with _locked(path.parent):
+    with locked(path.parent / ".lock"):
         values: dict[str, Any] = {}
         if exists(path):
             _must_be_ours(path, None)
@@ -130,21 +128,6 @@ def _encoded(values: Mapping[str, Any], path: Path) -> bytes:
     if len(raw) >= MAX_BYTES:
         raise ConfigError(f"{path}: would grow beyond {MAX_BYTES:,} bytes; drop rules that are not needed")
     return raw + b"\n"
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Generator[None]:
-    if sys.platform == "win32":  # no flock on Windows: two people rarely answer "always" in the same millisecond
-        yield
-        return
-    import fcntl
-
-    fd = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _must_be_ours(path: Path, root: Path | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from ...core.context import ToolContext
@@ -13,9 +14,9 @@ from ...core.threads import shared_threads
 from ...core.tool import Tool, tool
 from ...core.verdict import Judgement
 from ..parameters import PLACEHOLDER
-from .composed_store import ComposedStore, StoreError
-from .composed_tool import SOURCE, ComposedTool, RunAsAgent, composed
+from .composed_tool import SOURCE, ComposedStore, ComposedTool, RunAsAgent, StoreError, composed
 
+FILE = "composed_tools.json"
 CHANGES = ("create", "update", "delete")
 
 
@@ -204,6 +205,16 @@ class ComposedTools:
         keys = ("description", "parameters", "action_template", "args")
         lines += [f"{key}: {args[key]}" for key in keys if args.get(key)]
         return fit(visible("\n".join(lines)), 3_000, "`toolcrib approvals show` has it whole")
+
+
+def add_composed_tools(registry: ToolRegistry, folder: Path, missing: list[tuple[str, str]]) -> None:
+    """Register `create_tool` and the stored tools of a state folder. Tools that cannot be registered go to `missing`.
+
+    They are registered last: the model created them, and they must not take a name from another tool.
+    """
+    tools = ComposedTools(ComposedStore(folder / FILE), registry, lambda: {name for name, _ in missing})
+    registry.register(tools.tool())
+    missing += tools.register()
 
 
 def _at(entries: list[Any], name: str) -> int | None:
