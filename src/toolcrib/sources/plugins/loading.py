@@ -73,8 +73,8 @@ def _command_tool(
     manifest: Manifest, tool: PluginTool, services: CommandServices, env: dict[str, str], category: str
 ) -> Tool:
     entry = CustomToolSettings(
-        tool.name, tool.description, tool.command, tool.parameters, tool.working_dir, tool.timeout_secs or DEFAULT_SECONDS, env, category,
-        (str(manifest.folder),),
+        tool.name, tool.description, tool.command, tool.parameters, tool.working_dir,
+        tool.timeout_secs or DEFAULT_SECONDS, env, category, (str(manifest.folder),),
     )  # fmt: skip
     failed = f"Plugin tool {tool.name!r} failed"
     return command_tool(entry, services, manifest.folder, source=f"plugin:{manifest.name}", failed=failed)
