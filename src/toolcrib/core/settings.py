@@ -75,7 +75,7 @@ def snake(key: str) -> str:
 
 
 class Bounds:
-    """The range of a number: `ge`, `gt`, `le`, `allow_inf_nan`."""
+    """The range of a number (`ge`, `gt`, `le`, `allow_inf_nan`) or of a text (`pattern`, `max_length`)."""
 
     def __init__(self, **limits: Any) -> None:
         self._limits = limits
@@ -84,16 +84,14 @@ class Bounds:
         return {**handler(source), **self._limits}
 
 
-@dataclass(frozen=True, slots=True)
 class ErrorText:
     """The text of every error of a value, in place of one for each of its types and bounds."""
 
-    text: str
+    def __init__(self, text: str) -> None:
+        self._said = {"custom_error_type": "error_text", "custom_error_message": text}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Handler) -> Any:
-        from pydantic_core import core_schema
-
-        return core_schema.custom_error_schema(handler(source), "error_text", custom_error_message=self.text)
+        return {"type": "custom-error", "schema": handler(source), **self._said}
 
 
 class Checked:

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, ClassVar, Literal, cast
 
-from ...core.check_settings import check
 from ...core.errors import ToolcribError
-from ...core.settings import Bounds, Checked, ErrorText, Json, NotASetting, Section, annotations_of
+from ...core.settings import Bounds, Checked, ErrorText, Json, NotASetting, Section, annotations_of, check
 from ...core.text import clip
 from ...core.tool import ToolCategory
 from ..limited_json import json_object
