@@ -27,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolcrib.core.call import CallRequest
+from toolcrib.core.call import Call
 from toolcrib.core.interfaces import Grant
 from toolcrib.core.context import ToolContext
 from toolcrib.core.events import CallFinished
@@ -72,15 +72,15 @@ class Load:
         self.failed = ToolOutput.error("Error executing exec: no such file: src/main.py", "exception")
         self.grant = Grant("mode:assistant")
 
-    def calls(self, first: int, count: int, effects: bool | None = None) -> list[tuple[bool, Any, CallRequest, Any]]:
+    def calls(self, first: int, count: int, effects: bool | None = None) -> list[tuple[bool, Any, Call, Any]]:
         """So many calls, made before the clock runs."""
-        made: list[tuple[bool, Any, CallRequest, Any]] = []
+        made: list[tuple[bool, Any, Call, Any]] = []
         for n in range(first, first + count):
             has = n % 3 == 0 if effects is None else effects
             used = self.rng.choice(self.tools[:13] if has else self.tools[13:])
             text, session = arguments(self.rng), f"session-{self.rng.randrange(2_000):04d}"
             output = self.failed if self.rng.random() < 0.03 else self.rng.choice(self.outputs)
-            request = CallRequest(f"call_1f3a9c{n:09x}", used, text, ToolContext(session_id=session, channel="mcp"))
+            request = Call(f"call_1f3a9c{n:09x}", used, text, ToolContext(session_id=session, channel="mcp"))
             event = CallFinished(
                 request.call_id, used.name, used.category, text, session, START + n * YEAR / self.count, 0.0123,
                 output, "allow", "mode:assistant", None, "mcp",
@@ -88,7 +88,7 @@ class Load:
             made.append((has, used, request, event))
         return made
 
-    def append(self, calls: list[tuple[bool, Any, CallRequest, Any]]) -> float:
+    def append(self, calls: list[tuple[bool, Any, Call, Any]]) -> float:
         """CPU seconds it took to record them."""
         audit, grant = self.audit, self.grant
         begun = time.process_time()

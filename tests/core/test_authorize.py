@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.call import CallRequest
+from toolcrib.core.call import Call
 from toolcrib.core.context import ToolContext
 from toolcrib.core.tool import tool
 
@@ -13,8 +13,8 @@ ECHO = tool(lambda **args: None, name="echo")
 OTHER = tool(lambda **args: None, name="other")
 
 
-def request(text: str | bytes, t: object = ECHO) -> CallRequest:
-    return CallRequest("c", t, text, ToolContext())  # pyright: ignore
+def request(text: str | bytes, t: object = ECHO) -> Call:
+    return Call("c", t, text, ToolContext())  # pyright: ignore
 
 
 def test_the_digest_is_of_tool_and_meaning_not_of_spelling() -> None:

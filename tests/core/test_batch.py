@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.core.batch import to_call
-from toolcrib.core.call import CallRequest, ToolCall
+from toolcrib.core.call import Call, ToolCall
 from toolcrib.core.errors import ToolExecutionDenied
 from toolcrib.core.events import CallFinished
 from toolcrib.core.finish import HINT_TEXT
@@ -136,7 +136,7 @@ class Asks:
     def clears(self, tool: Tool) -> bool:
         return False
 
-    async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
+    async def authorize(self, request: Call, approved: Grant | None = None) -> Grant | ToolOutput:
         if request.arguments["n"] in self.about:
             assert request.waiting is not None
             request.waiting()

@@ -15,7 +15,7 @@ async def keep(text: str) -> str:
 
 
 def made(text: str = '{"text":"a"}') -> Call:
-    call = Call("c1", keep, ToolContext())
+    call = Call("c1", keep, "", ToolContext())
     call.set_arguments(*keep.bind(text))
     return call
 
@@ -38,7 +38,7 @@ def test_the_same_text_is_redacted_once() -> None:
 
 
 def test_bytes_that_are_no_text_are_no_arguments() -> None:
-    call = Call("c1", keep, ToolContext())
+    call = Call("c1", keep, "", ToolContext())
     call.set_arguments({"text": "a"}, b'{"text":"a"}')
     assert call.text == '{"text":"a"}'
     with pytest.raises(UnicodeDecodeError):

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core import docstrings
-from toolcrib.core.docstrings import first_sentence, read_docstring
+from toolcrib.core import functions
+from toolcrib.core.functions import first_sentence, read_docstring
 from toolcrib.core.tool import tool
 
 GOOGLE = """Send a message.
@@ -139,13 +139,13 @@ def test_any_docstring_can_be_read(doc: str) -> None:
 )
 def test_what_is_read_without_griffe_is_read_as_griffe_does(doc: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = read_docstring(doc)
-    monkeypatch.setattr(docstrings, "_plain_google", lambda clean: None)
+    monkeypatch.setattr(functions, "_plain_google", lambda clean: None)
     assert read_docstring(doc) == found
 
 
 def test_plain_docstrings_need_no_griffe() -> None:
     code = (
-        "import sys; from toolcrib.core.docstrings import read_docstring as r\n"
+        "import sys; from toolcrib.core.functions import read_docstring as r\n"
         "assert r('Do it.\\n\\nArgs:\\n    a: One.').parameters == {'a': 'One.'}; assert 'griffe' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -34,11 +34,12 @@ async def test_one_who_gives_up_is_not_waited_for() -> None:
     gate = Gate()
     first = gate.hold(True)
     await asyncio.create_task(_enter(first))
-    waiting = [asyncio.create_task(_enter(gate.hold(True))) for _ in range(2)]
+    holds = [gate.hold(True) for _ in range(2)]
+    waiting = [asyncio.create_task(_enter(hold)) for hold in holds]
     await asyncio.sleep(0)
     waiting[0].cancel()
     await asyncio.sleep(0)
-    gate.leave(first)
+    await first.__aexit__(None, None, None)
     await asyncio.wait_for(waiting[1], 60)
     # one that was let in and cancelled in the same breath lets go again
     last = asyncio.create_task(_enter(gate.hold(False)))
@@ -55,7 +56,8 @@ async def _enter(hold: object) -> None:
 def test_a_waiter_whose_loop_is_gone_blocks_nobody() -> None:
     gate = Gate()
     first = gate.hold(True)
-    asyncio.run(_enter(first))
+    home = asyncio.new_event_loop()
+    home.run_until_complete(_enter(first))
     loop = asyncio.new_event_loop()
     task = loop.create_task(_enter(gate.hold(True)))
     loop.run_until_complete(asyncio.sleep(0))
@@ -64,6 +66,7 @@ def test_a_waiter_whose_loop_is_gone_blocks_nobody() -> None:
     orphan = loop.create_task(_enter(gate.hold(True)))
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
-    gate.leave(first)
+    home.run_until_complete(first.__aexit__(None, None, None))
+    home.close()
     asyncio.run(asyncio.wait_for(_enter(gate.hold(True)), 20))
     orphan._log_destroy_pending = False  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from toolcrib.core.call import CallRequest
+from toolcrib.core.call import Call
 from toolcrib.core.output import ToolOutput
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import Tool, tool
@@ -190,7 +190,7 @@ def test_what_is_judged_is_what_is_run(arguments: dict[str, Any], name: str) -> 
     if t.validate_params(arguments):
         return
     kwargs, text = t.bind(arguments)
-    judged = CallRequest("c", t, text, None).arguments  # pyright: ignore
+    judged = Call("c", t, text, None).arguments  # pyright: ignore
     assert set(judged) <= set(kwargs)
     for key, value in judged.items():
         if key != "us":  # members of the union become models and dataclasses

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.core import drive as drive_module
-from toolcrib.core.call import CallRequest, ToolCall
+from toolcrib.core.call import Call, ToolCall
 from toolcrib.core.context import ToolContext, current_context
 from toolcrib.core.errors import ToolError, ToolExecutionDenied
 from toolcrib.core.events import CallFinished, CallProgress, CallStarted
@@ -272,7 +272,7 @@ async def test_waiting_for_approval_does_not_count() -> None:
         def clears(self, tool: Tool) -> bool:
             return False
 
-        async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant:
+        async def authorize(self, request: Call, approved: Grant | None = None) -> Grant:
             await asyncio.sleep(0.15)
             return Grant()
 
@@ -511,7 +511,7 @@ async def test_rewritten_arguments_are_validated_judged_and_shown(how: str) -> N
         def clears(self, tool: Tool) -> bool:
             return False
 
-        async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
+        async def authorize(self, request: Call, approved: Grant | None = None) -> Grant | ToolOutput:
             judged.append(dict(request.arguments))
             return ToolOutput.error("no", "denied") if request.arguments["path"] == "secret" else Grant()
 
@@ -645,7 +645,7 @@ class Fixed:
             raise self._clears
         return self._clears
 
-    async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Any:
+    async def authorize(self, request: Call, approved: Grant | None = None) -> Any:
         self.requests.append((request.arguments, approved))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, BaseException):
@@ -712,7 +712,7 @@ async def test_an_intent_comes_before_effects_and_its_failure_stops_them(cleared
     registry = ToolRegistry([effects.tool, reads], policy=Fixed(Grant("r"), clears=cleared))
     intents: list[Any] = []
 
-    async def commit(request: CallRequest, grant: Grant) -> None:
+    async def commit(request: Call, grant: Grant) -> None:
         assert not effects.runs
         intents.append((request.tool.name, dict(request.arguments)))
 
@@ -721,7 +721,7 @@ async def test_an_intent_comes_before_effects_and_its_failure_stops_them(cleared
     await registry.execute("read")
     assert intents == [("write", {"path": "a"})] and effects.runs == [("a", 1)]
 
-    def fails(request: CallRequest, grant: Grant) -> None:
+    def fails(request: Call, grant: Grant) -> None:
         raise OSError("disk full")
 
     registry.stages.intent = fails
@@ -920,7 +920,7 @@ def test_every_call_has_exactly_one_outcome(plan: list[tuple[str, bool, str, boo
             def clears(self, tool: Tool) -> bool:
                 return gates[tool.name] == "none"
 
-            async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
+            async def authorize(self, request: Call, approved: Grant | None = None) -> Grant | ToolOutput:
                 gate = gates[request.tool.name]
                 if gate == "crash":
                     raise RuntimeError("policy bug")

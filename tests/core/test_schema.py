@@ -456,13 +456,13 @@ def test_parameters_must_be_a_mapping() -> None:
 
 @pytest.mark.parametrize("text", ['{"x": 1, "x": 2}', '{"m": {"a": 1, "a": 2}}', '{"m": {"a": 1}, "m": {"a": 2}}'])
 def test_of_duplicate_keys_the_same_one_is_judged_and_run(text: str) -> None:
-    from toolcrib.core.call import CallRequest
+    from toolcrib.core.call import Call
 
     @tool
     def make(x: int = 0, m: Loose | None = None, o: dict[str, Any] | None = None) -> None: ...
 
     kwargs, plain = make.bind(text)
-    judged = CallRequest("c", make, plain, ToolContext()).arguments
+    judged = Call("c", make, plain, ToolContext()).arguments
     assert kwargs["x"] == judged.get("x", 0)
     if "m" in judged:
         assert kwargs["m"].a == judged["m"]["a"]

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from toolcrib.core.call import CallRequest
+from toolcrib.core.call import Call
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import CallFinished
@@ -210,7 +210,7 @@ def rows_of(audit):
 
 async def test_what_an_intent_says_is_redacted_and_so_are_rules_and_errors(audit):
     audit.redact = lambda text: text.replace("hunter2", "h***")
-    request = CallRequest("c1", wipe, '{"path":"hunter2"}', ToolContext())
+    request = Call("c1", wipe, '{"path":"hunter2"}', ToolContext())
     assert audit.intent(request, Grant("exec(login hunter2)")) is None
     failed = ToolOutput.error("no entry for hunter2", "tool")
     audit.listen(
@@ -241,7 +241,7 @@ async def test_an_id_that_is_used_again_does_not_mix_two_calls(audit):
     made = registry(audit)
     for path in ("a", "b", "a"):
         await made.execute("wipe", {"path": path}, call_id="call_1")
-    audit.intent(CallRequest("call_1", wipe, '{"path":"c"}', ToolContext()), Grant())
+    audit.intent(Call("call_1", wipe, '{"path":"c"}', ToolContext()), Grant())
     rows = audit.query(call_id="call_1")
     assert [row["arguments"] for row in rows] == ['{"path":"a"}', '{"path":"b"}', '{"path":"a"}']
     assert len({row["intent"] for row in rows}) == 3

@@ -20,7 +20,7 @@ from toolcrib.record.migrate import note
 
 WRITER = """
 import sys
-from toolcrib.core.call import CallRequest
+from toolcrib.core.call import Call
 from toolcrib.core.interfaces import Grant
 from toolcrib.core.context import ToolContext
 from toolcrib.core.events import CallFinished
@@ -37,7 +37,7 @@ audit, ctx, output = Audit(path).open(), ToolContext(session_id=name), ToolOutpu
 async def main():
     n = 0
     while n != count:
-        waits = audit.intent(CallRequest(f"{name}-{n}", keep, '{"n":%d}' % n, ctx), Grant("rule"))
+        waits = audit.intent(Call(f"{name}-{n}", keep, '{"n":%d}' % n, ctx), Grant("rule"))
         if waits is not None:
             await waits
         audit.listen(CallFinished(f"{name}-{n}", "keep", "memory", '{"n":%d}' % n, name, time.time(), 0.5, output))

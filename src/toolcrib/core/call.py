@@ -26,24 +26,38 @@ class ToolCall:
         return self.arguments
 
 
-class CallRequest:
-    """A call with valid arguments, as the authorizer and the record see it. `text` is the JSON that is bound and run.
+class Call:
+    """A call, as the stages, the authorizer and the record see it. `text` is the JSON that is bound and run; "" before.
 
+    Bound arguments never change: `with_arguments` makes another `Call`. So what was authorized is what runs.
     `waiting()` is called when the call begins to wait for a person.
     """
 
+    kwargs: dict[str, Any]
+    """The tool's own dict: the tool may change it, so it serves for one run."""
+    redacted_arguments: str | None = None
+    """`text` without secrets, if that is known already."""
+
     def __init__(
-        self,
-        call_id: str,
-        tool: Tool,
-        text: str | bytes,
-        ctx: ToolContext,
-        waiting: Callable[[], None] | None = None,
+        self, call_id: str, tool: Tool, text: str | bytes, ctx: ToolContext, waiting: Callable[[], None] | None = None
     ) -> None:
         self.call_id, self.tool, self.ctx, self.waiting = call_id, tool, ctx, waiting
-        self.text = text.decode() if isinstance(text, bytes) else text
-        self.redacted_arguments: str | None = None
-        """`text` without secrets, if that is known already."""
+        self.text = text if isinstance(text, str) else text.decode()
+
+    def set_arguments(self, kwargs: dict[str, Any], text: str | bytes) -> None:
+        """Store what `Tool.bind` returned. Raises UnicodeDecodeError if `text` is not UTF-8: then what is authorized
+        would differ from what was bound."""
+        self.kwargs = kwargs
+        self.text = text if isinstance(text, str) else text.decode()
+
+    def with_arguments(self, bound: tuple[dict[str, Any], str | bytes], ctx: ToolContext) -> Call:
+        """Return the same call with other arguments and another context; it is not authorized yet."""
+        kwargs, text = bound
+        call = Call(self.call_id, self.tool, text, ctx, self.waiting)
+        call.kwargs = kwargs
+        if call.text is self.text:
+            call.redacted_arguments = self.redacted_arguments
+        return call
 
     @functools.cached_property
     def arguments(self) -> Mapping[str, Any]:
@@ -66,34 +80,3 @@ class CallRequest:
 
         text = f"{self.tool.name}\0{self.canonical}"
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-class Call(CallRequest):
-    """A call on its way through the pipeline. `text` is "" until the arguments are bound.
-
-    Bound arguments never change: `with_arguments` makes another `Call`. So what was authorized is what runs.
-    """
-
-    kwargs: dict[str, Any]
-    """The tool's own dict: the tool may change it, so it serves for one run."""
-    redacted_arguments: str | None = None
-
-    def __init__(
-        self, call_id: str, tool: Tool, ctx: ToolContext, waiting: Callable[[], None] | None = None
-    ) -> None:  # the other attributes are set when they are known; most of them never are
-        self.call_id, self.tool, self.ctx, self.waiting = call_id, tool, ctx, waiting
-        self.text = ""
-
-    def set_arguments(self, kwargs: dict[str, Any], text: str | bytes) -> None:
-        """Store what `Tool.bind` returned. Raises UnicodeDecodeError if `text` is not UTF-8: then what is authorized
-        would differ from what was bound."""
-        self.kwargs = kwargs
-        self.text = text if isinstance(text, str) else text.decode()
-
-    def with_arguments(self, bound: tuple[dict[str, Any], str | bytes], ctx: ToolContext) -> Call:
-        """Return the same call with other arguments and another context; it is not authorized yet."""
-        call = Call(self.call_id, self.tool, ctx, self.waiting)
-        call.set_arguments(*bound)
-        if call.text is self.text:
-            call.redacted_arguments = self.redacted_arguments
-        return call

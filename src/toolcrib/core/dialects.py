@@ -144,7 +144,7 @@ _VALUES = frozenset({"default", "enum", "const", "examples"})
 
 def _compact(node: Any, is_map: bool = False) -> None:
     """Shorten descriptions to their first sentence, in place. `is_map`: the keys are names, not keywords."""
-    from .docstrings import first_sentence
+    from .functions import first_sentence
 
     if isinstance(node, list):
         for item in cast("list[Any]", node):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from .output import ToolOutput
 
 if TYPE_CHECKING:
-    from .call import CallRequest, ToolCall
+    from .call import Call, ToolCall
     from .context import ToolContext
     from .labels import Labels
     from .tool import Tool
@@ -41,7 +41,7 @@ class Authorizer(Protocol):
         `ToolRegistry.policy_changed()`."""
         ...
 
-    async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
+    async def authorize(self, request: Call, approved: Grant | None = None) -> Grant | ToolOutput:
         """Return a grant, or the error output to answer with. `approved` is a person's yes to arguments they edited."""
         ...
 
@@ -97,5 +97,5 @@ class Labeller(Protocol):
         ...
 
 
-Intent = Callable[["CallRequest", Grant], Awaitable[None] | None]
+Intent = Callable[["Call", Grant], Awaitable[None] | None]
 """Records that a call is about to run. If it raises an error, the call is refused."""

@@ -88,7 +88,7 @@ class Pipeline:
         if ctx is None:
             ctx = EMPTY_CONTEXT
         if not stages.runs_freely(tool):
-            return await observe(stages, Call(call_id or self.new_id(), tool, ctx, waiting), arguments)
+            return await observe(stages, Call(call_id or self.new_id(), tool, "", ctx, waiting), arguments)
         try:
             kwargs = tool.bind(arguments)[0]
         except Exception as error:

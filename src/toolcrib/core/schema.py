@@ -1,6 +1,6 @@
 """Makes a JSON Schema and a strict validator, from annotations or from raw JSON Schema.
 
-Two kinds share one interface: `TypedArguments` (a function's annotations, through one pydantic-core
+Two classes have the same methods: `TypedArguments` (a function's annotations, through one pydantic-core
 `arguments` validator: JSON text in, keyword arguments out, nothing in between) and `RawArguments` (a JSON
 Schema given as it is, through jsonschema-rs). Both are strict: a bool is not a number, unknown keys are errors,
 only finite numbers. Leniency lives in `coerce`, on the failure path only.
@@ -13,13 +13,11 @@ import inspect
 import math
 import re
 import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
-from .context import ToolContext
-from .docstrings import Docstring
 from .errors import InvalidArguments, ToolDefinitionError, Violation
+from .functions import Docstring, Parameters
 from .nesting import check_depth, deepest
 from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_violations, resolve, typed_violations
 
@@ -47,77 +45,7 @@ _MAYBE_INFINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
 """Found in every JSON text with a number that is not finite."""
 
 
-class Arguments(Protocol):
-    """The parameters of a tool, as the pipeline uses them."""
-
-    schema: Json
-    closed: bool  # whether unknown top-level keys are errors
-
-    def parse(self, text: str | bytes) -> dict[str, Any]:
-        """Strictly validate JSON text; returns keyword arguments. Raises ValueError of some kind."""
-        ...
-
-    def explain(self, error: ValueError, text: str | bytes) -> list[Violation]:
-        """All that was wrong, after `parse(text)` raised `error`."""
-        ...
-
-    def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
-        """The violations, if no repair or coercion can help; else None. Only a shortcut: None is always correct."""
-        ...
-
-
 # --- typed -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """A function's visible parameters, with resolved annotations, the name its context goes to, what it returns,
-    and the name of its `*args`."""
-
-    visible: tuple[inspect.Parameter, ...]
-    context: str | None
-    returns: Any = None
-    variadic: str | None = None
-
-
-def _is_context(annotation: Any) -> bool:
-    if annotation is ToolContext:
-        return True
-    if typing.get_origin(annotation) is Annotated:
-        return _is_context(typing.get_args(annotation)[0])
-    args = typing.get_args(annotation)
-    return bool(args) and ToolContext in args and all(a in (ToolContext, type(None)) for a in args)
-
-
-def read_parameters(fn: Callable[..., Any], owner: str, names: Mapping[str, Any] | None = None) -> Parameters:
-    """Resolve a function's annotations and split off the context parameter. `names` are types that only the place
-    where it was defined knows. Raises ToolDefinitionError."""
-    target = fn if inspect.isroutine(fn) or inspect.isclass(fn) else getattr(fn, "__call__", fn)  # noqa: B004
-    try:
-        signature = inspect.signature(fn)
-        hints = typing.get_type_hints(getattr(target, "__func__", target), None, dict(names or {}), include_extras=True)
-    except (NameError, TypeError, ValueError) as error:
-        raise ToolDefinitionError(f"{owner}: cannot read its annotations: {error}") from error
-    visible: list[inspect.Parameter] = []
-    context: str | None = None
-    variadic: str | None = None
-    for name, parameter in signature.parameters.items():
-        annotation: Any = hints.get(name, Any)
-        if _is_context(annotation):
-            if context is not None:
-                raise ToolDefinitionError(f"{owner}: two parameters are annotated ToolContext")
-            if parameter.kind is parameter.POSITIONAL_ONLY:
-                raise ToolDefinitionError(f"{owner}: the context parameter {name!r} must not be positional-only")
-            context = name
-            continue
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            variadic = name
-            continue
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise ToolDefinitionError(f"{owner}: {name!r} is positional-only; tools are called by keyword")
-        kind = parameter.kind if parameter.kind is parameter.VAR_KEYWORD else parameter.KEYWORD_ONLY
-        visible.append(parameter.replace(kind=kind, annotation=annotation))
-    return Parameters(tuple(visible), context, hints.get("return"), variadic)
 
 
 class TypedArguments:
@@ -152,6 +80,7 @@ class TypedArguments:
         self._open = _has_untyped(core)  # an untyped value could hold infinity
 
     def parse(self, text: str | bytes) -> dict[str, Any]:
+        """Strictly validate JSON text; returns keyword arguments. Raises ValueError of some kind."""
         if self._deepest is not None:
             check_depth(text, self._deepest)
         kwargs: dict[str, Any] = self._validate(text, strict=True)[1]
@@ -162,6 +91,7 @@ class TypedArguments:
         return kwargs
 
     def explain(self, error: ValueError, text: str | bytes) -> list[Violation]:
+        """All that was wrong, after `parse(text)` raised `error`."""
         if isinstance(error, InvalidArguments):
             return error.violations
         if not isinstance(error, self._failure):
@@ -169,6 +99,7 @@ class TypedArguments:
         return typed_violations(self._errors(error, text), text, self.schema)
 
     def final(self, error: ValueError, text: str | bytes, aliases: Mapping[str, str]) -> list[Violation] | None:
+        """The violations, if no repair or coercion can help; else None. Only a shortcut: None is always correct."""
         if not self.closed or not isinstance(error, self._failure) or error.error_count() > MANY_ERRORS:
             return None
         errors = error.errors(include_url=False)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextvars import ContextVar, Token
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,11 +39,27 @@ class Gate:
         self._alone = False
         self._queue: deque[_Hold] = deque()
 
-    def hold(self, exclusive: bool) -> _Hold:
-        """Hold the gate, alone or with others: an async context manager."""
-        return _Hold(self, exclusive)
+    @asynccontextmanager
+    async def hold(self, exclusive: bool) -> AsyncGenerator[None]:
+        """Hold the gate, alone or with others."""
+        if _inside.get():
+            yield
+            return
+        hold = _Hold(exclusive)
+        try:
+            waiter = self._enter(hold)
+            if waiter is not None:
+                await waiter
+            token = _inside.set(True)
+            try:
+                yield
+            finally:
+                with suppress(ValueError):  # closed from another context
+                    _inside.reset(token)
+        finally:
+            self._leave(hold)
 
-    def enter(self, hold: _Hold) -> asyncio.Future[None] | None:
+    def _enter(self, hold: _Hold) -> asyncio.Future[None] | None:
         """Take the gate now (None), or return a future to wait for."""
         with self._lock:
             if not self._queue and self._free(hold):
@@ -52,7 +69,7 @@ class Gate:
             self._queue.append(hold)
             return hold.waiter
 
-    def leave(self, hold: _Hold) -> None:
+    def _leave(self, hold: _Hold) -> None:
         """Release the gate, or give up waiting, and let the next call in."""
         with self._lock:
             if not hold.inside:
@@ -80,13 +97,10 @@ class Gate:
 
 
 class _Hold:
-    __slots__ = ("_gate", "_token", "exclusive", "inside", "waiter")
-
-    def __init__(self, gate: Gate, exclusive: bool) -> None:
-        self._gate, self.exclusive = gate, exclusive
+    def __init__(self, exclusive: bool) -> None:
+        self.exclusive = exclusive
         self.inside = False
         self.waiter: asyncio.Future[None] | None = None
-        self._token: Token[bool] | None = None
 
     def wake(self) -> bool:
         waiter = self.waiter
@@ -96,27 +110,6 @@ class _Hold:
             return True
         except RuntimeError:  # its loop was closed
             return False
-
-    async def __aenter__(self) -> None:
-        if _inside.get():
-            return
-        waiter = self._gate.enter(self)
-        if waiter is not None:
-            try:
-                await waiter
-            except BaseException:
-                self._gate.leave(self)
-                raise
-        self._token = _inside.set(True)
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._token is None:
-            return
-        try:
-            _inside.reset(self._token)
-        except ValueError:  # closed from another context
-            pass
-        self._gate.leave(self)
 
 
 @dataclass(eq=False)

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, overload
 
 from .context import ToolContext
-from .docstrings import Docstring, read_docstring
 from .empty import EMPTY
 from .errors import InvalidArguments, ToolDefinitionError, Violation
-from .invoking import by_keyword, by_signature
+from .functions import Docstring, Parameters, by_keyword, by_signature, read_docstring, read_parameters
 from .tool_spec import (
     FIELDS,
     Access,
@@ -31,7 +30,6 @@ from .verdict import Judge, Preview
 if TYPE_CHECKING:
     from .coerce import Coercion
     from .output import ToolOutput
-    from .schema import Parameters
 
 __all__ = [
     "Access", "BaseTool", "Category", "FunctionTool", "Paths", "Tool", "ToolCategory", "ToolOrigin", "ToolSpec",
@@ -95,8 +93,6 @@ class Tool(ToolFields):
 
     @functools.cached_property
     def _signature(self) -> Parameters:
-        from .schema import read_parameters
-
         if getattr(self.handler, "__func__", None) in (Tool.execute, BaseTool.run):
             raise ToolDefinitionError(f"{self.name}: {type(self).__name__} defines no {self._handler_name}()")
         return read_parameters(self.handler, self.name, self._local_names)

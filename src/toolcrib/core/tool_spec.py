@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from .docstrings import first_sentence
 from .empty import EMPTY
 from .errors import ToolDefinitionError
+from .functions import first_sentence
 
 
 class ToolCategory(StrEnum):

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.bound import Redact, map_texts
-from ..core.call import CallRequest
+from ..core.call import Call
 from ..core.context import ToolContext
 from ..core.errors import InvalidArguments
 from ..core.events import ApprovalRequested, ApprovalResolved, EventStream
@@ -107,7 +107,7 @@ class ApprovalService:
         if self.store is not None:
             self.store.release(self._process())
 
-    def has_granted(self, request: CallRequest, rule: str | None, *, fixed: bool = False) -> bool:
+    def has_granted(self, request: Call, rule: str | None, *, fixed: bool = False) -> bool:
         """Return whether an approval for this session covers the call, for questions from `rule`."""
         granted = self._granted.get(_conversation(request.ctx))
         if not granted:
@@ -115,9 +115,7 @@ class ApprovalService:
         line = self.suggest(request.tool, request.arguments) or ""
         return (_asked_by(rule, fixed), _covers(request.tool, line)) in granted
 
-    async def ask(
-        self, request: CallRequest, reason: str, rule: str | None, *, fixed: bool = False
-    ) -> Grant | ToolOutput:
+    async def ask(self, request: Call, reason: str, rule: str | None, *, fixed: bool = False) -> Grant | ToolOutput:
         """Return a grant, or the output that refuses or says how to approve.
 
         `rule` is the source of the question. `fixed` means that it asks even if rules allow the call (spec 6.0 step 2):
@@ -144,7 +142,7 @@ class ApprovalService:
         return await self._at(approver, request, asked, rule)
 
     async def _at(
-        self, approver: Approver, request: CallRequest, asked: ApprovalRequest, rule: str | None
+        self, approver: Approver, request: Call, asked: ApprovalRequest, rule: str | None
     ) -> Grant | ToolOutput:
         """Ask an approver and wait for its answer."""
         if request.waiting is not None:
@@ -185,7 +183,7 @@ class ApprovalService:
     # --- stored requests and answers
 
     async def _stored(
-        self, store: Approvals, request: CallRequest, rule: str | None
+        self, store: Approvals, request: Call, rule: str | None
     ) -> Grant | ToolOutput | ApprovalRow | None:
         """Return the stored answer to exactly this call, or a waiting request: an approval first, then a denial, then a
         request."""
@@ -203,7 +201,7 @@ class ApprovalService:
                 waiting = waiting or row
         return waiting
 
-    async def _use(self, store: Approvals, row: ApprovalRow, request: CallRequest) -> Grant | None:
+    async def _use(self, store: Approvals, row: ApprovalRow, request: Call) -> Grant | None:
         decision = _decision_of(row)
         later = self._at_intent and self._fits(request, decision.arguments)
         if not later and await shared_threads.run(store.consume, row["id"], request.call_id) is None:
@@ -212,7 +210,7 @@ class ApprovalService:
             self._grant_session(decision, request, row["asked_by"], scopes_of(row))
         return _grant(row["id"], decision.approver, decision.arguments, stored=later)
 
-    def _fits(self, request: CallRequest, arguments: Mapping[str, Any] | None) -> bool:
+    def _fits(self, request: Call, arguments: Mapping[str, Any] | None) -> bool:
         """Return whether the arguments that a person edited can be bound. If not, the approval is used up without a
         run."""
         if arguments is None:
@@ -223,7 +221,7 @@ class ApprovalService:
             return False
         return True
 
-    async def _with_notice(self, request: CallRequest, reason: str) -> str:
+    async def _with_notice(self, request: Call, reason: str) -> str:
         """Return why it asks, after a notice if the outcome of an earlier approved run of this same call is unknown."""
         if self.store is None:
             return reason
@@ -241,7 +239,7 @@ class ApprovalService:
     # --- asking
 
     async def _request(
-        self, request: CallRequest, reason: str, line: str, asked_by: str | None, now: float, *, live: bool
+        self, request: Call, reason: str, line: str, asked_by: str | None, now: float, *, live: bool
     ) -> ApprovalRequest:
         ident, ctx = f"ap_{secrets.token_hex(5)}", request.ctx
         preview = await shared_threads.run(preview_of, request.tool, request.arguments, ctx, ident, self._redact)
@@ -272,7 +270,7 @@ class ApprovalService:
     def _clean(self, text: str) -> str:
         return text if self._redact is None else self._redact(text)
 
-    def _clean_arguments(self, request: CallRequest) -> str:
+    def _clean_arguments(self, request: Call) -> str:
         """Return the arguments as they are stored, for display only: the repeated call runs, bound by its digest."""
         if self._redact is None:
             return request.canonical
@@ -348,9 +346,7 @@ class ApprovalService:
     def _process(self) -> str:
         return this_process(self._token)
 
-    def _grant_session(
-        self, decision: Decision, request: CallRequest, asked_by: str | None, scopes: Sequence[str]
-    ) -> None:
+    def _grant_session(self, decision: Decision, request: Call, asked_by: str | None, scopes: Sequence[str]) -> None:
         """Remember an approval for the session. One that became a rule too: this process has not read the new rule."""
         if decision.scope == "once" or decision.scope not in scopes:
             return
@@ -360,16 +356,16 @@ class ApprovalService:
                 text = request.tool.bind(decision.arguments)[1]
             except InvalidArguments:  # the pipeline reports this
                 return
-            arguments = CallRequest(request.call_id, request.tool, text, request.ctx).arguments
+            arguments = Call(request.call_id, request.tool, text, request.ctx).arguments
         reach = _covers(request.tool, self.suggest(request.tool, arguments) or "")
         if reach:
             self._granted.setdefault(_conversation(request.ctx), set()).add((asked_by, reach))
 
-    def _denied(self, request: CallRequest, request_id: str, reason: str, rule: str | None) -> ToolOutput:
+    def _denied(self, request: Call, request_id: str, reason: str, rule: str | None) -> ToolOutput:
         text = f"Tool {request.tool.name!r} was denied by user approval. {reason}".rstrip()
         return ToolOutput.error(text, "denied", meta={"approval_id": request_id, "rule": rule})
 
-    def _pending(self, request: CallRequest, asked: ApprovalRequest, reason: str, rule: str | None) -> ToolOutput:
+    def _pending(self, request: Call, asked: ApprovalRequest, reason: str, rule: str | None) -> ToolOutput:
         """Return the output for a request that nobody can answer now. `rule` asks; `meta["would_allow"]` is the rule
         that would allow the call."""
         name = request.tool.name
@@ -446,7 +442,7 @@ def _decision_of(row: ApprovalRow) -> Decision:
     return Decision(True, row["answer"] or "", edited, row["scope"], row["approver"])
 
 
-def _from_row(row: ApprovalRow, request: CallRequest) -> ApprovalRequest:
+def _from_row(row: ApprovalRow, request: Call) -> ApprovalRequest:
     return ApprovalRequest(
         row["id"], row["call_id"], row["tool"], row["category"], request.arguments, row["preview"], row["reason"],
         row["rule"] or "", row["digest"], row["session_id"], row["created"], row["expires"], row["asked_by"],

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..core.call import CallRequest
+from ..core.call import Call
 from ..core.context import ToolContext
 from ..core.errors import InvalidArguments, ToolExecutionDenied
 from ..core.text import clip
@@ -72,7 +72,7 @@ class Checker:
         if tool is None or key is None:
             return []
         try:
-            command = CallRequest("check", tool, tool.bind(arguments)[1], self.ctx).arguments.get(key)
+            command = Call("check", tool, tool.bind(arguments)[1], self.ctx).arguments.get(key)
         except InvalidArguments:
             return []
         root = str(self.ctx.workspace or os.getcwd())
@@ -94,7 +94,7 @@ class Checker:
         if tool is None:
             return self._unknown(name, arguments, ctx)
         try:
-            request = CallRequest("check", tool, tool.bind(arguments)[1], ctx)
+            request = Call("check", tool, tool.bind(arguments)[1], ctx)
             judged = request.arguments
         except InvalidArguments as error:
             return _short(Check("deny", str(tool.category), None, f"invalid arguments: {error}", 0))

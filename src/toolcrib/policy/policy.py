@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ..core.call import CallRequest
+from ..core.call import Call
 from ..core.context import EMPTY_CONTEXT, ToolContext
 from ..core.errors import ConfigError, ToolcribError
 from ..core.interfaces import Grant
@@ -205,10 +205,10 @@ class Policy:
             return Check("allow", check.category, "approval:off", f"approvals are off ({check.reason})", check.step)
         return check
 
-    def _check(self, request: CallRequest) -> Check:
+    def _check(self, request: Call) -> Check:
         return self.check(request.tool, request.arguments, request.ctx)
 
-    async def _checked(self, request: CallRequest) -> Check:
+    async def _checked(self, request: Call) -> Check:
         """Return the check of a tool whose judge may block: runs it in a thread, and refuses after a timeout."""
         import asyncio
 
@@ -241,7 +241,7 @@ class Policy:
             return False
         return self.usual(tool).verdict == "allow"
 
-    async def authorize(self, request: CallRequest, approved: Grant | None = None) -> Grant | ToolOutput:
+    async def authorize(self, request: Call, approved: Grant | None = None) -> Grant | ToolOutput:
         """Return a grant, or the refusal as output. Asks the person if the verdict is ask."""
         if self.limits is not None and approved is None:
             over = self.limits.count(request.tool, request.ctx)
@@ -277,7 +277,7 @@ class Policy:
             self._endorse(request)
         return answer
 
-    def _endorse(self, request: CallRequest) -> None:
+    def _endorse(self, request: Call) -> None:
         """Mark the values that a person saw and approved as trusted for the rest of this session."""
         if self.flow is not None:
             self.flow.endorse(request.tool, request.arguments, request.ctx.session_id)

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Self, cast
 
-from ..core.call import CallRequest
+from ..core.call import Call
 from ..core.errors import ToolExecutionDenied
 from ..core.events import CallFinished
 from ..core.interfaces import Grant
@@ -111,7 +111,7 @@ class Audit:
 
     # --- writing
 
-    def intent(self, request: CallRequest, grant: Grant) -> Awaitable[None] | None:
+    def intent(self, request: Call, grant: Grant) -> Awaitable[None] | None:
         """Commit that this call is about to run. Raises RecordError if that is impossible: then the call must not run.
 
         A grant that names a stored approval uses it up in the same transaction, synced to the disk. Raises
