@@ -20,7 +20,7 @@ from ..core.errors import ToolError
 from ..core.output import ToolOutput
 from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
-from ..policy.secrets.masks import may_be_masked
+from ..policy.secrets.redact import may_be_masked
 from ..record.journal import Journal
 from .diffs import bounded_diff
 from .document_reading import DocumentRequest

@@ -11,7 +11,6 @@ from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import Identity
 from ..core.context import ToolContext
 from ..core.errors import ToolError
-from ..policy.secrets.masks import lost_by
 from ..record.journal import Journal
 from .explain import call_id_of
 
@@ -85,6 +84,6 @@ class JournaledTools:
 
     def _refuse_masks(self, current: str, new: str, shown: str) -> None:
         """Raise ToolError if a secret of the file would be overwritten with its mask."""
-        why = None if self._redactor is None else lost_by(self._redactor, current, new)
+        why = None if self._redactor is None else self._redactor.lost_by(current, new)
         if why is not None:
             raise ToolError(f"{shown} was not changed: {why}")

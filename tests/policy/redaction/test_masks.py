@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from toolcrib import Toolbox
-from toolcrib.policy.secrets.masks import lost_by
 from toolcrib.policy.secrets.redact import Redactor
 
 from .samples import CONTEXTS, PEM, TOKENS
@@ -18,15 +17,15 @@ redactor = Redactor()
 @pytest.mark.parametrize("secret", [*TOKENS.values(), PEM, *(around.format(key) for around, key in CONTEXTS.values())])
 def test_each_mask_is_known_again(secret: str) -> None:
     current = f"first = 1\nkey = {secret}\nlast = 2\n"
-    assert lost_by(redactor, current, redactor.redact(current).replace("last", "end"))
-    assert lost_by(redactor, current, current.replace("last", "end")) is None
-    assert lost_by(redactor, current, "first = 1\n") is None
+    assert redactor.lost_by(current, redactor.redact(current).replace("last", "end"))
+    assert redactor.lost_by(current, current.replace("last", "end")) is None
+    assert redactor.lost_by(current, "first = 1\n") is None
 
 
 def test_a_mask_that_the_file_holds_is_text() -> None:
     current = f"see {redactor.redact(TOKENS['github'])}\n{TOKENS['github']}\n"
-    assert lost_by(redactor, current, current + "more\n") is None
-    assert lost_by(redactor, "a *** b", "a *** c") is None
+    assert redactor.lost_by(current, current + "more\n") is None
+    assert redactor.lost_by("a *** b", "a *** c") is None
 
 
 async def test_file_tools_refuse_and_edits_beside_it_work(tmp_path: Path) -> None:

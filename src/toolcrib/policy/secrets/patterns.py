@@ -1,4 +1,4 @@
-"""A table of the issuers' key formats. A pattern is compiled only when a text contains its search string.
+"""A table of the issuers' key formats. A pattern is compiled only when a text contains one of its needles.
 
 The formats are those in the issuers' documentation, and in gitleaks' and GitHub's lists of secret scanning patterns.
 Every expression takes linear time: repeats are possessive or bounded, and begin at a literal.
@@ -27,16 +27,14 @@ class Span(NamedTuple):
 class Pattern:
     """One kind of secret. The group `s`, or the whole match, is the secret; `accept` may reject it.
 
-    Every match begins with one of the `needles`, or with `scan` contains one. `context`: it is recognized by the text
-    before it and may be short; all others have, or follow, a run of 19 token characters. `whole`: no part of it is
-    shown, even if it is long.
+    Every match begins with one of the `needles`, which are ASCII, or with `scan` contains one. `whole`: no part of it
+    is shown, even if it is long.
     """
 
     name: str
     needles: tuple[str, ...]
     expression: str
     accept: Accept | None = None
-    context: bool = False
     whole: bool = False
     scan: bool = False
     shown: str | None = None
@@ -52,7 +50,7 @@ class Pattern:
 
     def _matches(self, text: str) -> Iterator[re.Match[str]]:
         expression = compiled(self.expression)
-        if self.scan or not self.needles:
+        if self.scan:
             yield from expression.finditer(text)
             return
         for needle in self.needles:
@@ -195,7 +193,7 @@ TOKENS: tuple[Pattern, ...] = (
     Pattern("AWS session token", ("ession_token", "essionToken", "ESSION_TOKEN"),
             rf"(?i:ession_?token){_QUOTES}[:=]{_QUOTES}(?P<s>[A-Za-z0-9/+]{{100,}}+=*+)"),
 )  # fmt: skip
-"""Secrets that contain, or are near, a run of 19 token characters."""
+"""Keys that are recognized by their own form."""
 
 # A name that indicates a secret, the rest of it, and the value: `DB_PASSWORD=…`, `API_KEY_OLD="…`, as in .env files.
 _ASSIGNED = r"(?:_[A-Z0-9_]{0,30})?=[\"'\\]{0,2}(?P<s>[^\s\"'\\;&|`,)]{8,512})"
@@ -207,20 +205,18 @@ _KEY_OF = "|".join(
 
 CONTEXTS: tuple[Pattern, ...] = (
     Pattern("password in a URL", (":/",),
-            r":/{1,2}[^\s/@:\"'<>\\]{0,256}:(?P<s>[^\s/\"'<>\\]{1,256})@(?=[\w\[$<{])", _password,
-            context=True, whole=True),
-    Pattern("bearer token", ("earer ",), r"earer {1,4}(?P<s>[A-Za-z0-9._~+/-]{16,}+=*+)", _has_digit, context=True),
+            r":/{1,2}[^\s/@:\"'<>\\]{0,256}:(?P<s>[^\s/\"'<>\\]{1,256})@(?=[\w\[$<{])", _password, whole=True),
+    Pattern("bearer token", ("earer ",), r"earer {1,4}(?P<s>[A-Za-z0-9._~+/-]{16,}+=*+)", _has_digit),
     Pattern("bearer header", ("earer ",),
-            r"(?<=uthorization: [Bb])earer (?P<s>[A-Za-z0-9._~+/-]{8,}+=*+)", _no_template,
-            context=True),
+            r"(?<=uthorization: [Bb])earer (?P<s>[A-Za-z0-9._~+/-]{8,}+=*+)", _no_template),
     Pattern("authorization header", ("uthorization", "UTHORIZATION"), rf"(?i:uthorization){_HEADER}", _no_template),
-    Pattern("basic login", ("asic ",), r"asic {1,4}(?P<s>[A-Za-z0-9+/]{8,}+=*+)", _basic, context=True, whole=True),
-    Pattern("AWS secret key", ("ecret", "SECRET"), rf"(?i:secret|ecret){_AWS}", _mixed, context=True),
-    Pattern("Azure key", ("Key=",), r"Key=(?<=AccountKey=)(?P<s>[A-Za-z0-9+/]{40,}+=*+)", context=True),
-    Pattern("Azure key", ("Key=",), r"Key=(?<=SharedAccessKey=)(?P<s>[A-Za-z0-9+/]{40,}+=*+)", context=True),
+    Pattern("basic login", ("asic ",), r"asic {1,4}(?P<s>[A-Za-z0-9+/]{8,}+=*+)", _basic, whole=True),
+    Pattern("AWS secret key", ("ecret", "SECRET"), rf"(?i:secret|ecret){_AWS}", _mixed),
+    Pattern("Azure key", ("Key=",), r"Key=(?<=AccountKey=)(?P<s>[A-Za-z0-9+/]{40,}+=*+)"),
+    Pattern("Azure key", ("Key=",), r"Key=(?<=SharedAccessKey=)(?P<s>[A-Za-z0-9+/]{40,}+=*+)"),
     Pattern("password variable", ("ASSWORD", "ASSWD"),
-            rf"ASSW(?:OR)?D{_ASSIGNED}", _assigned, context=True, whole=True),
-    Pattern("secret variable", ("SECRET",), rf"SECRET(?:_KEY)?{_ASSIGNED}", _assigned, context=True),
+            rf"ASSW(?:OR)?D{_ASSIGNED}", _assigned, whole=True),
+    Pattern("secret variable", ("SECRET",), rf"SECRET(?:_KEY)?{_ASSIGNED}", _assigned),
     Pattern("token variable", ("TOKEN",), rf"TOKEN{_ASSIGNED}", _assigned),
     Pattern("key variable", ("_KEY",), rf"_KEY(?:{_KEY_OF}){_ASSIGNED}", _assigned),
 )  # fmt: skip

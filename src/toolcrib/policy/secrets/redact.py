@@ -1,36 +1,32 @@
 """Remove secrets from texts: `redact(text)` returns the same object if there are none.
 
-In the common case one check is enough: does the text have a run of 19 key characters, or one of a few words? Only then
-are patterns tried, and only those whose needle is in the text.
+RE2 looks for the needles of all patterns in one pass; only the patterns whose needle is in the text are tried.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...core.errors import ConfigError
+from ...core.text import one_line
 from ..regexes import UserPattern, compile_pattern
 from . import pem
-from .patterns import CONTEXTS, TOKENS, Pattern, Span, mask
+from .patterns import CONTEXTS, TOKENS, Span, mask
 from .values import MIN_SECRET, Value, joined
 
-# Classes of characters, one byte each: "a" and "b" may occur in a key, and no key consists of "a" alone.
-_WORD = b"abcdefghijklmnopqrstuvwxyz-_"
-_MARKED = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-_RUNS = bytes(97 if byte in _WORD or byte in _MARKED else 32 for byte in range(256))
-_MARKS = bytes(97 if byte in _WORD else 98 if byte in _MARKED else 32 for byte in range(256))
-_RUN = b"a" * 19
-_BEFORE = 48  # characters before a run that may belong to the secret: `123456789:`, `SG.`, `API_KEY = "`
 _MIN_TEXT = 8  # shorter texts are not checked: `a://b:c@d`
 _ROUNDS = 4
+_LINE_BEFORE = 24  # characters before a bare `***` that identify it
 
-_NEAR = tuple(
-    (needle, pattern) for pattern in (*TOKENS, *CONTEXTS) if not pattern.context for needle in pattern.needles
+_FINDERS: tuple[tuple[Sequence[str], Callable[[str], list[Span]]], ...] = (
+    *((pattern.needles, pattern.spans) for pattern in (*TOKENS, *CONTEXTS)),
+    (("IVATE KEY",), pem.spans),
 )
-_ANYWHERE = tuple((needle, pattern) for pattern in CONTEXTS if pattern.context for needle in pattern.needles)
+"""Functions that find one kind of secret, each with the texts of which one must be there."""
 
 
 class Redactor:
@@ -60,56 +56,52 @@ class Redactor:
         """Return the text without secrets; the same object if there are none. Never raises."""
         if len(text) < _MIN_TEXT:
             return text
-        near = _near_runs(text)
-        if (
-            near
-            or "earer " in text
-            or "asic " in text
-            or "ecret" in text
-            or "SECRET" in text
-            or "ASSW" in text
-            or "Key=" in text
-            or (":/" in text and "@" in text)  # a path has only one slash of `://`
-            or "IVATE KEY" in text
-            or self.own
-            or self._stands(text)
-        ):
-            return self._replaced(text, near)
-        return text
-
-    def spans(self, text: str, near: str | None = None) -> list[Span]:
-        """Return the secrets in a text, in order, without nested ones. `near` is the result of `_near_runs`, if
-        known."""
-        found = [span for value in self.values for span in value.spans(text)]
-        held = len(found)
-        for pattern in _candidates(text, _near_runs(text) if near is None else near):
-            found += pattern.spans(text)
-        for pattern in self.own:
-            found += _own_spans(pattern, text)
-        if "IVATE KEY" in text:
-            found += pem.spans(text)
-        if self.allow:
-            found = found[:held] + [span for span in found[held:] if text[span.start : span.end] not in self.allow]
-        return _merged(found) if len(found) > 1 else found
-
-    def _stands(self, text: str) -> bool:
-        """Return whether a granted value may be in the text."""
-        if not self.values:
-            return False
-        if any(value.stands_in(text) for value in self.values):
-            return True
-        if "\n" not in text:
-            return False
-        text = joined(text)
-        return any(value.stands_in(text) for value in self.values)
-
-    def _replaced(self, text: str, near: str | None) -> str:
         for _ in range(_ROUNDS):  # repeat, in case a mask and the text next to it look like a secret
-            found = self.spans(text, near)
+            found = self.spans(text)
             if not found:
                 break
-            text, near = replaced(text, found), None
+            text = replaced(text, found)
         return text
+
+    def spans(self, text: str) -> list[Span]:
+        """Return the secrets in a text, in order, without nested ones."""
+        flat = joined(text) if self.values and "\n" in text else ""
+        found = [span for value in self.values for span in value.spans(text, flat)]
+        granted = len(found)
+        for number in _needles().Match(text.encode("ascii", "replace")) or ():
+            found += _FINDERS[number][1](text)
+        for pattern in self.own:
+            found += _own_spans(pattern, text)
+        if self.allow:
+            found = found[:granted] + [
+                span for span in found[granted:] if text[span.start : span.end] not in self.allow
+            ]
+        return _merged(found) if len(found) > 1 else found
+
+    def lost_by(self, current: str, new: str) -> str | None:
+        """Return why writing `new` over `current` would destroy a secret: its mask is in `new`. None if it would not.
+
+        A model that was only shown the mask may write it. A mask that is in `current` itself is ordinary text.
+        """
+        if not may_be_masked(new):
+            return None
+        for span in self.spans(current):
+            shown = span.mask
+            if not shown.strip("\\n* "):  # `***` alone could be anything: compare the beginning of its line too
+                line = current[: span.start].rpartition("\n")[2][-_LINE_BEFORE:]
+                shown = f"{line}{shown}".strip()
+            if shown in new and shown not in current:
+                return (
+                    f"{one_line(shown)!r} is in the text, but the file has a secret in its place: that is how "
+                    "secrets are shown, and writing it would destroy this one. Leave its line alone; change the other "
+                    "lines with edit_file"
+                )
+        return None
+
+
+def may_be_masked(text: str) -> bool:
+    """Return whether a text may hold a mask. This quick check comes before a file is read and searched."""
+    return "***" in text or "[secret:" in text
 
 
 def replaced(text: str, spans: Iterable[Span]) -> str:
@@ -122,55 +114,14 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def _candidates(text: str, near: str) -> Iterable[Pattern]:
-    """Return the patterns that may match in the text."""
-    found = {id(pattern): pattern for needle, pattern in _NEAR if needle in near} if near else {}
-    found |= {id(pattern): pattern for needle, pattern in _ANYWHERE if needle in text}
-    return found.values()
-
-
-def _near_runs(text: str) -> str:
-    """Return the runs of key characters that are long enough for a key, each with a little of the text before it.
-
-    Empty if no needle is in it: then no pattern that needs such a run can match.
-    """
-    characters = text.encode("ascii", "replace")
-    runs = characters.translate(_RUNS)
-    at = runs.find(_RUN)
-    if at < 0:
-        return ""
-    marks = characters.translate(_MARKS)
-    parts: list[str] = []
-    done = 0
-    while at >= 0:
-        end = runs.find(b" ", at + len(_RUN))
-        end = len(text) if end < 0 else end
-        if marks.find(b"b", at, end) >= 0:
-            parts.append(text[max(done, at - _BEFORE) : end])
-            done = end
-        at = runs.find(_RUN, end)
-    near = "\n".join(parts)
-    return near if near and _needles().search(near) else ""
-
-
 @functools.cache
-def _needles() -> re.Pattern[str]:
-    """Return one expression for all needles, as a tree of their letters: one step per character, for any number of
-    needles."""
-    tree: dict[str, Any] = {}
-    for needle, _ in _NEAR:
-        place = tree
-        for character in needle:
-            place = place.setdefault(character, {})
-        place[""] = {}
-    return re.compile(_branches(tree))
-
-
-def _branches(tree: dict[str, Any]) -> str:
-    if "" in tree:
-        return ""
-    parts = [re.escape(character) + _branches(inner) for character, inner in sorted(tree.items())]
-    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+def _needles() -> Any:
+    """Return an RE2 set; its `Match` takes bytes and returns the numbers of the finders that may find something."""
+    needles = importlib.import_module("re2").Set.SearchSet()
+    for texts, _ in _FINDERS:
+        needles.Add("|".join(map(re.escape, texts)))
+    needles.Compile()
+    return needles
 
 
 def _merged(spans: list[Span]) -> list[Span]:

@@ -23,23 +23,19 @@ class Value:
         self.name, self.value = name, value
         self.mask = f"[secret:{name}]"
         self.forms = tuple(sorted(forms(value), key=len, reverse=True))
-        self.longest = max(map(len, self.forms))
 
-    def spans(self, text: str) -> list[Span]:
-        """Return the positions of any form of it, also with line breaks in it."""
+    def spans(self, text: str, flat: str) -> list[Span]:
+        """Return the positions of any form of it, also with line breaks in it: `flat` is the text after `joined`, if it
+        has line breaks."""
         found: list[Span] = []
         for form in self.forms:
             at = text.find(form)
             while at >= 0:
                 found.append(Span(at, at + len(form), self.mask))
                 at = text.find(form, at + len(form))
-        if not found and "\n" in text and self.stands_in(joined(text)):
+        if not found and any(form in flat for form in self.forms):
             found = [Span(*match.span(), self.mask) for match in self._broken.finditer(text)]
         return found
-
-    def stands_in(self, text: str) -> bool:
-        """Return whether any form of it is in a text, without line breaks."""
-        return any(form in text for form in self.forms)
 
     @functools.cached_property
     def _broken(self) -> re.Pattern[str]:
