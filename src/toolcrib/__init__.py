@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from .core.tool import BaseTool, FunctionTool, Tool, tool
     from .core.tool_spec import ToolCategory
     from .core.verdict import Judgement
-    from .policy.approval import ApprovalRequest, Decision
     from .policy.hooks import HookRule, safety_hook
     from .policy.policy import Check, Policy
+    from .policy.requests import ApprovalRequest, Decision
     from .policy.session import Session
     from .toolbox import Toolbox
 
@@ -74,9 +74,9 @@ _HOMES = {
     "core.tool": ("BaseTool", "FunctionTool", "Tool", "tool"),
     "core.tool_spec": ("ToolCategory",),
     "core.verdict": ("Judgement",),
-    "policy.approval": ("ApprovalRequest", "Decision"),
     "policy.hooks": ("HookRule", "safety_hook"),
     "policy.policy": ("Check", "Policy"),
+    "policy.requests": ("ApprovalRequest", "Decision"),
     "policy.session": ("Session",),
     "toolbox": ("Toolbox",),
 }  # fmt: skip

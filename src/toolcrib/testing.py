@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .core.tool import Tool
-from .policy.approval import ApprovalRequest, Approver, Decision
+from .policy.requests import ApprovalRequest, Approver, Decision
 from .toolbox import Toolbox
 
 Answer = bool | str | Decision | Callable[[ApprovalRequest], "bool | Decision"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from toolcrib import Toolbox, ToolOutput, serve, tool
 from toolcrib.cli.terminal_approver import terminal_approver
-from toolcrib.policy.approval import ApprovalRequest
+from toolcrib.policy.requests import ApprovalRequest
 
 WORK = Path(sys.argv[1])
 DIES = next((arg.removeprefix("dies=") for arg in sys.argv if arg.startswith("dies=")), "")

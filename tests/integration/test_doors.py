@@ -22,8 +22,8 @@ from mcp_types import ElicitResult
 
 from toolcrib.core.tool import tool
 from toolcrib.policy import approval as policy_approval
-from toolcrib.policy.approval import ApprovalRequest, Decision
 from toolcrib.policy.replies import answer_reply
+from toolcrib.policy.requests import ApprovalRequest, Decision
 from toolcrib.record.approvals import Approvals
 from toolcrib.serve import approval as form
 from toolcrib.serve.mcp import McpServer

@@ -21,7 +21,7 @@ from toolcrib.core.errors import SandboxUnavailable
 from toolcrib.core.output import ToolOutput
 from toolcrib.effects import changes_in
 from toolcrib.effects.layer_store import LayerStore
-from toolcrib.policy.approval import ApprovalRequest
+from toolcrib.policy.requests import ApprovalRequest
 from toolcrib.record.undoing import undo
 from toolcrib.serve.approval import APPROVE, DENY
 from toolcrib.toolbox import Toolbox

@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from toolcrib.policy.answers import answer, within
-from toolcrib.policy.requests import Decision, about_rule
+from toolcrib.policy.requests import Decision, about_rule, answer, within
 from toolcrib.record.approvals import CLOCK_SLACK, Approvals
 
 

@@ -10,15 +10,17 @@ from toolcrib.core.events import ApprovalRequested, ApprovalResolved
 from toolcrib.core.registry import ToolRegistry
 from toolcrib.core.tool import tool
 from toolcrib.core.verdict import Judgement
-from toolcrib.policy.approval import MAX_LINE, ApprovalService, Decision, use_approver
+from toolcrib.policy.approval import ApprovalService
 from toolcrib.policy.policy import Policy
+from toolcrib.policy.preview import MAX_LINE
+from toolcrib.policy.requests import Decision, use_approver
 from toolcrib.record.approvals import Approvals
 
 
 class World:
     """A registry with one asking tool, and what it did."""
 
-    def __init__(self, path, approver=None, timeout=5.0, store=True):
+    def __init__(self, path, approver=None, timeout=5.0):
         self.done = []
 
         @tool(category="destructive", preview=lambda args, ctx: f"wipe {args['path']}\x1b[2J")
@@ -33,7 +35,7 @@ class World:
             self.done.append("look")
             return "seen"
 
-        self.store = Approvals(path) if store else None
+        self.store = Approvals(path)
         self.registry = ToolRegistry([wipe, look])
         self.service = ApprovalService(self.store, approver, self.registry.events, timeout)
         self.policy = Policy(approval_service=self.service)
@@ -53,7 +55,7 @@ def world(tmp_path):
 
     yield make
     for each in made:
-        if each.store:
+        if each.store:  # a test that goes on with another closes its own
             each.store.close()
 
 
@@ -228,7 +230,9 @@ async def test_a_yes_for_the_session_to_edited_arguments_is_none_to_what_the_mod
         return answers.pop(0)
 
     registry = ToolRegistry([sh])
-    registry.stages.authorizer = Policy(approval_service=ApprovalService(None, ask))
+    registry.stages.authorizer = Policy(
+        approval_service=ApprovalService(Approvals(tmp_path / "record.db"), ask, registry.events)
+    )
     ctx = ToolContext(session_id="s")
     answers = [Decision(True, arguments={"command": "ls"}, scope="session"), False]
     await registry.execute("sh", {"command": "rm -rf x"}, ctx)
@@ -350,13 +354,6 @@ async def test_the_events_say_what_was_asked_and_answered(world):
     assert len(asked) == 1
     assert [e.answer for e in answered] == ["approved"]
     assert asked[0].request_id == answered[0].request_id
-
-
-async def test_without_a_store_only_a_live_door_can_allow(world):
-    w = world(store=False)
-    assert (await w.wipe()).error_kind == "denied"
-    w.service.approver = door(True)
-    assert not (await w.wipe()).is_error
 
 
 # --- always

@@ -14,8 +14,8 @@ from toolcrib import Toolbox, ToolContext, tool
 from toolcrib.config import load_settings
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Notice
-from toolcrib.policy.approval import ApprovalRequest, Decision
 from toolcrib.policy.hooks import MAX_SEARCHED, HookRule, Hooks
+from toolcrib.policy.requests import ApprovalRequest, Decision
 from toolcrib.testing import FakeApprover
 
 from ..waiting import wait_until

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
 from toolcrib.core.events import ApprovalResolved
-from toolcrib.policy.approval import Decision
+from toolcrib.policy.requests import Decision
 from toolcrib.serve import approval
 from toolcrib.serve.mcp import McpServer
 from toolcrib.toolbox import Toolbox

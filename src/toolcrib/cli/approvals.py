@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from ..core.errors import ConfigError
-from ..policy.answers import Answered, Remember, answer
 from ..policy.plain import plain_line
 from ..policy.preview import visible
-from ..policy.requests import Decision, Scope, about_rule, scopes_of
+from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, answer, scopes_of
 from . import show
 from .exit_codes import FAILED, OK, Usage
 from .options import Options

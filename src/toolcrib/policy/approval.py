@@ -1,7 +1,7 @@
 """Ask a person whether a call may run. The answer is valid for exactly this call and is stored.
 
 An approver is `async (ApprovalRequest) -> bool | Decision | None`: the library's callback, the terminal or an MCP
-client. None means that it cannot ask here. Without an approver the request is stored and the call returns at once.
+client. None means that it cannot ask here. Without an approver the stored request waits and the call returns at once.
 Another process may answer it; the same call, repeated, then runs once.
 """
 
@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..core.bound import Redact, map_texts
 from ..core.call import Call
@@ -25,19 +25,24 @@ from ..core.interfaces import Grant
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..core.tool import Tool, ToolCategory
-from .answers import Remember, answer, within
 from .callers import caller_of, serves, this_process
-from .preview import MAX_LINE, MAX_PREVIEW, cut_line, preview_of
-from .requests import ApprovalRequest, Approver, Decision, Scope, covers, current_approver, scopes_of, use_approver
+from .preview import cut_line, preview_of
+from .requests import (
+    ApprovalRequest,
+    Approver,
+    Decision,
+    Remember,
+    Scope,
+    answer,
+    covers,
+    current_approver,
+    scopes_of,
+    within,
+)
 
 if TYPE_CHECKING:
     from ..record.approvals import Approvals
     from ..record.rows import ApprovalRow, NewApproval
-
-__all__ = [
-    "KEPT_SECONDS", "LIVE_SECONDS", "MAX_LINE", "MAX_PREVIEW", "ApprovalRequest", "ApprovalService", "Approver",
-    "Decision", "Remember", "Scope", "Suggest", "cut_line", "rule_for", "use_approver",
-]  # fmt: skip
 
 log = logging.getLogger("toolcrib.policy")
 
@@ -56,7 +61,7 @@ def rule_for(tool: Tool, arguments: Mapping[str, Any]) -> str:
     if tool.category == ToolCategory.SHELL:
         command = arguments.get("command") if len(arguments) == 1 else None  # a folder makes it another command
         if not isinstance(command, str):
-            command = json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            command = _canonical(arguments)
         return f"{tool.name}({command})"
     return tool.name
 
@@ -73,16 +78,16 @@ class ApprovalService:
 
     def __init__(
         self,
-        store: Approvals | None = None,
-        approver: Approver | None = None,
-        events: EventStream | None = None,
+        store: Approvals,
+        approver: Approver | None,
+        events: EventStream,
         timeout: float = LIVE_SECONDS,
         *,
         suggest: Suggest = rule_for,
         remember: Remember | None = None,
         at_intent: bool = False,
-        settle: Callable[[], object] | None = None,
-        redact: Redact | None = None,
+        settle: Callable[[], object] = lambda: None,
+        redact: Redact = str,
         workspace: str | None = None,
     ) -> None:
         self.store, self.approver, self.events, self.timeout = store, approver, events, timeout
@@ -98,14 +103,13 @@ class ApprovalService:
         over = [key for key in self._granted if key == session_id or (session_id is None and key.startswith("\0"))]
         for key in over:
             del self._granted[key]
-        if self.store is not None and session_id is not None:
+        if session_id is not None:
             self.store.release(self._process(), session_id)
 
     def close(self) -> None:
         """End all sessions."""
         self._granted.clear()
-        if self.store is not None:
-            self.store.release(self._process())
+        self.store.release(self._process())
 
     def has_granted(self, request: Call, rule: str | None, *, fixed: bool = False) -> bool:
         """Return whether an approval for this session covers the call, for questions from `rule`."""
@@ -123,22 +127,19 @@ class ApprovalService:
         time, because a value may come from an untrusted source.
         """
         now = self._now()
-        line = self.suggest(request.tool, request.arguments) or ""
-        asked_by = _asked_by(rule, fixed)
         if self.has_granted(request, rule, fixed=fixed):
-            return Grant(self._clean(line), "approved for this session", "session")
-        waiting = None if self.store is None else await self._stored(self.store, request, rule)
+            line = self.suggest(request.tool, request.arguments) or ""
+            return Grant(self._redact(line), "approved for this session", "session")
+        waiting = await self._stored(request, rule)
         if isinstance(waiting, Grant | ToolOutput):
             return waiting
-        reason = self._clean(await self._with_notice(request, reason))
+        reason = self._redact(await self._with_notice(request, reason))
         approver = current_approver() or self.approver
-        if (
-            approver is None and waiting is not None
-        ):  # if a model repeats its call, it gets the request that is already waiting
-            return self._pending(request, _from_row(waiting, request), reason, rule)
-        asked = await self._request(request, reason, line, asked_by, now, live=approver is not None)
+        if approver is None and waiting is not None:  # a model that repeats its call gets the request that is waiting
+            return self._pending(request, waiting["id"], waiting["preview"], waiting["rule"] or "", reason, rule)
+        asked = await self._request(request, reason, _asked_by(rule, fixed), now, live=approver is not None)
         if approver is None:
-            return self._pending(request, asked, reason, rule)
+            return self._pending(request, asked.id, asked.preview, asked.rule, reason, rule)
         return await self._at(approver, request, asked, rule)
 
     async def _at(
@@ -151,10 +152,10 @@ class ApprovalService:
         try:
             decision = await self._wait(approver, asked)
         except asyncio.CancelledError:
-            await asyncio.shield(self._expire(asked.id))
+            await asyncio.shield(shared_threads.run(self.store.expire, asked.id))
             raise
         if decision == "cannot":
-            return self._pending(request, asked, asked.reason, rule)
+            return self._pending(request, asked.id, asked.preview, asked.rule, asked.reason, rule)
         if decision is None:
             self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, "expired", None))
             text = f"Tool {request.tool.name!r} approval timed out and was not executed."
@@ -162,12 +163,9 @@ class ApprovalService:
         said = "approved" if decision.approve else "denied"
         self._emit(ApprovalResolved(request.call_id, request.tool.name, asked.id, said, decision.approver))
         if not decision.approve:
-            if self.store is not None:
-                await shared_threads.run(self.store.refusal, asked.id)
+            await shared_threads.run(self.store.refusal, asked.id)
             return self._denied(request, asked.id, decision.reason, rule)
         self._grant_session(decision, request, asked.asked_by, asked.scopes)
-        if self.store is None:
-            return _grant(asked.id, decision.approver, decision.arguments, stored=False)
         if self._at_intent and self._fits(request, decision.arguments):
             return _grant(asked.id, decision.approver, decision.arguments)
         if await shared_threads.run(self.store.consume, asked.id, request.call_id) is None:
@@ -177,34 +175,33 @@ class ApprovalService:
 
     async def void(self, grant: Grant, call_id: str) -> None:
         """Use up an approval whose edited call is denied, so that the next call is asked about again."""
-        if grant.approval_id is not None and self.store is not None:
+        if grant.approval_id is not None:
             await shared_threads.run(self.store.consume, grant.approval_id, call_id)
 
     # --- stored requests and answers
 
-    async def _stored(
-        self, store: Approvals, request: Call, rule: str | None
-    ) -> Grant | ToolOutput | ApprovalRow | None:
+    async def _stored(self, request: Call, rule: str | None) -> Grant | ToolOutput | ApprovalRow | None:
         """Return the stored answer to exactly this call, or a waiting request: an approval first, then a denial, then a
         request."""
         waiting: ApprovalRow | None = None
-        rows = [row for row in await shared_threads.run(store.of_call, request.digest) if serves(row, request.ctx)]
+        found = await shared_threads.run(self.store.of_call, request.digest)
+        rows = [row for row in found if serves(row, request.ctx)]
         for row in sorted(rows, key=lambda row: ("approved", "denied", "pending").index(row["state"])):
             if row["state"] == "approved":
-                grant = await self._use(store, row, request)
+                grant = await self._use(row, request)
                 if grant is not None:
                     return grant
             elif row["state"] == "denied":  # denied while no caller waited: report it to this repeated call, once
-                await shared_threads.run(store.refusal, row["id"])
+                await shared_threads.run(self.store.refusal, row["id"])
                 return self._denied(request, row["id"], row["answer"] or "", rule)
             else:
                 waiting = waiting or row
         return waiting
 
-    async def _use(self, store: Approvals, row: ApprovalRow, request: Call) -> Grant | None:
+    async def _use(self, row: ApprovalRow, request: Call) -> Grant | None:
         decision = _decision_of(row)
         later = self._at_intent and self._fits(request, decision.arguments)
-        if not later and await shared_threads.run(store.consume, row["id"], request.call_id) is None:
+        if not later and await shared_threads.run(self.store.consume, row["id"], request.call_id) is None:
             return None
         if row["session_id"] == request.ctx.session_id:  # valid only for the session that asked
             self._grant_session(decision, request, row["asked_by"], scopes_of(row))
@@ -223,10 +220,7 @@ class ApprovalService:
 
     async def _with_notice(self, request: Call, reason: str) -> str:
         """Return why it asks, after a notice if the outcome of an earlier approved run of this same call is unknown."""
-        if self.store is None:
-            return reason
-        if self._settle is not None:
-            await shared_threads.run(self._settle)
+        await shared_threads.run(self._settle)
         row = await shared_threads.run(self.store.cut_off, request.digest)
         if row is None:
             return reason
@@ -239,43 +233,30 @@ class ApprovalService:
     # --- asking
 
     async def _request(
-        self, request: Call, reason: str, line: str, asked_by: str | None, now: float, *, live: bool
+        self, request: Call, reason: str, asked_by: str | None, now: float, *, live: bool
     ) -> ApprovalRequest:
-        ident, ctx = f"ap_{secrets.token_hex(5)}", request.ctx
-        preview = await shared_threads.run(preview_of, request.tool, request.arguments, ctx, ident, self._redact)
-        shown = cut_line(self._clean(line))
-        scopes = self._scopes(request.tool, line, asked_by, readable=shown == line)
-        if shown != line and request.tool.category != ToolCategory.SHELL:
+        ident, tool, ctx = f"ap_{secrets.token_hex(5)}", request.tool, request.ctx
+        preview = await shared_threads.run(preview_of, tool, request.arguments, ctx, ident, self._redact)
+        line = self.suggest(tool, request.arguments) or ""
+        shown = cut_line(self._redact(line))
+        scopes = self._scopes(tool, line, asked_by, readable=shown == line)
+        if shown != line and tool.category != ToolCategory.SHELL:
             shown = ""  # no person could read such a rule; for a command, its beginning identifies it
         asked = ApprovalRequest(
-            ident, request.call_id, request.tool.name, str(request.tool.category), request.arguments,
+            ident, request.call_id, tool.name, str(tool.category), request.arguments,
             preview, cut_line(reason), shown, request.digest,
             ctx.session_id, now, now + (self.timeout if live else KEPT_SECONDS), asked_by, scopes,
         )  # fmt: skip
-        if self.store is not None:
-            await shared_threads.run(self.store.add, self._row(self._clean_arguments(request), asked, ctx))
-        return asked
-
-    def _row(self, arguments: str, asked: ApprovalRequest, ctx: ToolContext) -> NewApproval:
-        return {
-            "id": asked.id, "call_id": asked.call_id, "tool": asked.tool, "category": asked.category,
-            "arguments": arguments, "preview": asked.preview, "reason": asked.reason, "rule": asked.rule,
-            "digest": asked.digest, "session_id": asked.session_id, "created": asked.created,
-            "expires": asked.created + KEPT_SECONDS,  # longer than our own wait, for other processes
-            "asked_by": asked.asked_by, "scopes": " ".join(asked.scopes),
+        shown_arguments = map_texts(request.arguments, self._redact)  # the repeated call runs, bound by its digest
+        row = {
+            **{name: getattr(asked, name) for name in ApprovalRequest.__slots__},
+            "arguments": _canonical(shown_arguments), "scopes": " ".join(scopes), "process": self._process(),
+            "caller": caller_of(ctx),
+            "expires": now + KEPT_SECONDS,  # longer than our own wait, for other processes
             "workspace": self._workspace or (str(ctx.workspace) if ctx.workspace is not None else None),
-            "caller": caller_of(ctx), "process": self._process(),
         }  # fmt: skip
-
-    def _clean(self, text: str) -> str:
-        return text if self._redact is None else self._redact(text)
-
-    def _clean_arguments(self, request: Call) -> str:
-        """Return the arguments as they are stored, for display only: the repeated call runs, bound by its digest."""
-        if self._redact is None:
-            return request.canonical
-        shown = map_texts(request.arguments, self._redact)
-        return json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        await shared_threads.run(self.store.add, cast("NewApproval", row))
+        return asked
 
     def _scopes(self, tool: Tool, line: str, asked_by: str | None, *, readable: bool) -> tuple[Scope, ...]:
         """Return the scopes that an approval may have. Only a line that is shown complete and unchanged can become a
@@ -294,13 +275,13 @@ class ApprovalService:
             while True:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    await self._expire(asked.id)
+                    await shared_threads.run(self.store.expire, asked.id)
                     elsewhere = await self._elsewhere(asked)  # an approval at the last moment counts
                     return elsewhere if elsewhere is not None and elsewhere.approve else None
                 await asyncio.wait({answering}, timeout=min(POLL_SECONDS, left))
                 if answering.done():
                     return await self._answered(approver, asked, answering.result())
-                if self.store is not None and (elsewhere := await self._elsewhere(asked)) is not None:
+                if (elsewhere := await self._elsewhere(asked)) is not None:
                     return elsewhere
         finally:
             if not answering.done():
@@ -313,8 +294,6 @@ class ApprovalService:
         if decision == "cannot":
             return decision
         decision = within(decision, asked.scopes)
-        if self.store is None:
-            return decision
         answered = await shared_threads.run(answer, self.store, asked.id, decision, self.remember)
         if not answered.kept:
             return await self._elsewhere(asked)
@@ -323,16 +302,12 @@ class ApprovalService:
         return decision
 
     async def _elsewhere(self, asked: ApprovalRequest) -> Decision | None:
-        row = None if self.store is None else await shared_threads.run(self.store.get, asked.id)
+        row = await shared_threads.run(self.store.get, asked.id)
         if row is None or row["state"] == "pending":
             return None
         if row["state"] != "approved":
             return Decision(False, row["answer"] or f"the request is {row['state']}", approver=row["approver"])
         return _decision_of(row)
-
-    async def _expire(self, request_id: str) -> None:
-        if self.store is not None:
-            await shared_threads.run(self.store.expire, request_id)
 
     def _now(self) -> float:
         """Return the time, increased a little for each question, so that questions are shown in the order of their
@@ -365,24 +340,23 @@ class ApprovalService:
         text = f"Tool {request.tool.name!r} was denied by user approval. {reason}".rstrip()
         return ToolOutput.error(text, "denied", meta={"approval_id": request_id, "rule": rule})
 
-    def _pending(self, request: Call, asked: ApprovalRequest, reason: str, rule: str | None) -> ToolOutput:
-        """Return the output for a request that nobody can answer now. `rule` asks; `meta["would_allow"]` is the rule
+    def _pending(
+        self, request: Call, ident: str, preview: str, would_allow: str, reason: str, rule: str | None
+    ) -> ToolOutput:
+        """Return the output for a stored request that nobody can answer now. `rule` asks; `would_allow` is the rule
         that would allow the call."""
         name = request.tool.name
-        if self.store is None:
-            text = f"{name} needs approval, and no person can be asked: {reason}. The host can pass an approver."
-            return ToolOutput.error(text, "denied")
-        self._emit(ApprovalRequested(request.call_id, name, asked.id, reason, asked.preview))
+        self._emit(ApprovalRequested(request.call_id, name, ident, reason, preview))
         text = (
-            f"{name} was not run: it needs approval ({reason}). Request {asked.id} waits for a person, who can answer "
-            f"with `toolcrib approvals approve {asked.id}` or `toolcrib approvals deny {asked.id}`. "
+            f"{name} was not run: it needs approval ({reason}). Request {ident} waits for a person, who can answer "
+            f"with `toolcrib approvals approve {ident}` or `toolcrib approvals deny {ident}`. "
             "Once approved, repeat exactly this call; it will run once."
         )
-        meta = {"approval_id": asked.id, "reason": reason, "rule": rule, "would_allow": asked.rule}
+        meta = {"approval_id": ident, "reason": reason, "rule": rule, "would_allow": would_allow}
         return ToolOutput.error(text, "pending", pause_for_input=True, meta=meta)
 
     def _emit(self, event: ApprovalRequested | ApprovalResolved) -> None:
-        if self.events is not None and self.events.listeners:
+        if self.events.listeners:
             self.events.emit(event)
 
 
@@ -410,14 +384,11 @@ async def _ask_approver(approver: Approver, asked: ApprovalRequest) -> Decision 
         return Decision(False, f"the approver failed: {error}", approver="door")
     if said is None:
         return "cannot"
-    if said is True or said is False:  # no other true value counts as an approval
-        return Decision(said, approver="door")
-    if isinstance(said, Decision):
-        answer: Any = said.approve
-        if answer is True or answer is False:
-            return said if said.approver is not None else replace(said, approver="door")
-        said = answer
-    return Decision(False, f"the approver answered {type(said).__name__}, not a bool or Decision", approver="door")
+    decision = said if isinstance(said, Decision) else Decision(said)
+    kind: Any = decision.approve
+    if kind is not True and kind is not False:  # no other true value counts as an approval
+        decision = Decision(False, f"the approver answered {type(kind).__name__}, not a bool or Decision")
+    return replace(decision, approver="door") if decision.approver is None else decision
 
 
 async def _tell(approver: Approver, text: str) -> None:
@@ -442,9 +413,5 @@ def _decision_of(row: ApprovalRow) -> Decision:
     return Decision(True, row["answer"] or "", edited, row["scope"], row["approver"])
 
 
-def _from_row(row: ApprovalRow, request: Call) -> ApprovalRequest:
-    return ApprovalRequest(
-        row["id"], row["call_id"], row["tool"], row["category"], request.arguments, row["preview"], row["reason"],
-        row["rule"] or "", row["digest"], row["session_id"], row["created"], row["expires"], row["asked_by"],
-        scopes_of(row),
-    )  # fmt: skip
+def _canonical(arguments: object) -> str:
+    return json.dumps(arguments, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

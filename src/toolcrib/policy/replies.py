@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from ..core.bound import safe
-from .answers import Remember, answer
-from .requests import Decision, Scope
+from .requests import Decision, Remember, Scope, answer
 
 if TYPE_CHECKING:
     from ..record.approvals import Approvals

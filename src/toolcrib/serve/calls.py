@@ -21,9 +21,8 @@ from ..core.events import ApprovalResolved, CallFinished
 from ..core.interfaces import Hook
 from ..core.output import ToolOutput
 from ..core.threads import shared_threads
-from ..policy.answers import answer as give_answer
-from ..policy.answers import within
-from ..policy.requests import scopes_of, use_approver
+from ..policy.requests import answer as give_answer
+from ..policy.requests import scopes_of, use_approver, within
 from . import approval
 from .interface import ServedTools
 from .peer import METADATA_KEY, Peer, fits

@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from ..boundary.network.address_guard import AddressGuard
     from ..config import Settings
     from ..core.tool import Tool
-    from ..policy.approval import Approver
     from ..policy.hooks import Hooks
     from ..policy.limits import CallLimits
+    from ..policy.requests import Approver
 
 
 def build(

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ..core.threads import LoopThread
     from ..core.tool import Tool
     from ..core.watchdog import Watchdog
-    from ..policy.approval import Approver
     from ..policy.check import Checker
     from ..policy.policy import Check
+    from ..policy.requests import Approver
     from ..policy.session import Session
     from ..sources.mcp import McpServers
     from ..sources.plugins import Plugins

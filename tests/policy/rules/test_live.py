@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib import ConfigError, Toolbox
-from toolcrib.policy.approval import Decision
+from toolcrib.policy.requests import Decision
 
 
 @pytest.fixture

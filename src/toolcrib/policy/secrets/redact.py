@@ -68,7 +68,8 @@ class Redactor:
         flat = joined(text) if self.values and "\n" in text else ""
         found = [span for value in self.values for span in value.spans(text, flat)]
         granted = len(found)
-        for number in _needles().Match(text.encode("ascii", "replace")) or ():
+        numbers: list[int] = _needles().Match(text.encode("ascii", "replace")) or []
+        for number in numbers:
             found += _FINDERS[number][1](text)
         for pattern in self.own:
             found += _own_spans(pattern, text)
