@@ -14,7 +14,8 @@ from .reader import Argument, Command, Option
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from ..record.journal import Change, Journal
+    from ..record.change import Change
+    from ..record.journal import Journal
 
 
 def undo(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ..boundary.workspace_paths import WorkspacePath
 from ..core.errors import ToolError
-from ..record.change import COMMAND_PREFIX, new_row
+from ..record.change import COMMAND_PREFIX, Change, new_change
 from ..record.change_table import ChangeTable
 from ..record.journal import Journal
-from ..record.rows import ChangeRow, NewChange
 from .file_aliases import add_alias
 from .layer_apply import ApplyConflict
 from .layer_store import HeldChanges, LayerStore
@@ -24,8 +23,8 @@ class JournalledLayers:
 
         Raises ApplyConflict, LayerUnknown, LayerBusy or OSError; then nothing is changed.
         """
-        row = new_row(journal.ws.locate("."), held.call_id, tool, held.session_id, held.command[:300], None)
-        number = journal.table.insert(_with_layer(row, held))
+        change = new_change(journal.ws.locate("."), held.call_id, tool, held.session_id, held.command[:300])
+        number = journal.table.insert(_with_layer(change, held))
         try:
             done = self.layers.apply(held.id)
         except BaseException:
@@ -35,38 +34,38 @@ class JournalledLayers:
         journal.prune_sometimes()
         return done
 
-    def conflict(self, row: ChangeRow) -> str | None:
+    def conflict(self, change: Change) -> str | None:
         """Return why a layer cannot be undone or redone now; None if it can. Raises LayerUnknown."""
-        held = self._held(row)
+        held = self._held(change)
         if held.state == "held":  # the process ended before it was applied
             return None
         return "; ".join(self.layers.conflicts(held.id)) or None
 
-    def reverse(self, table: ChangeTable, workspace: WorkspacePath, row: ChangeRow, undo_id: str) -> str | None:
+    def reverse(self, table: ChangeTable, workspace: WorkspacePath, change: Change, undo_id: str) -> str | None:
         """Undo or redo a layer. Returns a line about it; None if it was never applied. Raises ToolError."""
-        held = self._held(row)
+        held = self._held(change)
         if held.state == "held":
-            table.undone(row["id"])
+            table.undone(change.id)
             return None
-        new = new_row(workspace, undo_id, "undo", row["session_id"], None, row["id"])
+        new = new_change(workspace, undo_id, "undo", change.session_id, None, change.id)
         number = table.insert(_with_layer(new, held))
         try:
             line = self._turn(held)
         except BaseException:
             table.drop(number)
             raise
-        table.done(number, row["id"])
-        table.undone(row["id"])
+        table.done(number, change.id)
+        table.undone(change.id)
         status = "undone" if held.state == "applied" else "done"  # no matter how often it was undone and redone
-        table.execute("UPDATE change SET status = ? WHERE kept = ? AND tool != 'undo'", status, row["kept"])
+        table.execute("UPDATE change SET status = ? WHERE kept = ? AND tool != 'undo'", status, change.kept)
         return line
 
     def restored(self, root: str, path: str, was: str, now: str) -> None:
         """Remember that an undo of an edit rewrote the file `was`: it is now the file `now`."""
         add_alias(self.layers.aliases, root, path, was, now)
 
-    def _held(self, row: ChangeRow) -> HeldChanges:
-        return self.layers.get(str(row["kept"])[len(COMMAND_PREFIX) :])
+    def _held(self, change: Change) -> HeldChanges:
+        return self.layers.get(str(change.kept)[len(COMMAND_PREFIX) :])
 
     def _turn(self, held: HeldChanges) -> str:
         """Undo an applied layer, or redo an undone one: as a whole or not at all, even if forced."""
@@ -85,6 +84,8 @@ class JournalledLayers:
         return f"{'took back' if back else 'brought back'} what a command changed ({count} step{'s' * (count != 1)})"
 
 
-def _with_layer(row: NewChange, held: HeldChanges) -> NewChange:
-    """Return the journal's row of a layer. The path of such a row is the root; the layer's plan has the paths below."""
-    return {**row, "before_kind": "dir", "after_kind": "dir", "kept": f"{COMMAND_PREFIX}{held.id}", "kept_size": 0}
+def _with_layer(change: Change, held: HeldChanges) -> Change:
+    """Mark a change as that of a layer. Its path is the root; the layer's plan has the paths below."""
+    change.before_kind = change.after_kind = "dir"
+    change.kept = f"{COMMAND_PREFIX}{held.id}"
+    return change

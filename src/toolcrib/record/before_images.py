@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from ..boundary.staged_file import Staged
 from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import ChangedMeanwhile, WorkspacePath, identity
 from ..core.errors import ToolError
-from .change import HASH_LIMIT, sha_of
+from .change import HASH_LIMIT, Change, sha_of
 from .moving import copy_content
-from .rows import ChangeRow
 from .state import StateFolder
 
 LINK_LIMIT = 64 * 2**20  # for larger files, a hard link to the same inode is made if possible
@@ -39,27 +37,22 @@ class BeforeImages:
         target = self._folder.journal / name
         parent, own, _ = self._ws.open_parent(place.path)
         try:
-            fd = os.open(own, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
-            try:
-                if identity(os.fstat(fd)) != identity(before):
+            source = os.open(own, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+            with open(source, "rb", buffering=0) as file:
+                if identity(os.fstat(source)) != identity(before):
                     raise ChangedMeanwhile(f"{place.shown} has changed since you read it; read it again")
                 if before.st_size > LINK_LIMIT and _keep_by_link(parent, own, target, before):
                     return f"journal/{name}", None
-                out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-                try:
-                    sha: str | None = None
+                sha: str | None = None
+                with open(target, "xb", opener=_private) as out:
                     if before.st_size <= HASH_LIMIT:
-                        content = _read_all(fd, before.st_size)
+                        content = file.readall()
                         sha = sha_of(content)
-                        _write_all(out, content)
+                        out.write(content)
                     else:
-                        copy_content(fd, out)
-                    if os.fstat(out).st_size != before.st_size:
-                        raise ChangedMeanwhile(f"{place.shown} is being changed by another process")
-                finally:
-                    os.close(out)
-            finally:
-                os.close(fd)
+                        copy_content(source, out.fileno())
+                if target.stat().st_size != before.st_size:
+                    raise ChangedMeanwhile(f"{place.shown} is being changed by another process")
         except BaseException:
             target.unlink(missing_ok=True)
             raise
@@ -67,11 +60,11 @@ class BeforeImages:
             os.close(parent)
         return f"journal/{name}", sha
 
-    def path(self, row: ChangeRow) -> Path:
-        """Return the path of a row's stored content. Raises ToolError if it was cleaned up."""
-        path = self._folder.path / str(row["kept"])
-        if row["kept"] is None or not os.path.lexists(path):
-            raise ToolError(f"the earlier content of {row['path']} is no longer stored; it was cleaned up")
+    def path(self, change: Change) -> Path:
+        """Return the path of the earlier content. Raises ToolError if it was cleaned up."""
+        path = self._folder.path / str(change.kept)
+        if change.kept is None or not os.path.lexists(path):
+            raise ToolError(f"the earlier content of {change.path} is no longer stored; it was cleaned up")
         return path
 
     def forget(self, kept: str | None) -> None:
@@ -96,14 +89,5 @@ def _keep_by_link(parent: int, name: str, target: Path, before: os.stat_result) 
     return False
 
 
-def _read_all(fd: int, size: int) -> bytes:
-    parts: list[bytes] = []
-    while chunk := os.read(fd, max(size, 1) + 1):
-        parts.append(chunk)
-    return b"".join(parts)
-
-
-def _write_all(fd: int, data: bytes | Sequence[int]) -> None:
-    view = memoryview(bytes(data))
-    while view:
-        view = view[os.write(fd, view) :]
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)

@@ -7,11 +7,10 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ..boundary.workspace_paths import Identity, WorkspacePath, identity
-from .rows import ChangeRow, ChangeStatus, FileKind, NewChange
 
 COMMAND_PREFIX = "layers/"
 """The prefix of `kept` in the row of a command."""
@@ -19,65 +18,78 @@ COMMAND_PREFIX = "layers/"
 HASH_LIMIT = 256 * 1024  # larger files are compared by identity alone: hashing them would cost more than writing them
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One remembered change of one path, as lists show it."""
+FileKind = Literal["absent", "file", "dir", "link"]
 
-    id: int
+
+@dataclass(slots=True)
+class Change:
+    """One change of one path, as it is stored; `before_…` and `after_…` describe the path before and after it.
+
+    A new one is of a path that exists neither before nor after it, until its maker sets the other fields.
+    """
+
     call_id: str
     session_id: str | None
     tool: str
-    at: float
     reason: str | None
     root: str
     path: str
-    before: FileKind
-    after: FileKind
-    status: ChangeStatus
-    undoes: int | None
-    kept: str | None
+    undoes: int | None = None
+    """The change that this one takes back."""
+    id: int = 0
+    """Its number; 0 before it is stored."""
+    at: float = field(default_factory=time.time)
+    before_kind: FileKind = "absent"
+    before_mode: int | None = None
+    before_identity: str | None = None
+    before_sha: str | None = None
+    kept: str | None = None
+    """The path of the earlier content, below the state folder."""
+    kept_size: int = 0
+    after_kind: FileKind = "absent"
+    after_mode: int | None = None
+    after_identity: str | None = None
+    after_sha: str | None = None
+    status: Literal["pending", "done", "undone"] = "pending"
 
     @property
     def action(self) -> str:
         """What happened to the path, in one word."""
-        if self.kept is not None and self.kept.startswith(COMMAND_PREFIX):
+        if self.of_command:
             return "ran"
-        if self.before == "absent":
+        if self.before_kind == "absent":
             return "created"
-        return "deleted" if self.after == "absent" else "changed"
+        return "deleted" if self.after_kind == "absent" else "changed"
+
+    @property
+    def of_command(self) -> bool:
+        """Whether it stands for all changes of a command."""
+        return self.kept is not None and self.kept.startswith(COMMAND_PREFIX)
+
+    def set_before(self, st: os.stat_result, sha: str | None = None) -> None:
+        """Set the state before the change; `sha` is the hash of the content, if known."""
+        self.before_kind, self.before_mode = kind_of(st), stat.S_IMODE(st.st_mode)
+        self.before_identity, self.before_sha = text(identity_of(st)), sha
 
 
-def new_row(
-    place: WorkspacePath, call_id: str, tool: str, session_id: str | None, reason: str | None, undoes: int | None
-) -> NewChange:
-    """Return the row for a path that exists neither before nor after the change; the caller sets the other columns."""
-    return {
-        "call_id": call_id, "session_id": session_id, "tool": tool, "at": time.time(), "reason": reason,
-        "root": str(place.root.path), "path": "/".join(place.parts), "kept": None, "kept_size": 0,
-        "before_kind": "absent", "before_mode": None, "before_identity": None, "before_sha": None,
-        "after_kind": "absent", "after_mode": None, "after_identity": None, "after_sha": None,
-        "status": "pending", "undoes": undoes,
-    }  # fmt: skip
-
-
-def with_before(row: NewChange, st: os.stat_result, sha: str | None) -> NewChange:
-    """Add the state before the change to a row; `sha` is the hash of the content, if known."""
-    return {
-        **row,
-        "before_kind": kind_of(st), "before_mode": stat.S_IMODE(st.st_mode),
-        "before_identity": text(identity_of(st)), "before_sha": sha,
-    }  # fmt: skip
+def new_change(
+    place: WorkspacePath,
+    call_id: str,
+    tool: str,
+    session_id: str | None,
+    reason: str | None = None,
+    undoes: int | None = None,
+) -> Change:
+    """Return a new change of a path."""
+    return Change(call_id, session_id, tool, reason, str(place.root.path), "/".join(place.parts), undoes)
 
 
 def matches(
-    now: os.stat_result | None, row: ChangeRow, side: Literal["before", "after"], sha: Callable[[], str | None]
+    now: os.stat_result | None, change: Change, side: Literal["before", "after"], sha: Callable[[], str | None]
 ) -> bool:
-    """Return whether a path is in the state that the row describes for this side. `sha` reads the content, only if
+    """Return whether a path is in the state that the change describes for this side. `sha` reads the content, only if
     needed."""
-    if side == "before":
-        kind, known_identity, known_sha = row["before_kind"], row["before_identity"], row["before_sha"]
-    else:
-        kind, known_identity, known_sha = row["after_kind"], row["after_identity"], row["after_sha"]
+    kind, known_identity, known_sha = (getattr(change, f"{side}_{part}") for part in ("kind", "identity", "sha"))
     if now is None or kind == "absent":
         return now is None and kind == "absent"
     if kind_of(now) != kind:

@@ -9,11 +9,12 @@ import os
 import sqlite3
 import threading
 import weakref
-from typing import Any, cast
+from dataclasses import asdict
+from typing import Any, Protocol
 
+from ..boundary.workspace_paths import WorkspacePath
 from ..core.errors import ToolError
 from .change import Change
-from .rows import ChangeRow, NewChange
 from .state import StateFolder
 
 _SCHEMA = """
@@ -30,8 +31,6 @@ CREATE INDEX IF NOT EXISTS change_call ON change (call_id);
 CREATE INDEX IF NOT EXISTS change_path ON change (path, root);
 """
 
-_LISTED = "id, call_id, session_id, tool, at, reason, root, path, before_kind, after_kind, status, undoes, kept"
-
 
 class ChangeTable:
     """The rows of all changes in a workspace, oldest first. May be used from any thread, and after a fork."""
@@ -44,12 +43,11 @@ class ChangeTable:
 
     # Writing
 
-    def insert(self, row: NewChange) -> int:
-        """Add a row and return its number. Raises ToolError if it cannot be written: then the change must not be
-        made."""
-        columns = ", ".join(row)
-        marks = ", ".join("?" * len(row))
-        sql = f"INSERT INTO change ({columns}) VALUES ({marks})"  # noqa: S608
+    def insert(self, change: Change) -> int:
+        """Add a change and return its number. Raises ToolError if it cannot be written: then it must not be made."""
+        row = asdict(change)
+        del row["id"]
+        sql = f"INSERT INTO change ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"  # noqa: S608
         try:
             with self.lock:
                 number = self._connect().execute(sql, list(row.values())).lastrowid
@@ -78,29 +76,18 @@ class ChangeTable:
 
     # Reading
 
-    def of_call(self, call: str) -> list[ChangeRow]:
-        """Return the rows of a call that are not undone, newest first."""
-        with self.lock:
-            cursor = self._connect().execute(
-                "SELECT * FROM change WHERE call_id = ? AND status != 'undone' ORDER BY id DESC", (call,)
-            )
-            names = [d[0] for d in cursor.description]
-            found = cursor.fetchall()
-        return [cast("ChangeRow", dict(zip(names, values, strict=True))) for values in found]
+    def of_call(self, call: str) -> list[Change]:
+        """Return the changes of a call that are not undone, newest first."""
+        rows = self.execute("SELECT * FROM change WHERE call_id = ? AND status != 'undone' ORDER BY id DESC", call)
+        return [Change(**dict(row)) for row in rows]
 
     def listed(self, call_id: str | None, limit: int, session_id: str | None) -> list[Change]:
-        """Return the newest rows as lists show them, of one call, of one session or of all."""
-        where, values = ["1"], list[Any]()
-        for column, value in (("call_id", call_id), ("session_id", session_id)):
-            if value is not None:
-                where.append(f"{column} = ?")
-                values.append(value)
-        rows = self.execute(
-            f"SELECT {_LISTED} FROM change WHERE {' AND '.join(where)} ORDER BY id DESC LIMIT ?",  # noqa: S608
-            *values,
-            limit,
+        """Return the newest changes, of one call, of one session or of all."""
+        sql = (
+            "SELECT * FROM change WHERE (?1 IS NULL OR call_id = ?1) AND (?2 IS NULL OR session_id = ?2)"
+            " ORDER BY id DESC LIMIT ?3"
         )
-        return [Change(*row) for row in rows]
+        return [Change(**dict(row)) for row in self.execute(sql, call_id, session_id, limit)]
 
     def knows(self, call_id: str) -> bool:
         """Return whether there is any row of this call, undone or not. Raises sqlite3.Error."""
@@ -115,7 +102,7 @@ class ChangeTable:
 
     # The connection
 
-    def execute(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def execute(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """Run one statement in autocommit mode and return all its rows."""
         with self.lock:
             return self._connect().execute(sql, values).fetchall()
@@ -138,6 +125,7 @@ class ChangeTable:
 def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
     """Open the journal's database in autocommit mode; waits up to 10 s for other processes."""
     db = sqlite3.connect(folder.journal / "journal.db", timeout=10, isolation_level=None, check_same_thread=False)
+    db.row_factory = sqlite3.Row
     try:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
@@ -146,3 +134,20 @@ def open_journal_db(folder: StateFolder) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+class CommandChanges(Protocol):
+    """Undoes and redoes the changes of commands. The package `effects` implements it."""
+
+    def conflict(self, change: Change) -> str | None:
+        """Return why a change cannot be reversed now; None if it can. Raises ToolError if it was cleaned up."""
+        ...
+
+    def reverse(self, table: ChangeTable, workspace: WorkspacePath, change: Change, undo_id: str) -> str | None:
+        """Reverse a row. Returns a line about it; None if its changes were never applied. Raises ToolError if that
+        fails."""
+        ...
+
+    def restored(self, root: str, path: str, was: str, now: str) -> None:
+        """Note that an undo of an edit replaced the file `was`: it is now the file `now`."""
+        ...

@@ -20,9 +20,8 @@ from ..boundary.workspace import Workspace
 from ..boundary.workspace_paths import Identity
 from ..core.errors import ToolError
 from .before_images import BeforeImages, fresh_name
-from .change import Change, identity_of, new_row, sha_of, text, with_before
-from .change_table import ChangeTable
-from .command_changes import CommandChanges
+from .change import Change, identity_of, new_change, sha_of, text
+from .change_table import ChangeTable, CommandChanges
 from .moving import move
 from .pruning import prune_journal
 from .state import JOURNAL_AGE, JOURNAL_QUOTA, StateFolder, remove_entry
@@ -86,13 +85,14 @@ class Journal:
         try:
             if must_be_new and staged.before is not None:
                 raise FileExistsError(17, "it exists already", staged.place.shown)
-            row = new_row(staged.place, call_id, tool, session_id, reason, undoes)
+            change = new_change(staged.place, call_id, tool, session_id, reason, undoes)
             if staged.before is not None:
                 kept, sha = self.images.keep(staged, staged.place)
-                row = with_before(row, staged.before, sha)
-                row.update({"kept": kept, "kept_size": staged.before.st_size})
-            row.update({"after_kind": "file", "after_identity": text(staged.identity), "after_sha": sha_of(data)})
-            number = self.table.insert(row)
+                change.set_before(staged.before, sha)
+                change.kept, change.kept_size = kept, staged.before.st_size
+            change.after_kind, change.after_identity = "file", text(staged.identity)
+            change.after_sha = sha_of(data)
+            number = self.table.insert(change)
         except BaseException:
             staged.abort()
             self.images.forget(kept)
@@ -122,9 +122,9 @@ class Journal:
         if len(todo) > _MAX_DIRECTORIES:
             raise ToolError(f"{path[:80]}… needs {len(todo):,} new directories; at most {_MAX_DIRECTORIES} are made")
         for each in todo:
-            row = new_row(self.ws.locate(each), call_id, tool, session_id, None, None)
-            row["after_kind"] = "dir"
-            number = self.table.insert(row)
+            change = new_change(self.ws.locate(each), call_id, tool, session_id)
+            change.after_kind = "dir"
+            number = self.table.insert(change)
             try:
                 self.ws.mkdir(each)
             except FileExistsError:
@@ -155,10 +155,11 @@ class Journal:
         try:
             st = os.lstat(name, dir_fd=parent)
             target = self.trash_path(name)
-            row = with_before(new_row(place, call_id, tool, session_id, reason, undoes), st, None)
-            row["kept"] = f"trash/{target.parent.name}/{target.name}"
-            row["kept_size"] = st.st_size if stat.S_ISREG(st.st_mode) else 0
-            number = self.table.insert(row)
+            change = new_change(place, call_id, tool, session_id, reason, undoes)
+            change.set_before(st)
+            change.kept = f"trash/{target.parent.name}/{target.name}"
+            change.kept_size = st.st_size if stat.S_ISREG(st.st_mode) else 0
+            number = self.table.insert(change)
             there = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 move(parent, name, there, target.name)

@@ -7,8 +7,6 @@ from typing import Literal, TypedDict
 Scope = Literal["once", "session", "rule"]
 """The scope of a person's approval: this call, calls like it in this session, or a rule in their settings."""
 SCOPES: tuple[Scope, ...] = ("once", "session", "rule")
-FileKind = Literal["absent", "file", "dir", "link"]
-ChangeStatus = Literal["pending", "done", "undone"]
 ApprovalState = Literal["pending", "approved", "denied", "expired", "used"]
 
 
@@ -75,36 +73,3 @@ class CallRow(TypedDict):
     error: str | None
     approval: str | None
     hash: str
-
-
-class NewChange(TypedDict):
-    """One change of one path, before it is made; `before_…` and `after_…` describe the path before and after it."""
-
-    call_id: str
-    session_id: str | None
-    tool: str
-    at: float
-    """Unix seconds."""
-    reason: str | None
-    root: str
-    path: str
-    before_kind: FileKind
-    before_mode: int | None
-    before_identity: str | None
-    before_sha: str | None
-    kept: str | None
-    """The path of the earlier content, below the state folder."""
-    kept_size: int
-    after_kind: FileKind
-    after_mode: int | None
-    after_identity: str | None
-    after_sha: str | None
-    status: ChangeStatus
-    undoes: int | None
-    """The change that this one takes back."""
-
-
-class ChangeRow(NewChange):
-    """A change as it is stored."""
-
-    id: int

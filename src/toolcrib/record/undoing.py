@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import ToolcribError, ToolError
-from .change import COMMAND_PREFIX, HASH_LIMIT, identity_of, kind_of, matches, new_row, sha_of, text, with_before
-from .command_changes import CommandChanges
+from .change import COMMAND_PREFIX, HASH_LIMIT, Change, identity_of, kind_of, matches, new_change, sha_of, text
+from .change_table import CommandChanges
 from .journal import Journal
 from .moving import move
-from .rows import ChangeRow
 from .state import remove_entry
 
 
@@ -63,23 +62,23 @@ class _Undoing:
         call = call_id or self.table.last_call()
         if call is None:
             raise ToolError("there is nothing to undo")
-        rows = self.table.of_call(call)
-        if not rows:
+        changes = self.table.of_call(call)
+        if not changes:
             known = self.table.execute("SELECT 1 FROM change WHERE call_id = ? LIMIT 1", call)
             raise ToolError(f"call {call} is undone already" if known else f"no changes of a call {call} are known")
         seen: set[tuple[str, str]] = set()
         conflicts: list[str] = []
-        for row in rows:
-            key = (row["root"], row["path"])
+        for change in changes:
+            key = (change.root, change.path)
             if key not in seen:
                 seen.add(key)
-                problem = self._conflict(row)
+                problem = self._conflict(change)
                 if problem:
                     conflicts.append(problem)
         if conflicts and not force:
             raise UndoConflict(conflicts)
         undo_id = f"undo-{secrets.token_hex(4)}"
-        lines = [line for row in rows if (line := self._reverse(row, undo_id))]
+        lines = [line for change in changes if (line := self._reverse(change, undo_id))]
         return Undone(call, undo_id, lines)
 
     @contextlib.contextmanager
@@ -92,92 +91,93 @@ class _Undoing:
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _conflict(self, row: ChangeRow) -> str | None:
-        if _is_command(row):
-            return self._commands().conflict(row)
-        shown = self._shown(row)
+    def _conflict(self, change: Change) -> str | None:
+        if change.of_command:
+            return self._commands().conflict(change)
+        shown = self._shown(change)
         now = self._now(shown)
-        if matches(now, row, "after", lambda: self._sha_of(shown)):
+        if matches(now, change, "after", lambda: self._sha_of(shown)):
             return None
-        if row["status"] == "pending" and matches(now, row, "before", lambda: self._sha_of(shown)):
+        if change.status == "pending" and matches(now, change, "before", lambda: self._sha_of(shown)):
             return None  # the process ended before it made the change
-        if row["before_kind"] == "absent" and row["after_kind"] == "dir" and now is None:
+        if change.before_kind == "absent" and change.after_kind == "dir" and now is None:
             return None  # a directory that the call made is already gone
         if now is None:
             return f"{shown} was removed since"
         return f"{shown} was changed since"
 
-    def _reverse(self, row: ChangeRow, undo_id: str) -> str | None:
-        if _is_command(row):
-            return self._commands().reverse(self.table, self.ws.locate("."), row, undo_id)
-        shown = self._shown(row)
+    def _reverse(self, change: Change, undo_id: str) -> str | None:
+        if change.of_command:
+            return self._commands().reverse(self.table, self.ws.locate("."), change, undo_id)
+        shown = self._shown(change)
         now = self._now(shown)
-        by: dict[str, Any] = {"call_id": undo_id, "session_id": row["session_id"], "tool": "undo"}
-        if row["status"] == "pending" and matches(now, row, "before", lambda: self._sha_of(shown)):
-            self.table.undone(row["id"])
+        by: dict[str, Any] = {"call_id": undo_id, "session_id": change.session_id, "tool": "undo"}
+        if change.status == "pending" and matches(now, change, "before", lambda: self._sha_of(shown)):
+            self.table.undone(change.id)
             return None
-        if row["before_kind"] == "absent":
-            line = self._reverse_creation(row, shown, now, by)
-        elif row["before_kind"] == "dir" and row["kept"] is None:
-            line = self._make_directory(row, shown, by)
-        elif str(row["kept"]).startswith("trash/"):
-            line = self._reverse_removal(row, shown, now, by)
+        if change.before_kind == "absent":
+            line = self._reverse_creation(change, shown, now, by)
+        elif change.before_kind == "dir" and change.kept is None:
+            line = self._make_directory(change, shown, by)
+        elif str(change.kept).startswith("trash/"):
+            line = self._reverse_removal(change, shown, now, by)
         else:
-            line = self._reverse_change(row, shown, now, by)
-        self.table.undone(row["id"])
+            line = self._reverse_change(change, shown, now, by)
+        self.table.undone(change.id)
         return line
 
     def _reverse_creation(
-        self, row: ChangeRow, shown: str, now: os.stat_result | None, by: dict[str, Any]
+        self, change: Change, shown: str, now: os.stat_result | None, by: dict[str, Any]
     ) -> str | None:
         if now is None:
             return None
-        if row["after_kind"] == "dir" and row["undoes"] is None:  # a new directory, not a tree that was restored
-            return self._remove_directory(row, shown, now, by)
-        self.journal.move_to_trash(shown, by["call_id"], f"undo of {row['call_id']}", tool="undo", undoes=row["id"])
+        if change.after_kind == "dir" and change.undoes is None:  # a new directory, not a tree that was restored
+            return self._remove_directory(change, shown, now, by)
+        self.journal.move_to_trash(shown, by["call_id"], f"undo of {change.call_id}", tool="undo", undoes=change.id)
         return f"removed {shown}"
 
-    def _remove_directory(self, row: ChangeRow, shown: str, now: os.stat_result, by: dict[str, Any]) -> str:
-        new = new_row(self.ws.locate(shown), by["call_id"], "undo", by["session_id"], None, row["id"])
-        number = self.table.insert(with_before(new, now, None))
+    def _remove_directory(self, change: Change, shown: str, now: os.stat_result, by: dict[str, Any]) -> str:
+        new = new_change(self.ws.locate(shown), **by, undoes=change.id)
+        new.set_before(now)
+        number = self.table.insert(new)
         try:
             self.ws.rmdir(shown)
         except OSError:
             self.table.drop(number)
             return f"kept {shown}/ (not empty)"
-        self.table.done(number, row["id"])
+        self.table.done(number, change.id)
         return f"removed {shown}/"
 
-    def _make_directory(self, row: ChangeRow, shown: str, by: dict[str, Any]) -> str | None:
+    def _make_directory(self, change: Change, shown: str, by: dict[str, Any]) -> str | None:
         self.journal.mkdirs(shown, **by)
-        if row["before_mode"] is not None:
-            self.ws.chmod(shown, row["before_mode"])
-        self._same_again(row, text(identity_of(self.ws.lstat(shown))))
-        self.table.execute("UPDATE change SET status = 'done' WHERE id = ?", row["undoes"])
+        if change.before_mode is not None:
+            self.ws.chmod(shown, change.before_mode)
+        self._same_again(change, text(identity_of(self.ws.lstat(shown))))
+        self.table.execute("UPDATE change SET status = 'done' WHERE id = ?", change.undoes)
         return f"made {shown}/"
 
-    def _reverse_change(self, row: ChangeRow, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
-        data = self.journal.images.path(row).read_bytes()
+    def _reverse_change(self, change: Change, shown: str, now: os.stat_result | None, by: dict[str, Any]) -> str | None:
+        data = self.journal.images.path(change).read_bytes()
         if now is not None and not stat.S_ISREG(now.st_mode):
             self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
-        written = self.journal.write(shown, data, mode=row["before_mode"], undoes=row["id"], **by)
-        self._same_again(row, text(written.identity))
+        written = self.journal.write(shown, data, mode=change.before_mode, undoes=change.id, **by)
+        self._same_again(change, text(written.identity))
         return f"restored {shown}"
 
     def _reverse_removal(
-        self, row: ChangeRow, shown: str, now: os.stat_result | None, by: dict[str, Any]
+        self, change: Change, shown: str, now: os.stat_result | None, by: dict[str, Any]
     ) -> str | None:
         if now is not None:
             self.journal.move_to_trash(shown, by["call_id"], "in the way of an undo", tool="undo")
         self.journal.mkdirs(os.path.dirname(shown) or ".", **by)
-        source = self.journal.images.path(row)
+        source = self.journal.images.path(change)
         st = source.lstat()
         parent, name, place = self.ws.open_parent(shown)
         there = os.open(source.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            new = new_row(place, by["call_id"], "undo", by["session_id"], None, row["id"])
-            new["after_kind"], new["after_identity"] = kind_of(st), text(identity_of(st))
-            new["after_mode"] = st.st_mode & 0o7777
+            new = new_change(place, **by, undoes=change.id)
+            new.after_kind, new.after_identity = kind_of(st), text(identity_of(st))
+            new.after_mode = st.st_mode & 0o7777
             number = self.table.insert(new)
             try:
                 move(there, source.name, parent, name)
@@ -189,21 +189,21 @@ class _Undoing:
             os.close(there)
             os.close(parent)
         self.table.execute("UPDATE change SET after_identity = ? WHERE id = ?", restored, number)
-        self.table.done(number, row["id"])
-        self._same_again(row, restored)
+        self.table.done(number, change.id)
+        self._same_again(change, restored)
         remove_entry(source.parent)
         return f"restored {shown}{'/' if stat.S_ISDIR(st.st_mode) else ''}"
 
-    def _same_again(self, row: ChangeRow, restored: str) -> None:
+    def _same_again(self, change: Change, restored: str) -> None:
         """Update earlier changes that ended in the file that was just restored: it is the same file with a new
         inode."""
         self.table.execute(
             "UPDATE change SET after_identity = ? WHERE root = ? AND path = ? AND after_identity = ? AND id != ?",
-            restored, row["root"], row["path"], row["before_identity"], row["id"],
+            restored, change.root, change.path, change.before_identity, change.id,
         )  # fmt: skip
-        was, commands = row["before_identity"], self.journal.commands
+        was, commands = change.before_identity, self.journal.commands
         if (self.journal.folder.path / COMMAND_PREFIX).is_dir() and commands is not None and was is not None:
-            commands.restored(row["root"], row["path"], was, restored)
+            commands.restored(change.root, change.path, was, restored)
 
     def _commands(self) -> CommandChanges:
         if self.journal.commands is None:
@@ -212,8 +212,8 @@ class _Undoing:
 
     # The current state of a path
 
-    def _shown(self, row: ChangeRow) -> str:
-        return self.ws.relative(os.path.join(str(row["root"]), str(row["path"])))
+    def _shown(self, change: Change) -> str:
+        return self.ws.relative(os.path.join(str(change.root), str(change.path)))
 
     def _now(self, shown: str) -> os.stat_result | None:
         try:
@@ -227,5 +227,5 @@ class _Undoing:
             return sha_of(f.read(HASH_LIMIT + 1))
 
 
-def _is_command(row: ChangeRow) -> bool:
-    return str(row["kept"]).startswith(COMMAND_PREFIX)
+def _is_command(change: Change) -> bool:
+    return str(change.kept).startswith(COMMAND_PREFIX)

@@ -13,7 +13,7 @@ from ..core.wings import absent, has_wing
 if TYPE_CHECKING:
     from ..builtin.command_effects import CommandEffects
     from ..core.registry import ToolRegistry
-    from ..record.command_changes import CommandChanges
+    from ..record.change_table import CommandChanges
     from ..record.state import StateFolder
     from .parts import Ground
 
