@@ -15,8 +15,7 @@ from toolcrib.core.events import CallFinished
 from toolcrib.core.output import ToolOutput
 from toolcrib.record import chain
 from toolcrib.record.audit import Audit
-from toolcrib.record.database import connect
-from toolcrib.record.migrate import note
+from toolcrib.record.database import connect, note
 
 WRITER = """
 import sys

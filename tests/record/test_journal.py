@@ -339,20 +339,23 @@ class Killed(BaseException):
     pass
 
 
+def removes_one_and_raises(error):
+    def remove(name, dir_fd):
+        below = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=dir_fd)
+        os.unlink("a", dir_fd=below)
+        os.close(below)
+        raise error
+
+    return remove
+
+
 def test_killed_while_the_source_is_removed(room, monkeypatch):
     other_file_system(monkeypatch)
     for name in "abc":
         (room.root / "d").mkdir(exist_ok=True)
         (room.root / "d" / name).write_text(name)
     whole = room.tree()
-    real = moving.remove_tree
-
-    def remove(dir_fd, name):
-        if name in "abc":
-            raise Killed
-        real(dir_fd, name)
-
-    monkeypatch.setattr(moving, "remove_tree", remove)
+    monkeypatch.setattr(moving, "remove_all", removes_one_and_raises(Killed))
     monkeypatch.setattr("toolcrib.record.journal.remove_entry", lambda path: None)  # dead processes tidy up nothing
     monkeypatch.setattr(ChangeTable, "execute", lambda self, sql, *values: [])
     with pytest.raises(Killed):
@@ -385,14 +388,7 @@ def test_a_source_that_cannot_be_removed_wholly_loses_nothing(room, monkeypatch)
     (room.root / "d").mkdir()
     for name in "ab":
         (room.root / "d" / name).write_text(name)
-    real = moving.remove_tree
-
-    def remove(dir_fd, name):
-        if name == "b":
-            raise PermissionError(errno.EACCES, "no")
-        real(dir_fd, name)
-
-    monkeypatch.setattr(moving, "remove_tree", remove)
+    monkeypatch.setattr(moving, "remove_all", removes_one_and_raises(PermissionError(errno.EACCES, "no")))
     room.journal.move_to_trash("d", "1")
     monkeypatch.undo()
     undo(room.journal, "1")

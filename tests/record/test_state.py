@@ -9,8 +9,8 @@ import pytest
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.homes import state_home
-from toolcrib.record.cleaning import clean
 from toolcrib.record.journal import Journal
+from toolcrib.record.pruning import clean
 from toolcrib.record.spill import Spill
 from toolcrib.record.state import StateFolder, workspace_id
 

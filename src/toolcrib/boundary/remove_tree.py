@@ -12,10 +12,10 @@ from .descriptors import LISTED, chmod_at, closing_fd
 _MAX_DEPTH = 100  # folders that are open at once
 
 
-def remove_all(folder: Path) -> None:
+def remove_all(folder: Path | str, dir_fd: int | None = None) -> None:
     """Remove a folder and everything below it. A missing folder is not an error."""
     try:
-        top = os.open(folder, LISTED)
+        top = os.open(folder, LISTED, dir_fd=dir_fd)
     except FileNotFoundError:
         return
     with closing_fd(top):
@@ -23,7 +23,7 @@ def remove_all(folder: Path) -> None:
         while os.listdir(top):  # folders that were nested too deep were moved up
             _empty(top, top, 0)
     with contextlib.suppress(FileNotFoundError):
-        os.rmdir(folder)
+        os.rmdir(folder, dir_fd=dir_fd)
 
 
 def open_any(name: str, dir_fd: int) -> int:

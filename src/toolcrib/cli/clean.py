@@ -27,7 +27,7 @@ def clean(
     record.keep_days and record.max_bytes say (a year, 1 GiB), even with --all. --all asks first.
     Files that killed browsers left behind are always removed.
     """
-    from ..record.cleaning import clean as clean_state
+    from ..record.pruning import clean as clean_state
 
     settings = options.settings(quiet=True)
     state = options.state()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +25,17 @@ class Judgement:
     reason: str = ""
     rule: str | None = None
     unknown: bool = False
+
+
+def all_of(asks: Sequence[Judgement]) -> Judgement | None:
+    """Return one judgement with the rules and reasons of all; None for an empty list.
+
+    Its rule names them all: a session approval for one of them does not cover several.
+    """
+    if len(asks) < 2:
+        return asks[0] if asks else None
+    rules = dict.fromkeys(ask.rule for ask in asks if ask.rule)
+    return Judgement("ask", "; ".join(dict.fromkeys(ask.reason for ask in asks)), " and ".join(rules) or None)
 
 
 Judge = Callable[[Mapping[str, Any], "ToolContext"], Judgement | None]

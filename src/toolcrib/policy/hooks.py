@@ -22,8 +22,7 @@ from ..core.events import CallFinished, EventStream, Notice
 from ..core.labels import Labels
 from ..core.text import matches
 from ..core.tool import Tool, encode
-from ..core.verdict import Judgement
-from .questions import all_of
+from ..core.verdict import Judgement, all_of
 from .regexes import compile_pattern
 from .settings import HookRule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..core.call import Call
 from ..core.context import EMPTY_CONTEXT, ToolContext
@@ -16,19 +16,32 @@ from ..core.text import matches
 from ..core.tool import Tool, ToolCategory
 from ..core.verdict import Judgement, Verdict
 from .addresses import RULE_ALLOWED_DOMAIN
-from .modes import MODES, check_mode
 
 if TYPE_CHECKING:
     from .approval import ApprovalService
     from .flow import LabelFlow
     from .hooks import Hooks
     from .limits import CallLimits
+    from .rules.ruleset import RuleSet
 
 log = logging.getLogger("toolcrib.policy")
 
-ApprovalPolicy = Literal["always_allow", "always_require", "require_for_tools", "require_for_dangerous"]
 JUDGE_SECONDS = 10.0  # for a judge that may block; other judges are plain functions of the arguments
 APPROVAL_POLICIES = ("always_allow", "always_require", "require_for_tools", "require_for_dangerous")
+
+_C = ToolCategory
+
+MODES: dict[str, dict[ToolCategory, Verdict]] = {
+    "observer": {
+        category: "allow" if category in (_C.FILESYSTEM_READ, _C.NETWORK_READ, _C.MEMORY) else "deny" for category in _C
+    },
+    "assistant": {
+        category: "ask" if category in (_C.SHELL, _C.HARDWARE, _C.DESTRUCTIVE, _C.NETWORK_WRITE) else "allow"
+        for category in _C
+    },
+    "autonomous": dict.fromkeys(_C, "allow"),
+}
+"""observer only reads; assistant asks before what cannot be undone; autonomous never asks because of the mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +57,6 @@ class Check:
     reason: str
     step: int = 4
     others: tuple[Check, ...] = ()
-
-
-class RuleMatcher(Protocol):
-    """An interface: the rules of the configuration."""
-
-    def match(self, tool: Tool, arguments: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """Return the verdict of the strictest rule that matches, or None."""
-        ...
-
-    def touches(self, tool: Tool) -> bool:
-        """Return whether the verdict depends on a call's arguments. If not, `always` gives the complete answer."""
-        ...
-
-    def always(self, tool: Tool) -> Judgement | None:
-        """Return the verdict of rules for every call of this tool, whatever its arguments."""
-        ...
 
 
 class Policy:
@@ -82,14 +79,16 @@ class Policy:
         yes: bool = False,
         never_ask: bool = False,
         sandboxed: Callable[[], bool] | None = None,
-        rules: RuleMatcher | None = None,
+        rules: RuleSet | None = None,
         flow: LabelFlow | None = None,
         hooks: Hooks | None = None,
         limits: CallLimits | None = None,
         dry_run: bool = False,
         approval_service: ApprovalService | None = None,
     ) -> None:
-        self.mode = check_mode(mode)
+        if mode not in MODES:
+            raise ConfigError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
+        self.mode = mode
         if approval not in APPROVAL_POLICIES:
             raise ConfigError(f"unknown approval policy {approval!r}; known: {', '.join(APPROVAL_POLICIES)}")
         self.approval = approval
@@ -124,7 +123,7 @@ class Policy:
                 return Check("deny", category, found.rule, found.reason, 1)
         table = MODES[self.mode][ToolCategory(tool.category)]
         if table == "deny":
-            return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
+            return self._outside_mode(category)
         # 2: a setting, a rule or the tool itself wants to ask
         may_ask = ruled is not None or self._may_ask or tool.needs_review is not None
         asks = list(self._asked_for(tool, ruled, category)) if may_ask else []
@@ -148,7 +147,7 @@ class Policy:
             return Check("deny", category, ruled.rule, ruled.reason, 1)
         table = MODES[self.mode][ToolCategory(tool.category)]
         if table == "deny":
-            return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
+            return self._outside_mode(category)
         for asked in self._asked_for(tool, ruled, category):
             return self._quieted(asked)
         if ruled is not None:
@@ -156,6 +155,9 @@ class Policy:
         nothing_known = tool.category == ToolCategory.SHELL and tool.judge is not None
         judgement = Judgement("ask", "depends on the command", unknown=True) if nothing_known else None
         return self._by_table(tool, judgement, table, category)
+
+    def _outside_mode(self, category: str) -> Check:
+        return Check("deny", category, f"mode:{self.mode}", f"{self.mode} mode does not run {category} tools", 1)
 
     @property
     def _may_ask(self) -> bool:

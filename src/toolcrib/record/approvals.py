@@ -53,24 +53,19 @@ class Approvals:
         self._forget_old()
         given = {column: row.get(column) for column in NewApproval.__annotations__ if row.get(column) is not None}
         sql = f"INSERT INTO approval ({','.join(given)}, state) VALUES ({','.join('?' * len(given))}, 'pending')"  # noqa: S608
-        with self._lock:
-            self._connection.execute(sql, list(given.values()))
+        self._run(sql, *given.values())
 
     def get(self, request_id: str) -> ApprovalRow | None:
         """Return one request, or None."""
         if not request_id.isascii():  # a person may have typed it; a lone surrogate would be an error in SQLite
             return None
         self._expire()
-        with self._lock:
-            row = self._connection.execute("SELECT * FROM approval WHERE id = ?", [request_id]).fetchone()
-        return _row(row) if row else None
+        return self._one("SELECT * FROM approval WHERE id = ?", request_id)
 
     def pending(self) -> list[ApprovalRow]:
         """Return requests that wait for an answer, oldest first."""
         self._expire()
-        sql = "SELECT * FROM approval WHERE state = 'pending' ORDER BY created, rowid"
-        with self._lock:
-            return [_row(row) for row in self._connection.execute(sql)]
+        return self._run("SELECT * FROM approval WHERE state = 'pending' ORDER BY created, rowid")
 
     def of_call(self, digest: str) -> list[ApprovalRow]:
         """Return the requests and answers about exactly one call, oldest first: waiting requests, unused approvals, and
@@ -80,8 +75,7 @@ class Approvals:
             "SELECT * FROM approval WHERE digest=?1 AND (state IN ('pending', 'approved') OR"
             " (state='denied' AND expires > ?2)) ORDER BY created, rowid"
         )
-        with self._lock:
-            return [_row(row) for row in self._connection.execute(sql, [digest, time.time()])]
+        return self._run(sql, digest, time.time())
 
     def cut_off(self, digest: str) -> ApprovalRow | None:
         """Return the approval that the latest run of exactly this call used, if no outcome of that run is on record.
@@ -95,16 +89,12 @@ class Approvals:
             " (SELECT 1 FROM record WHERE kind='outcome' AND call_id=run)"
             " AND run_time >= (SELECT time FROM record ORDER BY seq LIMIT 1)"
         )
-        with self._lock:
-            row = self._connection.execute(sql, [digest]).fetchone()
-        return _row(row) if row else None
+        return self._one(sql, digest)
 
     def recent(self, limit: int = 50) -> list[ApprovalRow]:
         """Return the latest requests in any state, newest first."""
         self._expire()
-        with self._lock:
-            rows = self._connection.execute("SELECT * FROM approval ORDER BY created DESC LIMIT ?", [limit])
-            return [_row(row) for row in rows]
+        return self._run("SELECT * FROM approval ORDER BY created DESC LIMIT ?", limit)
 
     def resolve(
         self,
@@ -127,12 +117,10 @@ class Approvals:
         edited = json.dumps(dict(arguments)) if arguments is not None and approve else None
         sql = (
             "UPDATE approval SET state=?1, approver=?2, answer=?3, edited=?4, scope=?5 WHERE id=?6"
-            " AND (state='pending' OR (state='approved' AND ?1='denied'))"
+            " AND (state='pending' OR (state='approved' AND ?1='denied')) RETURNING *"
         )
         state = "approved" if approve else "denied"
-        with self._lock:
-            cursor = self._connection.execute(sql, [state, approver, reason, edited, scope, request_id])
-            return cursor.rowcount == 1
+        return self._one(sql, state, approver, reason, edited, scope, request_id) is not None
 
     def consume(self, request_id: str, run: str) -> ApprovalRow | None:
         """Use up an approval for one run with the call id `run`. Returns its row, or None. Only one caller gets it."""
@@ -143,40 +131,41 @@ class Approvals:
     def refusal(self, request_id: str) -> ApprovalRow | None:
         """Return a denial that its caller has not received yet, and mark it as received."""
         sql = "UPDATE approval SET expires=?2 WHERE id=?1 AND state='denied' AND expires > ?2 RETURNING *"
-        with self._lock:
-            rows = self._connection.execute(sql, [request_id, time.time()]).fetchall()
-        return _row(rows[0]) if rows else None
+        return self._one(sql, request_id, time.time())
 
     def release(self, process: str, session_id: str | None = None) -> None:
         """Make the requests of a process, in one session or in all, available to the next session of the same
         caller."""
-        where = "process=?1 AND (?2 IS NULL OR session_id=?2) AND state IN ('pending', 'approved', 'denied')"
-        with self._lock:
-            if "_connection" not in self.__dict__:  # this process has stored no request
-                return
-            if self._connection.execute(f"SELECT 1 FROM approval WHERE {where}", [process, session_id]).fetchone():  # noqa: S608
-                self._connection.execute(f"UPDATE approval SET process=NULL WHERE {where}", [process, session_id])  # noqa: S608
+        if "_connection" in self.__dict__:  # otherwise this process has stored no request
+            where = "process=?1 AND (?2 IS NULL OR session_id=?2) AND state IN ('pending', 'approved', 'denied')"
+            self._update("process=NULL", where, process, session_id)
 
     def expire(self, request_id: str) -> None:
         """End a pending request without an answer."""
-        with self._lock:
-            self._connection.execute("UPDATE approval SET state='expired' WHERE id=? AND state='pending'", [request_id])
+        self._run("UPDATE approval SET state='expired' WHERE id=? AND state='pending'", request_id)
 
     def _forget_old(self) -> None:
         """Delete requests that were answered or expired long ago. Runs once per process."""
-        if self._tidied:
-            return
-        self._tidied = True
-        sql = "DELETE FROM approval WHERE state IN ('used', 'denied', 'expired') AND created < ?"
-        with self._lock:
-            self._connection.execute(sql, [time.time() - KEPT_SECONDS])
+        if not self._tidied:
+            self._tidied = True
+            sql = "DELETE FROM approval WHERE state IN ('used', 'denied', 'expired') AND created < ?"
+            self._run(sql, time.time() - KEPT_SECONDS)
 
     def _expire(self) -> None:
         over = "state IN ('pending', 'approved') AND (expires < ?1 OR created > ?1 + ?2)"
-        times = [time.time(), CLOCK_SLACK]
+        self._update("state='expired'", over, time.time(), CLOCK_SLACK)
+
+    def _update(self, change: str, where: str, *values: Any) -> None:
+        """Change the rows that match, and take the lock for writing only if there are any."""
+        if self._run(f"SELECT 1 FROM approval WHERE {where} LIMIT 1", *values):  # noqa: S608
+            self._run(f"UPDATE approval SET {change} WHERE {where}", *values)  # noqa: S608
+
+    def _run(self, sql: str, *values: Any) -> list[ApprovalRow]:
         with self._lock:
-            if self._connection.execute(f"SELECT 1 FROM approval WHERE {over} LIMIT 1", times).fetchone():  # noqa: S608
-                self._connection.execute(f"UPDATE approval SET state='expired' WHERE {over}", times)  # noqa: S608
+            return [_row(row) for row in self._connection.execute(sql, values)]
+
+    def _one(self, sql: str, *values: Any) -> ApprovalRow | None:
+        return next(iter(self._run(sql, *values)), None)
 
     def close(self) -> None:
         """Close the file."""

@@ -18,7 +18,7 @@ import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 from ..core.call import Call
 from ..core.errors import ToolExecutionDenied
@@ -29,12 +29,10 @@ from ..core.threads import shared_threads
 from ..core.tool import ToolCategory
 from . import chain, retention
 from .approvals import use_up
-from .database import connect, is_busy, unusable
-from .migrate import note
+from .database import connect, is_busy, note, transaction, unusable
 from .query import NEWEST, Select, select
 from .rows import ApprovalRow, CallRow
 from .settings import RecordSettings
-from .transaction import transaction
 
 log = logging.getLogger("toolcrib.record")
 
@@ -53,6 +51,7 @@ _CALL_ID, _ARGUMENTS = (chain.COLUMNS.index(name) - 1 for name in ("call_id", "a
 
 WITHHELD = "(withheld)"
 """Replaces a text that could not be redacted."""
+T = TypeVar("T")
 
 
 class Audit:
@@ -121,8 +120,7 @@ class Audit:
         text = request.redacted_arguments
         if text is None:
             text = request.text if redact is None else _redacted(redact, request.text)
-        if len(text) > MAX_ARGUMENTS:
-            text = _cut(text)
+        text = _cut(text)
         if rule is not None and redact is not None:
             rule = _redacted(redact, rule)
         row = (  # in the order of chain.COLUMNS
@@ -149,9 +147,7 @@ class Audit:
                 cursor = self._cursor  # opens the file, which sets the head
                 self._head = chain.append_next(cursor, self._head, row)
             except sqlite3.IntegrityError:  # another process, or another connection of ours, has appended
-                with transaction(self._connection):
-                    head = chain.append(self._connection, [row])
-                self._head = head
+                self._append([row])
             self._remember(row, self._head[0])
 
     def _remember(self, row: chain.Row, seq: int) -> None:
@@ -160,15 +156,16 @@ class Audit:
             self._running.clear()
         self._running[row[_CALL_ID]] = (seq, row[_ARGUMENTS])
 
+    def _append(self, rows: list[chain.Row]) -> None:
+        with transaction(self._connection):
+            head = chain.append(self._connection, rows)
+        self._head = head
+
     def _insist(self, row: chain.Row) -> None:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                return self._append_intent(row)
-            except sqlite3.Error as error:
-                if time.monotonic() > deadline or not is_busy(error):
-                    raise unusable(self.path, error) from error
-            time.sleep(0.005)
+        try:
+            _when_free(self._append_intent, row)
+        except sqlite3.Error as error:
+            raise unusable(self.path, error) from error
 
     def _use_up(self, row: chain.Row, approval_id: str) -> None:
         """Write the intent and use up its approval in one transaction: both are on record, or neither."""
@@ -191,9 +188,7 @@ class Audit:
         if type(event) is not CallFinished:
             return
         output, category = event.output, event.category
-        arguments: str | None = event.arguments
-        if len(arguments) > MAX_ARGUMENTS:
-            arguments = _cut(arguments)
+        arguments: str | None = _cut(event.arguments)
         intent, told = self._running.pop(event.call_id, _NO_INTENT)
         if told == arguments:
             arguments = None
@@ -248,9 +243,9 @@ class Audit:
             rows.insert(0, note("lost", {"outcomes": lost}))
         try:
             try:
-                self._head = self._flush_group(rows)
+                _when_free(self._append, rows)
             except UnicodeEncodeError:
-                self._head = self._flush_group([_writable(row) for row in rows])
+                _when_free(self._append, [_writable(row) for row in rows])
         except sqlite3.Error as error:
             while len(self._rows) > MAX_WAITING:
                 self._rows.popleft()
@@ -259,22 +254,6 @@ class Audit:
         self._lost -= lost
         for _ in range(len(rows) - bool(lost)):
             self._rows.popleft()
-
-    def _flush_group(self, rows: list[chain.Row]) -> chain.Head:
-        self._begin()
-        with transaction(self._connection, begun=True):
-            return chain.append(self._connection, rows)
-
-    def _begin(self) -> None:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-                return
-            except sqlite3.OperationalError as error:
-                if time.monotonic() > deadline or not is_busy(error):
-                    raise
-            time.sleep(0.002)
 
     def _retain(self, keep: RecordSettings) -> None:
         try:
@@ -384,6 +363,18 @@ class Audit:
 
 
 _NO_INTENT: tuple[None, str] = (None, "")
+
+
+def _when_free(write: Callable[[T], None], what: T) -> None:
+    """Write, and again for LOCK_SECONDS while another process holds the lock. Raises sqlite3.Error."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return write(what)
+        except sqlite3.Error as error:
+            if time.monotonic() > deadline or not is_busy(error):
+                raise
+        time.sleep(0.003)
 
 
 def _redacted(redact: Callable[[str], str], text: str) -> str:

@@ -83,8 +83,7 @@ def content(values: Sequence[Any]) -> str:
 
 def link(previous: bytes, values: Sequence[Any]) -> bytes:
     """Return the hash of a row that follows the row with the hash `previous`."""
-    text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # content() inline: saves a call
-    return sha256(previous + text.encode("ascii")).digest()
+    return sha256(previous + content(values).encode("ascii")).digest()
 
 
 def head(connection: sqlite3.Connection) -> Head:
@@ -95,30 +94,30 @@ def head(connection: sqlite3.Connection) -> Head:
 
 def append(connection: sqlite3.Connection, rows: Sequence[Row]) -> Head:
     """Append rows inside a transaction that holds the write lock. Returns the new end."""
-    seq, digest = head(connection)
+    last = head(connection)
     linked: dict[_Shape, list[tuple[Any, ...]]] = {}
     for row in rows:
-        seq += 1
-        values = (seq, *row)
-        text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # link(), inline
-        digest = sha256(digest + text.encode("ascii")).digest()
-        shape = tuple(map(is_not, values, _NULLS))
-        linked.setdefault(shape, []).append((*compress(values, shape), bytearray(digest)))
+        last, shape, bound = _linked(last, row)
+        linked.setdefault(shape, []).append(bound)
     for shape, together in linked.items():  # rows have numbers already, so the order of the INSERTs does not matter
         connection.executemany(_insert(shape), together)
-    return Head(seq, digest)
+    return last
 
 
 def append_next(cursor: sqlite3.Connection | sqlite3.Cursor, last: Head, row: Row) -> Head:
     """Append one row after `last` in its own transaction. Raises IntegrityError if `last` is not the end any more."""
-    seq = last[0] + 1
-    values = (seq, *row)
-    text = "".join(_encode(values, 0)) if _encode is not None else content(values)  # link(), inline
-    digest = sha256(last[1] + text.encode("ascii")).digest()
+    end, shape, bound = _linked(last, row)
+    cursor.execute(_insert_next(shape), bound)
+    return end
+
+
+def _linked(last: Head, row: Row) -> tuple[Head, _Shape, tuple[Any, ...]]:
+    """Return the new end of the chain, the shape of a row that follows `last`, and its values with the hash."""
+    values = (last[0] + 1, *row)
+    digest = link(last[1], values)
     shape = tuple(map(is_not, values, _NULLS))
     # A bytearray: for `bytes`, sqlite3 looks for an adapter, which takes a microsecond.
-    cursor.execute(_insert_next(shape), (*compress(values, shape), bytearray(digest)))
-    return _new_head(Head, (seq, digest))
+    return _new_head(Head, (values[0], digest)), shape, (*compress(values, shape), bytearray(digest))
 
 
 # --- verification

@@ -1,16 +1,21 @@
-"""Open the record's SQLite file, always in the same way."""
+"""Open the record's SQLite file, always in the same way. The rows of an older schema are preserved, and chained."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sqlite3
+import time
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 from ..core.errors import ToolcribError
-from .migrate import migrate
-from .transaction import transaction
+from . import chain
 
 SCHEMA_VERSION = 3
+_BATCH = 5_000
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
@@ -71,12 +76,10 @@ CREATE INDEX IF NOT EXISTS approval_digest ON approval (digest, state);
 """
 
 _ADDED = {
-    "approval": {  # with version 2
-        "asked_by": "TEXT", "scopes": "TEXT NOT NULL DEFAULT 'once session'", "workspace": "TEXT", "caller": "TEXT",
-        "process": "TEXT", "run": "TEXT", "run_time": "REAL",
-    },
+    "asked_by": "TEXT", "scopes": "TEXT NOT NULL DEFAULT 'once session'", "workspace": "TEXT", "caller": "TEXT",
+    "process": "TEXT", "run": "TEXT", "run_time": "REAL",
 }  # fmt: skip
-"""Columns that are missing in tables of an older version."""
+"""Columns that the table of approvals did not have in version 1."""
 
 
 class RecordError(ToolcribError, sqlite3.DatabaseError):
@@ -103,6 +106,20 @@ def unusable(path: Path | str, error: sqlite3.Error) -> RecordError:
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether another connection holds the lock, so that a retry may succeed."""
     return isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "busy" in str(error))
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Generator[None]:
+    """Run a transaction that other processes see completely or not at all. Raises sqlite3.OperationalError if another
+    connection holds the lock for longer than this one waits."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def connect(path: Path | str, *, durable: bool = False, timeout: float = 5.0) -> sqlite3.Connection:
@@ -142,16 +159,59 @@ def _set_up(connection: sqlite3.Connection, path: Path | str, durable: bool) -> 
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
     if version < SCHEMA_VERSION:
-        _add_columns(connection)
-        migrate(connection, _SCHEMA, SCHEMA_VERSION)
+        _migrate(connection)
+
+
+def note(kind: str, said: dict[str, Any]) -> chain.Row:
+    """Return a row about the record itself, not about a call."""
+    given = {
+        "kind": kind, "time": time.time(), "call_id": "", "tool": "", "category": "", "verdict": "none",
+        "arguments": json.dumps(said, separators=(",", ":")),
+    }  # fmt: skip
+    return tuple(given.get(column) for column in chain.COLUMNS[1:])
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Make the tables, in one transaction. If several processes do it at once, only the first one does."""
+    with transaction(connection):
+        if connection.execute("PRAGMA user_version").fetchone()[0] < SCHEMA_VERSION:
+            _add_columns(connection)
+            _bring_up(connection)
+            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+
+def _bring_up(connection: sqlite3.Connection) -> None:
+    columns = {row["name"] for row in connection.execute("PRAGMA table_info(record)")}
+    unchained = bool(columns) and "hash" not in columns
+    if unchained:
+        connection.execute("ALTER TABLE record RENAME TO record_unchained")
+        for name in ("record_tool_time", "record_call"):
+            connection.execute(f"DROP INDEX IF EXISTS {name}")
+    for statement in _SCHEMA.split(";\n"):  # executescript would end the transaction; comments may contain a ";"
+        connection.execute(statement)
+    if unchained:
+        count = 0
+        for rows in _old_rows(connection):
+            chain.append(connection, rows)
+            count += len(rows)
+        chain.append(connection, [note("migration", {"chained": count})])
+        connection.execute("DROP TABLE record_unchained")
+
+
+def _old_rows(connection: sqlite3.Connection) -> Iterator[list[chain.Row]]:
+    """Yield rows without a chain, oldest first; missing columns are NULL."""
+    after = 0
+    while True:
+        found = connection.execute("SELECT * FROM record_unchained WHERE seq > ? ORDER BY seq LIMIT ?", [after, _BATCH])
+        rows = [dict(row) for row in found]
+        if not rows:
+            return
+        yield [tuple(row.get(column) for column in chain.COLUMNS[1:]) for row in rows]
+        after = rows[-1]["seq"]
 
 
 def _add_columns(connection: sqlite3.Connection) -> None:
-    """Add the missing columns to tables of an older version. If several processes do it at once, only the first one
-    does."""
-    with transaction(connection):
-        for table, columns in _ADDED.items():
-            known = {row["name"] for row in connection.execute(f"PRAGMA table_info({table})")}
-            for name, kind in columns.items():
-                if known and name not in known:
-                    connection.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
+    known = {row["name"] for row in connection.execute("PRAGMA table_info(approval)")}
+    for name, kind in _ADDED.items():
+        if known and name not in known:
+            connection.execute(f"ALTER TABLE approval ADD COLUMN {name} {kind}")

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
 import secrets
+import shutil
 import stat
 
 from ..boundary.openat2 import rename_new
+from ..boundary.remove_tree import remove_all
 
 log = logging.getLogger(__name__)
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
-_CHUNK = 1 << 20
 
 
 def move(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
@@ -108,9 +107,7 @@ def copy_tree(src_dir: int, src: str, dst_dir: int, dst: str) -> None:
 
 
 def copy_content(source: int, target: int) -> None:
-    """Copy all bytes: with shared blocks if the file system can, else inside the kernel, else in a loop."""
-    if _clone(source, target):
-        return
+    """Copy all bytes: inside the kernel, with shared blocks if the file system can; else in a loop."""
     copy_range = getattr(os, "copy_file_range", None)
     if copy_range is not None:
         try:
@@ -120,41 +117,20 @@ def copy_content(source: int, target: int) -> None:
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM):
                 raise
-    while chunk := os.read(source, _CHUNK):
-        view = memoryview(chunk)
-        while view:
-            view = view[os.write(target, view) :]
-
-
-def _clone(source: int, target: int) -> bool:
-    try:
-        import fcntl
-
-        fcntl.ioctl(target, _FICLONE, source)
-    except (ImportError, OSError):
-        return False
-    return True
+    with open(source, "rb", closefd=False) as reading, open(target, "wb", closefd=False) as writing:
+        shutil.copyfileobj(reading, writing)
 
 
 def remove_tree(dir_fd: int, name: str) -> None:
     """Remove an entry and all below it; entries that are already gone are ignored. Links are removed, not followed."""
     try:
         os.unlink(name, dir_fd=dir_fd)
-        return
     except FileNotFoundError:
         return
     except OSError as error:
         if error.errno not in (errno.EISDIR, errno.EPERM):  # macOS returns EPERM for a directory
             raise
-    below = os.open(name, _DIRECTORY, dir_fd=dir_fd)
-    try:
-        with contextlib.suppress(PermissionError):
-            os.fchmod(below, 0o700)  # entries of a write-protected directory cannot be removed
-        for each in os.listdir(below):
-            remove_tree(below, each)
-    finally:
-        os.close(below)
-    os.rmdir(name, dir_fd=dir_fd)
+        remove_all(name, dir_fd)
 
 
 def _take_over(fd: int, st: os.stat_result) -> None:

@@ -1,13 +1,24 @@
-"""Delete changes, and their stored contents, that are too old or, oldest first, over the quota."""
+"""Delete changes, their stored contents and spilled outputs that are too old or, oldest first, over the quota."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 
 from ..boundary.remove_tree import remove_all
 from .change import COMMAND_PREFIX
 from .change_table import open_journal_db
-from .state import Removal, StateFolder, folder_entries, remove_entry
+from .state import (
+    JOURNAL_AGE,
+    JOURNAL_QUOTA,
+    SPILL_AGE,
+    SPILL_QUOTA,
+    Removal,
+    StateFolder,
+    folder_entries,
+    prune_folder,
+    remove_entry,
+)
 
 
 def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: bool = False) -> list[Removal]:
@@ -56,3 +67,34 @@ def prune_journal(folder: StateFolder, quota: int, max_age: float, *, dry_run: b
 def _holder(kept: str | None) -> str:
     """Return the entry of the state folder that contains a stored content: each trash entry is its own folder."""
     return "/".join(kept.split("/")[:2]) if kept else ""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReport:
+    """The result of a cleaning. `sizes` are the bytes of each part before it; `removed` lists what was removed, or
+    would be."""
+
+    sizes: dict[str, int]
+    removed: list[Removal] = field(default_factory=list[Removal])
+    dry_run: bool = False
+
+    @property
+    def freed(self) -> int:
+        """Bytes that were removed, or that would be."""
+        return sum(r.size for r in self.removed)
+
+
+def clean(
+    folder: StateFolder,
+    *,
+    spill_quota: int = SPILL_QUOTA,
+    spill_age: float = SPILL_AGE,
+    journal_quota: int = JOURNAL_QUOTA,
+    journal_age: float = JOURNAL_AGE,
+    dry_run: bool = False,
+) -> CleanReport:
+    """Remove entries that are older than their maximum age (seconds) or, oldest first, over their quota (bytes)."""
+    report = CleanReport(folder.sizes(), dry_run=dry_run)
+    report.removed.extend(prune_folder(folder.spill, "spill", spill_quota, spill_age, dry_run=dry_run))
+    report.removed.extend(prune_journal(folder, journal_quota, journal_age, dry_run=dry_run))
+    return report

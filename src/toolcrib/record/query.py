@@ -23,22 +23,15 @@ _UNFINISHED = (
     " AND (o.intent = r.seq OR o.intent IS NULL AND o.seq > r.seq))"  # hosts may reuse an id
 )
 _GROUPS = ("tool", "outcome", "verdict", "session_id", "channel", "category", "rule")
+"""Columns that calls are counted by, and compared with."""
 
 
 def select(
     *,
-    tool: str | None = None,
     since: float | None = None,
     until: float | None = None,
-    outcome: str | None = None,
-    verdict: str | None = None,
-    session_id: str | None = None,
-    channel: str | None = None,
-    category: str | None = None,
-    rule: str | None = None,
     label: str | None = None,
     text: str | None = None,
-    call_id: str | None = None,
     after: int | None = None,
     upto: int | None = None,
     unfinished: bool = False,
@@ -48,12 +41,14 @@ def select(
     limit: int | None = None,
     stored: bool = False,
     by: str | None = None,
+    **columns: str | None,
 ) -> Select:
     """Return the statement and its values.
 
-    Texts are compared as they are, or as a pattern if they contain a `*`; `text` is searched in the arguments, ignoring
-    case. `since` and `until` are Unix seconds, `after` and `upto` row numbers. `kind=None` returns intents and notes
-    too; `unfinished` only intents without an outcome; `once` leaves out intents that have an outcome. `order` is
+    `columns` are texts by column: tool, outcome, verdict, session_id, channel, category, rule, call_id. They are
+    compared as they are, or as a pattern if they contain a `*`; None is any. `text` is searched in the arguments,
+    ignoring case. `since` and `until` are Unix seconds, `after` and `upto` row numbers. `kind=None` returns intents and
+    notes too; `unfinished` only intents without an outcome; `once` leaves out intents that have an outcome. `order` is
     "newest" or "seq". `stored` returns rows as they are in the file; `by` counts by a column instead.
     """
     clauses: list[str] = []
@@ -63,13 +58,12 @@ def select(
     elif kind is not None:
         clauses.append("r.kind = ?")
         values.append(kind)
-    if outcome is not None and outcome != "ok" and "*" not in outcome:
+    outcome = columns.get("outcome") or "ok"
+    if outcome != "ok" and "*" not in outcome:
         clauses.append("r.outcome <> 'ok'")  # there is an index for these
-    named = {
-        "tool": tool, "outcome": outcome, "verdict": verdict, "session_id": session_id, "channel": channel,
-        "category": category, "rule": rule, "call_id": call_id,
-    }  # fmt: skip
-    for column, value in named.items():
+    for column, value in columns.items():
+        if column not in _GROUPS and column != "call_id":
+            raise TypeError(f"calls have no {column!r} to compare")
         if value is not None:
             clauses.append(f"r.{column} GLOB ?" if "*" in value else f"r.{column} = ?")
             values.append(_pattern(value) if "*" in value else value)
@@ -95,7 +89,8 @@ def select(
     if order == "seq":
         by_what = "r.seq ASC"
     else:
-        by_what = "r.time DESC, r.seq DESC" if tool or since is not None or until is not None else "r.seq DESC"
+        by_time = columns.get("tool") or since is not None or until is not None
+        by_what = "r.time DESC, r.seq DESC" if by_time else "r.seq DESC"
     sql = f"SELECT {_STORED if stored else _COLUMNS}, lower(hex(r.hash)) AS hash {_FROM} {where} ORDER BY {by_what}"
     if limit is not None:
         sql += " LIMIT ?"

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import chain
-from .database import connect
-from .migrate import note
+from .database import connect, note, transaction
 from .settings import RecordSettings
-from .transaction import transaction
 
 DAY = 86_400.0
 _CHUNK = 2_000

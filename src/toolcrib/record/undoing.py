@@ -225,7 +225,3 @@ class _Undoing:
         fd = self.ws.open_read(shown)
         with open(fd, "rb") as f:
             return sha_of(f.read(HASH_LIMIT + 1))
-
-
-def _is_command(change: Change) -> bool:
-    return str(change.kept).startswith(COMMAND_PREFIX)

@@ -18,9 +18,8 @@ from ...core.context import ToolContext
 from ...core.errors import ConfigError
 from ...core.text import clip
 from ...core.tool import Tool
-from ...core.verdict import Judgement, Verdict
+from ...core.verdict import Judgement, Verdict, all_of
 from ..plain import plain_line
-from ..questions import all_of
 from .commands import Certainty
 from .files import File
 from .grammar import VERDICTS, Rule, RuleSource, parse_rule
