@@ -423,8 +423,9 @@ async def test_a_background_command_that_fails_at_once_says_so(bench: Bench) -> 
     assert (await bench("exec_session", action="list")).for_llm == "No background sessions."
 
 
-async def test_the_number_of_sessions_is_limited(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, max_sessions=2)
+async def test_the_number_of_sessions_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.sessions.MAX_SESSIONS", 2)
+    bench = Bench(tmp_path)
     first = await begin(bench, "while [ ! -e enough ]; do sleep 0.02; done; echo done")
     await begin(bench, "sleep 86.5")
     output = await bench("exec", command="sleep 86.5", background=True)
@@ -438,8 +439,9 @@ async def test_the_number_of_sessions_is_limited(tmp_path: Path) -> None:
     await until(lambda: not alive("86.5"))
 
 
-async def test_sessions_that_begin_together_are_counted(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, max_sessions=2)
+async def test_sessions_that_begin_together_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.sessions.MAX_SESSIONS", 2)
+    bench = Bench(tmp_path)
     calls = [bench("exec", command="sleep 88.5", background=True) for _ in range(6)]
     outputs = await asyncio.gather(*calls)
     assert sum(output.is_error for output in outputs) == 4
@@ -451,8 +453,9 @@ async def test_sessions_that_begin_together_are_counted(tmp_path: Path) -> None:
     await until(lambda: not alive("88.5"))
 
 
-async def test_what_could_not_begin_leaves_room(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, max_sessions=1)
+async def test_what_could_not_begin_leaves_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolcrib.builtin.sessions.MAX_SESSIONS", 1)
+    bench = Bench(tmp_path)
     assert (await bench("exec", command="true", background=True, working_dir="absent")).is_error
     await begin(bench, "sleep 88.5")
     bench.close()

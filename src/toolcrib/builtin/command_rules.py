@@ -6,12 +6,16 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..boundary.sandbox import Profile, Sandbox, SandboxSettings
 from ..core.errors import ConfigError, SandboxUnavailable
 from ..core.verdict import Judgement
 from ..policy.regexes import UserPattern, compile_pattern
 from .settings import ExecSettings
+
+if TYPE_CHECKING:
+    from ..policy.shell.parts import CommandPlace
 
 DEFAULT_SECONDS = math.ceil(ExecSettings().timeout)
 MAX_SECONDS = 600
@@ -99,13 +103,11 @@ class CommandJudge:
             return False, ()
         return sandbox.active, sandbox.fresh_folders if sandbox.active else ()
 
-    def _by_settings(self, command: str, place: object) -> Judgement | None:
+    def _by_settings(self, command: str, place: CommandPlace) -> Judgement | None:
         """Return the judgement by the patterns and the restriction to the workspace; None if they allow the command."""
         from ..policy.shell.judge import leaves_workspace
-        from ..policy.shell.parts import CommandPlace
         from ..policy.shell.reading import read_script
 
-        assert isinstance(place, CommandPlace)
         rules = self.rules
         if (rules.deny or rules.allow) and len(command) > MAX_MATCHED:
             text = f"it is longer than {MAX_MATCHED:,} characters, too long for the patterns of tools.exec"
@@ -135,12 +137,10 @@ def warm_judgement() -> None:
 
 def _stranger(segments: list[str], allow: tuple[UserPattern, ...]) -> str | None:
     """Return the first segment that no pattern matches in full, or None."""
-    if not segments:
-        return ""
     for segment in segments:
         if not any(pattern.fullmatch(segment) or pattern.fullmatch(segment.lower()) for pattern in allow):
             return segment
-    return None
+    return None if segments else ""
 
 
 def runs_a_shell(command: str) -> bool:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..boundary.capture import SpillTarget
 from ..boundary.environment import command_environment
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 MAX_INPUT = 16 << 20  # the most bytes of a program's stdin
 
-P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -47,10 +46,14 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCommand:
-    """A command that is ready to start, with its sandbox and the layer that takes its changes."""
+    """A command that is ready to start, with its sandbox and the layer that takes its changes.
+
+    `lacks` says which granted secrets it does not get.
+    """
 
     sandbox: Sandbox
     spawn: Spawn
+    lacks: list[str]
     layer: WriteLayer | None = None
 
 
@@ -106,8 +109,7 @@ class CommandRunner:
         try:
             if input is not None and len(input) > MAX_INPUT:
                 raise ToolError(f"the arguments have {len(input):,} bytes; a program is given at most {MAX_INPUT:,}")
-            granted, failed = await self.granted(asker)
-            prepared = await self.prepare(argv, working_dir, timeout, {**(env or {}), **granted})
+            prepared = await self.prepare(argv, asker, working_dir, timeout, env)
             prepared.spawn.child_fds = (*prepared.spawn.child_fds, *passed)
             passed.clear()
         finally:
@@ -116,7 +118,7 @@ class CommandRunner:
         open_spill = self.spill_of(call_id) if spill else None
         process = start(prepared.spawn, timeout=timeout, limit=limit, open_spill=open_spill, input=input)
         result, outcome = await self.finished(process, prepared, current_context(), " ".join(argv))
-        return Ran(result, prepared.sandbox, [*failed, *outcome.notes])
+        return Ran(result, prepared.sandbox, outcome.notes)
 
     async def finished(
         self, process: Process, prepared: PreparedCommand, ctx: ToolContext, command: str
@@ -130,49 +132,47 @@ class CommandRunner:
         except BaseException:  # the changes are checked all the same
             self.look_over(prepared, ctx, command)
             raise
-        outcome = await in_thread(prepared.sandbox, self.look_over, prepared, ctx, command)
+        outcome = await in_thread(prepared.sandbox, lambda: self.look_over(prepared, ctx, command))
         return result, outcome if self.effects is None else await self.effects.ask(outcome, ctx)
 
     def secret_names(self, asker: str) -> list[str]:
         """Return the names of the environment variables in which commands of `asker` get secrets."""
         return [] if self._secrets is None else self._secrets.names_for(asker)
 
-    async def granted(self, asker: str) -> tuple[dict[str, str], list[str]]:
-        """Return the secrets for a command. A thread reads them, because they may come from a program."""
-        if self._secrets is None or not self.secret_names(asker):
-            return {}, []
-        return await shared_threads.run(self._secrets.environment, asker)
-
     async def prepare(
-        self, argv: Sequence[str], working_dir: str | None, timeout: float | None, env: Mapping[str, str]
+        self,
+        argv: Sequence[str],
+        asker: str,
+        working_dir: str | None,
+        timeout: float | None,
+        env: Mapping[str, str] | None = None,
     ) -> PreparedCommand:
-        """Prepare a command. `env` is set in addition to the usual variables.
+        """Prepare a command. `env` and the secrets of `asker` are set in addition to the usual variables.
 
         Raises ToolError if the working folder does not exist, and SandboxUnavailable or OSError if the sandbox fails.
         """
+        granted: dict[str, str] = {}
+        lacks: list[str] = []
+        if self._secrets is not None and self._secrets.names_for(asker):  # in a thread: they may come from a program
+            granted, lacks = await shared_threads.run(self._secrets.environment, asker)
         # in a thread, because the first use probes the sandbox with commands
         sandbox = self.sandbox.known or await shared_threads.run(self.sandbox)
-        return await in_thread(sandbox, self._wrap, sandbox, argv, working_dir, timeout, env)
 
-    def _wrap(
-        self,
-        sandbox: Sandbox,
-        argv: Sequence[str],
-        working_dir: str | None,
-        timeout: float | None,
-        env: Mapping[str, str],
-    ) -> PreparedCommand:
-        cwd = self._folder(working_dir)
-        full = {**command_environment(self._env), **env}
-        layer = self.effects.begin(sandbox) if self.effects is not None else None
-        if layer is None:
-            return PreparedCommand(sandbox, sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout))
-        try:
-            over = cast("OverlaySandbox", sandbox)
-            return PreparedCommand(sandbox, over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer), layer)
-        except BaseException:
-            layer.remove()
-            raise
+        def wrapped() -> PreparedCommand:
+            cwd = self._folder(working_dir)
+            full = {**command_environment(self._env), **(env or {}), **granted}
+            layer = self.effects.begin(sandbox) if self.effects is not None else None
+            if layer is None:
+                return PreparedCommand(sandbox, sandbox.wrap(argv, cwd=cwd, env=full, timeout=timeout), lacks)
+            try:
+                over = cast("OverlaySandbox", sandbox)
+                spawn = over.wrap(argv, cwd=cwd, env=full, timeout=timeout, layer=layer)
+            except BaseException:
+                layer.remove()
+                raise
+            return PreparedCommand(sandbox, spawn, lacks, layer)
+
+        return await in_thread(sandbox, wrapped)
 
     def _folder(self, working_dir: str | None) -> Path:
         if working_dir is None:
@@ -207,17 +207,19 @@ class CommandRunner:
         found = prepared.spawn.appeared()
         if prepared.layer is not None:  # the command did not make the new files outside the layer
             found = [path for path in found if outcome.touches(path)]
-        outcome.notes += [*self._moved_away(found, ctx.call_id), *prepared.spawn.notes]
+        outcome.notes = [
+            *prepared.lacks, *outcome.notes, *self._moved_away(found, ctx.call_id), *prepared.spawn.notes,
+        ]  # fmt: skip
         return outcome
 
     def _moved_away(self, paths: Iterable[str], call_id: str | None) -> list[str]:
         moved: list[str] = []
         failed: list[str] = []
         for path in paths:
+            if self._move_to_trash is None:
+                failed.append(path)
+                continue
             try:
-                if self._move_to_trash is None:
-                    failed.append(path)
-                    continue
                 self._move_to_trash(path, call_id or "exec", "made by a command, and other programs run or trust it")
                 moved.append(path)
             except Exception:  # the person must learn about the file, even if the journal fails
@@ -226,6 +228,6 @@ class CommandRunner:
         return appeared(moved, failed)
 
 
-async def in_thread(sandbox: Sandbox, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def in_thread(sandbox: Sandbox, fn: Callable[[], T]) -> T:
     """Call `fn`, which searches the workspace, in a thread; without a sandbox, call it directly, as it has no work."""
-    return await shared_threads.run(fn, *args, **kwargs) if sandbox.active else fn(*args, **kwargs)
+    return await shared_threads.run(fn) if sandbox.active else fn()

@@ -6,7 +6,8 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..boundary.process import Process
@@ -32,16 +33,12 @@ class CommandSession:
     outcome: CommandOutcome = field(default_factory=CommandOutcome)
     looked_over: threading.Event = field(default_factory=threading.Event)
 
-    def watch(self) -> None:
-        """Start to watch the command: end it after a long idle time, and check the workspace after its end."""
-        self.touch()
-        self.process.when_done(lambda: threading.Thread(target=self._look_over, daemon=True).start())
-
     def touch(self) -> None:
-        """Start to count the idle time again, because the session was used."""
+        """Start to count the idle time anew: the command is ended when it was not used for too long."""
         self.process.extend(IDLE_SECONDS)
 
-    def _look_over(self) -> None:
+    def end(self) -> None:
+        """Check the workspace after the end of the command."""
         try:
             self.outcome = self.look_over()
         finally:
@@ -56,21 +53,21 @@ class CommandSession:
 class Sessions:
     """The background commands of one toolbox. Each belongs to the agent session that started it."""
 
-    def __init__(self, most: int = MAX_SESSIONS) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sessions: dict[str, CommandSession] = {}
         self._closed = False
         self._coming: Counter[str | None] = Counter()  # places that are reserved and not used yet
 
-    def reserve(self, owner: str | None) -> None:
-        """Reserve a place for one more session, until `add` or `release`. Ended sessions make room for it.
+    @contextmanager
+    def place(self, owner: str | None) -> Generator[None]:
+        """Keep a place for one more session until it is added or could not start. Ended sessions make room for it.
 
         Raises ToolError if the owner, or the whole toolbox, has too many sessions.
         """
         with self._lock:
             for group, coming, most in (
-                (self._of(owner), self._coming[owner], self._most),
+                (self._of(owner), self._coming[owner], MAX_SESSIONS),
                 ([*self._sessions.values()], self._coming.total(), MAX_SESSIONS_IN_ALL),
             ):
                 over = len(group) + coming - most + 1
@@ -83,15 +80,12 @@ class Sessions:
                         f"There are {most} background sessions already ({running}). End one with "
                         'exec_session(action="kill", session_id=…) first.'
                     )
-
             self._coming[owner] += 1
-
-    def release(self, owner: str | None) -> None:
-        """Give back a reserved place."""
-        with self._lock:
-            self._coming[owner] -= 1
-            if self._coming[owner] <= 0:
-                del self._coming[owner]
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._coming -= Counter((owner,))  # drops an owner at 0
 
     def add(
         self,
@@ -111,7 +105,8 @@ class Sessions:
             closed = self._closed
             if not closed:
                 self._sessions[name] = session
-        session.watch()
+        session.touch()
+        process.when_done(lambda: threading.Thread(target=session.end, daemon=True).start())
         if closed:  # `close` ran while this command was starting
             process.kill()
         return session

@@ -23,7 +23,7 @@ from ..core.tool import Tool, tool
 from ..core.verdict import Judgement
 from .command_effects import CommandOutcome
 from .command_rules import DEFAULT_SECONDS, MAX_SECONDS, CommandJudge, CommandRules, runs_a_shell
-from .runner import CommandRunner, PreparedCommand
+from .runner import CommandRunner
 from .sessions import CommandSession, Sessions
 from .transcript import MAX_CHARACTERS, NO_UNDO, ending, exit_code, streams
 
@@ -44,9 +44,8 @@ class ShellTools:
         *,
         rules: CommandRules | None = None,
         redact: Callable[[str], str] | None = None,
-        max_sessions: int | None = None,
     ) -> None:
-        self.sessions = Sessions() if max_sessions is None else Sessions(max_sessions)
+        self.sessions = Sessions()
         self._runner, self._workspace = runner, runner.workspace
         self._redact = redact
         self._rules = rules or CommandRules()
@@ -114,25 +113,20 @@ class ShellTools:
         effects = self._runner.effects
         if effects is not None and (earlier := effects.earlier(ctx.session_id, name)) is not None:
             return _asked_again(await effects.ask(earlier, ctx))
-        limit = None if background else timeout
-        reserved = background
-        if background:
-            self.sessions.reserve(ctx.session_id)
+        spill = self._runner.spill_of(ctx.call_id)
         try:
-            granted, failed = await self._runner.granted("exec")
-            prepared = await self._runner.prepare(argv, working_dir, limit, granted)
-            process = start(
-                prepared.spawn,
-                timeout=limit,
-                limit=MAX_CHARACTERS,
-                open_spill=self._runner.spill_of(ctx.call_id),
-                interactive=background,
-            )
             if background:
-                session = self._add_session(process, prepared, command, name, ctx)
-                self.sessions.release(ctx.session_id)
-                reserved = False
+                with self.sessions.place(ctx.session_id):
+                    prepared = await self._runner.prepare(argv, "exec", working_dir, None)
+                    process = start(
+                        prepared.spawn, timeout=None, limit=MAX_CHARACTERS, open_spill=spill, interactive=True
+                    )
+                    look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
+                    layered = prepared.layer is not None
+                    session = self.sessions.add(ctx.session_id, command, process, look_over, layered=layered)
                 return await self._in_background(session, prepared.sandbox, ctx)
+            prepared = await self._runner.prepare(argv, "exec", working_dir, timeout)
+            process = start(prepared.spawn, timeout=timeout, limit=MAX_CHARACTERS, open_spill=spill)
             result, outcome = await self._runner.finished(process, prepared, ctx, name)
         except ToolError:  # some are OSErrors, too
             raise
@@ -140,19 +134,9 @@ class ShellTools:
             return _not_started(error)
         except SandboxUnavailable as error:
             return ToolOutput.error(str(error), "unavailable")
-        finally:
-            if reserved:
-                self.sessions.release(ctx.session_id)
-        outcome.notes[:0] = failed
         return _answer(result, timeout, outcome, prepared.sandbox, self._redact)
 
     # --- sessions -----------------------------------------------------------------------------------------
-
-    def _add_session(
-        self, process: Process, prepared: PreparedCommand, command: str, name: str, ctx: ToolContext
-    ) -> CommandSession:
-        look_over = functools.partial(self._runner.look_over, prepared, ctx, name)
-        return self.sessions.add(ctx.session_id, command, process, look_over, layered=prepared.layer is not None)
 
     async def _in_background(self, session: CommandSession, sandbox: Sandbox, ctx: ToolContext) -> ToolOutput:
         if await session.process.ended_within(_EARLY_SECONDS):
