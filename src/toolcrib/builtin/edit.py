@@ -23,16 +23,9 @@ from .matching import Match, Matches, apply_matches, find_matches
 _NAMED = 10  # the most line numbers in an answer
 
 ALIASES = {
-    "file_path": "path",
-    "filename": "path",
-    "old_string": "old_text",
-    "oldText": "old_text",
-    "oldStr": "old_text",
-    "old_str": "old_text",
-    "new_string": "new_text",
-    "newText": "new_text",
-    "newStr": "new_text",
-    "new_str": "new_text",
+    **dict.fromkeys(("file_path", "filename"), "path"),
+    **dict.fromkeys(("old_string", "oldText", "oldStr", "old_str"), "old_text"),
+    **dict.fromkeys(("new_string", "newText", "newStr", "new_str"), "new_text"),
     "replaceAll": "replace_all",
     "expectedReplacements": "expected_replacements",
 }

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -28,7 +28,7 @@ from .encoding import SAMPLE, UTF8, Encoding, detect, is_utf8, named_encoding, n
 from .explain import call_id_of, explained
 from .file_kinds import container, described
 from .journaled import MAX_EDIT, JournaledTools, Seen
-from .listing import STYLES, DirectoryListing, Hider, ListStyle
+from .listing import STYLES, DirectoryListing, Hider, ListStyle, hidden_below
 from .reading import PastEnd, Window, from_descriptor, read_window, recoded
 
 if TYPE_CHECKING:
@@ -235,19 +235,12 @@ class FileTools(JournaledTools):
             fd = self.ws.open_dir(path)
             try:
                 shown = self.ws.relative(path)
-                listing = DirectoryListing(self._style, max_entries, self._hidden(path))
+                hides = hidden_below(self._hider, "list_dir", self.ws, path)
+                listing = DirectoryListing(self._style, max_entries, hides)
                 listing.walk(fd, ("" if shown == "." else shown + "/") if recursive else "", recursive, ctx)
             finally:
                 os.close(fd)
         return listing.text(shown)
-
-    def _hidden(self, path: str) -> Callable[[str], bool] | None:
-        """Return a function that says whether rules hide a path in a directory from `list_dir`."""
-        if self._hider is None:
-            return None
-        folder = os.path.normpath(os.path.join(self.ws.root, self.ws.real(path)))
-        hides = self._hider("list_dir", folder)
-        return None if hides is None else lambda found: hides(os.path.join(folder, found))
 
     # delete_file
 

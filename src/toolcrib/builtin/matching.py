@@ -237,30 +237,24 @@ def _carry_back(
     last = first + form.count("\n", begin, end)
     column = begin - (form.rfind("\n", 0, begin) + 1)
     end_column = end - (form.rfind("\n", 0, end) + 1)
-    norm, places = tier.align(lines[first].removesuffix("\r"))
+    start = _column_of(lines[first], column, tier, ends=False)
+    stop = _column_of(lines[last], end_column, tier, ends=True)
+    return None if start is None or stop is None else (first, starts[first] + start, starts[last] + stop)
+
+
+def _column_of(line: str, column: int, tier: _Tier, *, ends: bool) -> int | None:
+    """Return where a match begins or ends in a line, by its column in the form; None in the middle of a character."""
+    if column == 0:
+        return 0
+    line = line.removesuffix("\r")
+    norm, places = tier.align(line)
     if column > len(norm):
         return None
-    if column == 0:
-        start = starts[first]
-    elif column < len(places):
-        start = starts[first] + places[column][0]
-        if places[column - 1] == places[column]:
-            return None  # in the middle of one original character
-    else:
-        start = starts[first] + len(lines[first].removesuffix("\r"))
-    if end_column == 0:
-        return first, start, starts[last]
-    line = lines[last].removesuffix("\r")
-    norm, places = tier.align(line)
-    if end_column > len(norm):
+    if column == len(norm):
+        return places[-1][1] if ends and not tier.squeeze else len(line)
+    if places[column - 1] == places[column]:
         return None
-    if end_column == len(norm):
-        stop = len(line) if tier.squeeze or not places else places[-1][1]
-    else:
-        stop = places[end_column - 1][1]
-        if places[end_column] == places[end_column - 1]:
-            return None
-    return first, start, starts[last] + stop
+    return places[column - 1][1] if ends else places[column][0]
 
 
 def _indent(line: str) -> str:

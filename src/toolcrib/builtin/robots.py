@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -24,12 +23,8 @@ MAX_SITES = 256
 MAX_RULES = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class RobotsRule:
-    """One rule. `pattern` is a path with `*` and `$`. The longest rule wins; of equal ones, the one that allows."""
-
-    pattern: str
-    allow: bool
+Rule = tuple[str, bool]
+"""A path with `*` and `$`, and whether it is allowed. The longest rule wins; of equal ones, the one that allows."""
 
 
 class Robots:
@@ -37,7 +32,7 @@ class Robots:
 
     def __init__(self, outgoing: OutgoingRequests) -> None:
         self._outgoing = outgoing
-        self._known: OrderedDict[str, tuple[float, list[RobotsRule]]] = OrderedDict()
+        self._known: OrderedDict[str, tuple[float, list[Rule]]] = OrderedDict()
 
     async def ask(self, target: Target) -> None:
         """Check a page. Raises ToolError if the site forbids robots to fetch it, or if robots.txt cannot be read."""
@@ -53,26 +48,24 @@ class Robots:
                 f"{site}/robots.txt asks robots not to fetch {target.path[:200]}; web.fetch.robots says to obey"
             )
 
-    async def _rules(self, site: str) -> list[RobotsRule]:
+    async def _rules(self, site: str) -> list[Rule]:
         request = WebRequest("GET", f"{site}/robots.txt", {"User-Agent": self._outgoing.user_agent})
         try:
             answer = await exchange(self._outgoing.guard(), request, ExchangeLimits(MAX_BYTES, SECONDS, tries=1))
+            if answer.status >= 500:  # RFC 9309 §2.3.1.4: in this case everything is disallowed
+                raise ToolError(f"status {answer.status}")
         except AddressRefused:
             raise
         except ToolError as error:
             raise ToolError(f"{site}/robots.txt could not be read, so nothing is fetched there: {error}") from None
-        if answer.status >= 500:  # RFC 9309 §2.3.1.4: in this case everything is disallowed
-            raise ToolError(
-                f"{site}/robots.txt could not be read (status {answer.status}), so nothing is fetched there"
-            )
         if answer.status >= 400:
             return []
         return parse(answer.body.decode("utf-8", "replace"))
 
 
-def parse(text: str, agent: str = AGENT) -> list[RobotsRule]:
+def parse(text: str, agent: str = AGENT) -> list[Rule]:
     """Return the rules for one robot: those of the groups that name it, else those of the groups for `*`."""
-    groups: dict[str, list[RobotsRule]] = {}
+    groups: dict[str, list[Rule]] = {}
     current: list[str] = []
     in_rules = False
     for line in text.removeprefix("\ufeff").splitlines():
@@ -91,20 +84,15 @@ def parse(text: str, agent: str = AGENT) -> list[RobotsRule]:
             if value:
                 for name in current:
                     if len(groups[name]) < MAX_RULES:
-                        groups[name].append(RobotsRule(value, key == "allow"))
+                        groups[name].append((value, key == "allow"))
     return groups.get(agent, groups.get("*", []))
 
 
-def allowed(rules: list[RobotsRule], path: str) -> bool:
+def allowed(rules: list[Rule], path: str) -> bool:
     """Return whether a path (with its query) may be fetched. /robots.txt may always be fetched."""
     if path == "/robots.txt":
         return True
-    best: RobotsRule | None = None
-    for rule in rules:
-        longer = best is None or (len(rule.pattern), rule.allow) > (len(best.pattern), best.allow)
-        if longer and fits(rule.pattern, path):
-            best = rule
-    return best is None or best.allow
+    return max(((len(pattern), allow) for pattern, allow in rules if fits(pattern, path)), default=(0, True))[1]
 
 
 def fits(pattern: str, path: str) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import heapq
 import os
 import stat
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -24,7 +25,8 @@ from ..core.errors import OutsideWorkspace, ToolError
 from ..core.output import ToolOutput
 from ..core.tool import Access, Tool, tool
 from ..core.verdict import Judgement
-from .listing import Hider
+from .explain import explained
+from .listing import Hider, hidden_below
 from .search_page import (
     FoundLines,
     entries,
@@ -68,15 +70,11 @@ class SearchTools:
         self.seconds = seconds
         self._hider = hider
         self._configured = ripgrep
-        self._looked_for: list[Ripgrep | None] = []
-        self._above: tuple[str, ...] | None = None
 
-    @property
+    @functools.cached_property
     def ripgrep(self) -> Ripgrep | None:
-        """The ripgrep in use, searched for once. None: the slower replacement in Python is used."""
-        if not self._looked_for:
-            self._looked_for.append(find_ripgrep(self._configured, outside=self.workspace.root))
-        return self._looked_for[0]
+        """The ripgrep in use. None: the slower replacement in Python is used."""
+        return find_ripgrep(self._configured, outside=self.workspace.root)
 
     def tools(self) -> list[Tool]:
         """Return both tools."""
@@ -231,23 +229,15 @@ class SearchTools:
     # Where to search
 
     def _directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
-        try:
+        with explained(self.workspace, path):
             directory = self.workspace.open_dir(path)
-        except FileNotFoundError:
-            raise ToolError(f"there is no {path} in the workspace; glob finds paths by name") from None
-        except NotADirectoryError:
-            raise ToolError(f"{path} is not a directory") from None
-        except OSError as error:
-            if isinstance(error, ToolError):
-                raise
-            raise ToolError(f"{path} cannot be opened: {error.strerror}") from error
         stack.callback(os.close, directory)
         place = self.workspace.locate(path)
         if not place.parts:
-            return Haystack(directory, (), self._ignore_files())
+            return Haystack(directory, (), self._ignore_files)
         root = self.workspace.open_dir(place.root.path)  # ignore files between the root and the directory count, too
         stack.callback(os.close, root)
-        return Haystack(directory, (root,), self._ignore_files())
+        return Haystack(directory, (root,), self._ignore_files)
 
     def _file_or_directory(self, path: str, stack: contextlib.ExitStack) -> Haystack:
         try:
@@ -260,16 +250,15 @@ class SearchTools:
         stack.callback(os.close, descriptor)
         return Haystack(self._directory(".", stack).directory, stdin=descriptor)
 
+    @functools.cached_property
     def _ignore_files(self) -> tuple[str, ...]:
-        """Return the ignore files above the workspace. They count if the workspace is part of a larger repository."""
-        if self._above is None:
-            found: list[str] = []
-            folder = self.workspace.root
-            while not (folder / ".git").exists() and folder != folder.parent:
-                folder = folder.parent
-                found += [str(folder / name) for name in (".gitignore", ".ignore", ".rgignore")]
-            self._above = tuple(found) if (folder / ".git").exists() else ()
-        return self._above
+        """The ignore files above the workspace. They count if the workspace is part of a larger repository."""
+        found: list[str] = []
+        folder = self.workspace.root
+        while not (folder / ".git").exists() and folder != folder.parent:
+            folder = folder.parent
+            found += [str(folder / name) for name in (".gitignore", ".ignore", ".rgignore")]
+        return tuple(found) if (folder / ".git").exists() else ()
 
     # Searching
 
@@ -278,23 +267,12 @@ class SearchTools:
     ) -> contextlib.AbstractContextManager[SearchResults]:
         return search(query, haystack, ripgrep=self.ripgrep, seconds=self.seconds, cancelled=lambda: ctx.cancelled)
 
-    def _hidden(self, name: str, path: str) -> Callable[[str], bool] | None:
-        """Return a function that says whether rules hide a path under `path` from the tool `name`.
-
-        It takes paths in the form in which a search returns them. Returns None if the rules hide nothing.
-        """
-        if self._hider is None:
-            return None
-        folder = os.path.join(self.workspace.root, self.workspace.real(path))
-        hides = self._hider(name, os.path.normpath(folder))
-        return None if hides is None else lambda found: hides(os.path.normpath(os.path.join(folder, found)))
-
     def _newest(
         self, query: Query, haystack: Haystack, path: str, limit: int, ctx: ToolContext
     ) -> tuple[list[str], int, Stop | None]:
         """Return the paths of the newest files, the number of all files, and the reason if the search ended early."""
         meant, total = is_meant(query), 0
-        hides = self._hidden("glob", path)
+        hides = hidden_below(self._hider, "glob", self.workspace, path)
         found: list[tuple[int, bytes]] = []
         with self._search(query, haystack, ctx) as answer:
             for names in answer.names():
@@ -320,7 +298,7 @@ class SearchTools:
         found, size = FoundLines(), 0
         real, meant = self.workspace.real(path), is_meant(query)
         own_name = self.workspace.relative(path)
-        hides = None if query.stdin else self._hidden("grep", path)
+        hides = None if query.stdin else hidden_below(self._hider, "grep", self.workspace, path)
         if haystack.stdin is not None:
             os.lseek(haystack.stdin, 0, os.SEEK_SET)  # for the second search
         with self._search(query, haystack, ctx) as answer:
@@ -360,15 +338,13 @@ class SearchTools:
 
 def _ages(names: list[bytes], directory: int) -> list[tuple[int, bytes]]:
     """Return (negative modification time, name) of files in a directory. Files that are gone meanwhile are left out."""
-    look = os.stat
-    try:
-        return [(-look(name, dir_fd=directory, follow_symlinks=False).st_mtime_ns, name) for name in names]
-    except OSError:
-        found: list[tuple[int, bytes]] = []
-        for name in names:
-            with contextlib.suppress(OSError):
-                found.append((-look(name, dir_fd=directory, follow_symlinks=False).st_mtime_ns, name))
-        return found
+    found: list[tuple[int, bytes]] = []
+    for name in names:
+        try:
+            found.append((-os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime_ns, name))
+        except OSError:
+            continue
+    return found
 
 
 def _glob_paths(args: Mapping[str, Any]) -> list[tuple[str, Access]]:
