@@ -61,8 +61,6 @@ def describe(content_type: str | None, data: bytes) -> Body:
         kind = "html"
     elif kind != "binary" and b"\0" in head and not head.startswith(_MARKS) and not _is_wide(charset):
         kind = "binary"
-    if kind == "text" and mime in ("", "text/plain") and _looks_like_html(head) and mime == "":
-        kind = "html"
     return Body(kind, mime, charset, _name(mime, head) if kind == "binary" else "")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import re
 
+from .encoding import is_utf8
+
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # The meaning of these labels in pages, by the WHATWG Encoding Standard. Python's codecs of these names know less.
 _MEANT = {
@@ -33,7 +35,7 @@ def decode(data: bytes, header: str | None = None, *, markup: bool = False) -> s
         named = codec(found[1].decode("ascii")) if found else None
         if named is not None and named.startswith("utf-16"):  # the name could not have been read in UTF-16
             named = "utf-8"
-    return data.decode(named or _guess(data), "replace")
+    return data.decode(named or ("utf-8" if is_utf8(data) else _guess(data)), "replace")
 
 
 def codec(label: str) -> str | None:
@@ -52,14 +54,6 @@ def codec(label: str) -> str | None:
 
 
 def _guess(data: bytes) -> str:
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(data)  # accepts a last character that is cut off
-    except UnicodeDecodeError:
-        return _by_content(data)
-    return "utf-8"
-
-
-def _by_content(data: bytes) -> str:
     try:
         from turbohtml.detect import detect
     except ImportError:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from .command_rules import CommandRules
     from .documents import DocumentReader
     from .listing import Hider
-    from .settings import DocumentSettings
 
 
 def default_tools(
@@ -86,10 +85,18 @@ def default_tools(
         secrets=secrets, effects=effects,
     )  # fmt: skip
     shell = ShellTools(runner, rules=rules, redact=None if redactor is None else redactor.redact)
-    reader = _document_reader(settings.documents, made)
+    reader: DocumentReader | None = None
+    if has_wing("documents"):
+        from .documents import DocumentReader
+
+        reader = DocumentReader(settings.documents)
+        made.append(reader.close)
     if closers is not None:
         closers += [*made, shell.close]
-    network = network or functools.cache(_public_only)
+    if network is None:
+        from ..boundary.network.address_guard import AddressGuard
+
+        network = functools.cache(AddressGuard)  # only public addresses
     web_made = web_tools(
         network, web, settings.http_request, gate=gate, secrets=secrets, redactor=redactor,
         keep=None if spill is None else spill.keep, missing=missing, closers=closers,
@@ -115,23 +122,6 @@ def default_tools(
     for tool in found:
         tool.tested = True  # building all their schemas takes 0.2 s
     return found
-
-
-def _document_reader(settings: DocumentSettings, closers: list[Callable[[], object]]) -> DocumentReader | None:
-    """Return a reader of documents, or None if the wing is not installed. `closers` gets the function that ends it."""
-    if not has_wing("documents"):
-        return None
-    from .documents import DocumentReader
-
-    reader = DocumentReader(settings)
-    closers.append(reader.close)
-    return reader
-
-
-def _public_only() -> AddressGuard:
-    from ..boundary.network.address_guard import AddressGuard
-
-    return AddressGuard()
 
 
 def open_spill(spill: Spill | None, redactor: Redactor | None) -> Callable[[str, str], SpillTarget] | None:

@@ -6,6 +6,8 @@ import difflib
 import errno
 import os
 import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from ..boundary.workspace import Workspace
 from ..core.context import ToolContext
@@ -14,31 +16,29 @@ from ..record.journal import Journal
 from .listing import printable_path
 
 
-class explained:  # noqa: N801
-    """Turns the system's errors about a path into a ToolError that says what is wrong and what to try."""
+@contextmanager
+def explained(ws: Workspace, path: str) -> Generator[None]:
+    """Turn the system's errors about a path into a ToolError that says what is wrong and what to try."""
+    try:
+        yield
+    except ToolError:  # some are OSErrors, too
+        raise
+    except OSError as error:
+        raise ToolError(_explanation(ws, ws.relative(path), error)) from None
 
-    def __init__(self, ws: Workspace, path: str) -> None:
-        self._ws = ws
-        self._path = path
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, ToolError) or not isinstance(error, OSError):
-            return
-        shown = self._ws.relative(self._path)
-        if isinstance(error, FileNotFoundError):
-            raise ToolError(f"File not found: {shown}{similar_names(self._ws, shown)}") from None
-        if isinstance(error, IsADirectoryError):
-            raise ToolError(f"{shown} is a directory; list_dir lists it") from None
-        if isinstance(error, NotADirectoryError):
-            raise ToolError(f"{shown} is not a directory, or something above it is a file") from None
-        if isinstance(error, FileExistsError):
-            raise ToolError(f"{shown} exists already") from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise ToolError(f"Permission denied: {shown} ({error.strerror})") from None
-        raise ToolError(f"{shown}: {error.strerror or error}") from None
+def _explanation(ws: Workspace, shown: str, error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"File not found: {shown}{similar_names(ws, shown)}"
+    if isinstance(error, IsADirectoryError):
+        return f"{shown} is a directory; list_dir lists it"
+    if isinstance(error, NotADirectoryError):
+        return f"{shown} is not a directory, or something above it is a file"
+    if isinstance(error, FileExistsError):
+        return f"{shown} exists already"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"Permission denied: {shown} ({error.strerror})"
+    return f"{shown}: {error.strerror or error}"
 
 
 def similar_names(ws: Workspace, shown: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..boundary.network.exchange import ExchangeLimits, WebRequest, WebResponse, exchange
@@ -51,6 +51,7 @@ class HttpRequestTool:
     def __init__(self, outgoing: OutgoingRequests, settings: HttpSettings | None = None) -> None:
         self._outgoing = outgoing
         self._settings = settings or HttpSettings()
+        self._judge = DomainJudge(outgoing, self._settings.allowed_domains)
 
     def tool(self) -> Tool:
         """Return the tool, ready to register."""
@@ -59,7 +60,7 @@ class HttpRequestTool:
             category="network_write",
             open_world=True,
             destructive=True,
-            judge=DomainJudge(self._outgoing, self._settings.allowed_domains),
+            judge=self._judge,
             timeout=self._settings.timeout + 10,
             max_output=max(50_000, 2 * self._settings.max_response_bytes),
         )
@@ -92,7 +93,7 @@ class HttpRequestTool:
         judge = self._outgoing.hop("http_request", arguments, ctx)
 
         def hop(target: Target) -> Any:
-            refuse_domain(self._outgoing, self._settings.allowed_domains, target.host)
+            self._judge.refuse_domain(target.host)
             return judge(target)
 
         answer = await exchange(
@@ -141,25 +142,23 @@ class DomainJudge(UrlJudge):
             return found
         try:
             host = self._outgoing.guard().target(str(arguments.get("url"))).host
-            refuse_domain(self._outgoing, self._domains, host)
+            self.refuse_domain(host)
         except AddressRefused as error:
             return Judgement("deny", str(error), error.rule)
-        from ..boundary.network.host_names import matches
-
-        named = tuple(domain for domain in self._domains if domain != "*")
-        if found is None and any(matches(domain, str(host)) for domain in named):
+        if found is None and self._is_named(host, (domain for domain in self._domains if domain != "*")):
             return Judgement("allow", f"its domain is one of {RULE}", RULE_ALLOWED_DOMAIN)
         return found
 
+    def refuse_domain(self, host: Host) -> None:
+        """Raise AddressRefused if a host is not in an allowed domain."""
+        if not self._is_named(host, self._domains) and not self._outgoing.guard().allowed_domain(host):
+            listed = ", ".join(self._domains[:10]) or "none"
+            raise AddressRefused(f"{host} is not an allowed domain ({listed}); the setting {RULE} allows one", RULE)
 
-def refuse_domain(outgoing: OutgoingRequests, domains: tuple[str, ...], host: Host) -> None:
-    """Raise AddressRefused if a host is not in an allowed domain."""
-    from ..boundary.network.host_names import matches
+    def _is_named(self, host: Host, domains: Iterable[str]) -> bool:
+        from ..boundary.network.host_names import matches
 
-    if any(matches(domain, str(host)) for domain in domains) or outgoing.guard().allowed_domain(host):
-        return
-    listed = ", ".join(domains[:10]) or "none"
-    raise AddressRefused(f"{host} is not an allowed domain ({listed}); the setting {RULE} allows one", RULE)
+        return any(matches(domain, str(host)) for domain in domains)
 
 
 def response(answer: WebResponse, method: str, left_out: Sequence[str] = ()) -> ToolOutput:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ..core.errors import ToolError
+
+Action = Literal["add", "delete", "update"]
 
 MAX_FILES = 1_000  # each file is read before the call and held in memory
 
@@ -35,7 +38,7 @@ class Hunk:
 class FilePatch:
     """The part of a patch for one file. `new_path` differs from `path` for a rename; `other` is its unstripped name."""
 
-    action: Literal["add", "delete", "update"]
+    action: Action
     path: str
     new_path: str | None = None
     other: str | None = None
@@ -52,6 +55,11 @@ class FilePatch:
     def reads(self) -> bool:
         """Whether content of the file may be shown: in the error about a hunk that does not fit."""
         return self.action == "update" or bool(self.hunks)
+
+    def begin_hunk(self) -> Hunk:
+        """Add an empty hunk."""
+        self.hunks.append(Hunk())
+        return self.hunks[-1]
 
     def added_lines(self) -> tuple[list[str], bool]:
         """Return the lines of a new file, and whether its last line has no line end."""
@@ -88,6 +96,9 @@ def parse_patch(text: str) -> list[FilePatch]:
 # V4A
 
 
+_ACTIONS: Mapping[str, Action] = {"*** Add File": "add", "*** Delete File": "delete", "*** Update File": "update"}
+
+
 def _parse_v4a(lines: list[str], at: int) -> list[FilePatch]:
     files: list[FilePatch] = []
     current: FilePatch | None = None
@@ -98,11 +109,10 @@ def _parse_v4a(lines: list[str], at: int) -> list[FilePatch]:
         if marker == "*** End Patch":
             return _checked_v4a(files)
         head, _, rest = marker.partition(":")
-        actions = {"*** Add File": "add", "*** Delete File": "delete", "*** Update File": "update"}
-        if head in actions:
+        if head in _ACTIONS:
             if not rest.strip():
                 raise _wrong(number, line, "a path after the colon")
-            current = FilePatch(actions[head], rest.strip())  # type: ignore[arg-type]
+            current = FilePatch(_ACTIONS[head], rest.strip())
             files.append(current)
             hunk = None
         elif head == "*** Move to":
@@ -121,9 +131,7 @@ def _parse_v4a(lines: list[str], at: int) -> list[FilePatch]:
             if line.strip():
                 raise _wrong(number, line, "nothing below '*** Delete File: …'")
         elif current.action == "add":
-            if hunk is None:
-                hunk = Hunk()
-                current.hunks.append(hunk)
+            hunk = hunk or current.begin_hunk()
             if line.startswith("+"):
                 hunk.lines.append(line)
             elif line.strip():
@@ -132,22 +140,16 @@ def _parse_v4a(lines: list[str], at: int) -> list[FilePatch]:
             anchor = line[2:].strip().removesuffix("@@").strip()
             ranged = _RANGE.match(line)
             if hunk is None or hunk.lines:
-                hunk = Hunk()
-                current.hunks.append(hunk)
+                hunk = current.begin_hunk()
             if ranged:  # a unified header inside V4A: models mix the two
                 hunk.line = int(ranged[1])
             elif anchor:
                 hunk.anchors.append(anchor)
         else:
-            if hunk is None:
-                hunk = Hunk()
-                current.hunks.append(hunk)
-            if line == "":
-                hunk.lines.append(" ")
-            elif line[0] in " +-":
-                hunk.lines.append(line)
-            else:
+            hunk = hunk or current.begin_hunk()
+            if line and line[0] not in " +-":
                 raise _wrong(number, line, "' ', '+' or '-' at the beginning of the line, or '@@'")
+            hunk.lines.append(line or " ")
     raise ToolError("the patch is cut off: '*** End Patch' is missing; send the whole patch")
 
 
@@ -237,12 +239,11 @@ def _parse_git_header(lines: list[str], at: int, files: list[FilePatch]) -> int:
 def _parse_hunks(lines: list[str], at: int, file: FilePatch) -> int:
     while at < len(lines) and lines[at].startswith("@@"):
         ranged = _RANGE.match(lines[at])
-        hunk = Hunk()
+        hunk = file.begin_hunk()
         left: list[int] | None = None
         if ranged:
             left = [int(ranged[2] or 1), int(ranged[4] or 1)]
             hunk.line = int(ranged[1]) + (1 if left[0] == 0 else 0)
-        file.hunks.append(hunk)
         at += 1
         while at < len(lines):
             line = lines[at]

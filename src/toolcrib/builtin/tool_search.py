@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -13,7 +12,7 @@ from ..core.context import ToolContext
 from ..core.output import ToolOutput
 from ..core.text import clip, one_line
 from ..core.threads import shared_threads
-from ..core.tool import FunctionTool, Tool, ToolCategory
+from ..core.tool import Tool, ToolCategory, tool
 
 if TYPE_CHECKING:
     from ..core.exposure import Exposure
@@ -29,7 +28,15 @@ MAX_SOURCES = 20
 
 def search_tools(exposure: Exposure) -> list[Tool]:
     """Return the two tools that search and call the tools that `exposure` does not list."""
-    return [_SearchTools(exposure), _CallTool()]
+    caller = tool(
+        call_tool, title="Call a tool by its name", is_meta=True,
+        # the called tool has its category; clients see the worst case
+        category=ToolCategory.MEMORY, read_only=False, destructive=True, open_world=True,
+        description="Call a tool that search_tools has found and your list does not show. It is checked, approved "
+        "and recorded as that tool's own call.",
+    )  # fmt: skip
+    caller.forward = lambda arguments: (arguments["name"], arguments.get("arguments") or {})
+    return [_SearchTools(exposure), caller]
 
 
 class _SearchTools(Tool):
@@ -65,20 +72,7 @@ class _SearchTools(Tool):
             names = f" Names that look like it: {', '.join(close)}." if close else ""
             return ToolOutput.llm_only(f"No tool fits {query[:100]!r}.{names} Try other words for what it should do.")
         self._exposure.reveal(ctx.session_id, found)
-        return ToolOutput.llm_only("\n\n".join(_told(tool) for tool in found))
-
-
-class _CallTool(FunctionTool):
-    def __init__(self) -> None:
-        super().__init__(
-            call_tool, name="call_tool", title="Call a tool by its name",
-            # the called tool has its category; clients see the worst case
-            category=ToolCategory.MEMORY, read_only=False, destructive=True, open_world=True,
-            description="Call a tool that search_tools has found and your list does not show. It is checked, approved "
-            "and recorded as that tool's own call.",
-        )  # fmt: skip
-        self.is_meta = True
-        self.forward = _forward
+        return ToolOutput.llm_only("\n\n".join(_told(each) for each in found))
 
 
 async def call_tool(
@@ -87,10 +81,6 @@ async def call_tool(
 ) -> str:
     """Never run: the call that it stands for takes its place."""
     raise AssertionError(name, arguments)
-
-
-def _forward(kwargs: Mapping[str, Any]) -> tuple[str, Any]:
-    return kwargs["name"], kwargs.get("arguments") or {}
 
 
 def _told(tool: Tool) -> str:

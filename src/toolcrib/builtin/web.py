@@ -21,12 +21,12 @@ from .document_reading import DocumentRequest, DocumentText
 from .extraction import KEPT
 from .file_kinds import container, described
 from .outgoing import OutgoingRequests, mark
+from .robots import Robots
 from .settings import FetchSettings
 
 if TYPE_CHECKING:
     from ..boundary.network.url import Target
     from .documents import DocumentReader
-    from .robots import Robots
 
 ExtractMode = Literal["markdown", "text", "raw"]
 Keep = Callable[[str, str, str], str | None]
@@ -55,34 +55,25 @@ class WebFetchTool:
         self._documents = documents
         self._settings = settings or FetchSettings()
         self._keep = keep
-        self._workers: Workers | None = None
-        self._robots: Robots | None = None
-        if self._settings.robots:
-            from .robots import Robots
-
-            self._robots = Robots(outgoing)
+        self._workers = Workers(_WORKER)
+        self._robots = Robots(outgoing) if self._settings.robots else None
 
     def tool(self) -> Tool:
         """Return the tool, ready to register."""
+        document = 0.0 if self._documents is None else 2 * self._documents.settings.timeout
         return tool(
             self.web_fetch,
             category="network_read",
             open_world=True,
             aliases={"extractMode": "extract_mode", "maxChars": "max_chars"},
             judge=UrlJudge(self._outgoing.guard),
-            timeout=self._settings.timeout + self._reading_seconds() + 5,
+            timeout=self._settings.timeout + max(ARTICLE_SECONDS + PAGE_SECONDS, document) + 5,
             max_output=400_000,  # `_shown` cuts the text, so that the output stays valid JSON
         )
 
-    def _reading_seconds(self) -> float:
-        """Return the most seconds for reading a page or a document."""
-        document = 0.0 if self._documents is None else 2 * self._documents.settings.timeout
-        return max(ARTICLE_SECONDS + PAGE_SECONDS, document)
-
     def close(self) -> None:
         """End the processes that read pages."""
-        if self._workers is not None:
-            self._workers.close()
+        self._workers.close()
 
     async def web_fetch(
         self,
@@ -136,38 +127,27 @@ class WebFetchTool:
         )
 
     async def _read(self, answer: WebResponse, body: Body, mode: ExtractMode) -> tuple[dict[str, Any], str]:
-        """Return the result of the extraction process for a body: (extractor, title, links, length) and the text."""
-        if self._workers is None:
-            self._workers = Workers(_WORKER)
-        job: dict[str, Any] = {"what": "text", "charset": body.charset, "url": answer.final_url, "style": mode}
-        if mode == "raw":
+        """Return the result of the extraction process for a body: (extractor, title, links, length) and the text.
+
+        Of a page it is the main text, or the whole text if the main text takes too long or fails.
+        """
+        job: dict[str, Any] = {"charset": body.charset, "url": answer.final_url, "style": mode}
+        tries = (("text", PAGE_SECONDS),)
+        if mode == "raw" or body.kind == "text":
             job["markup"] = body.kind == "html" or body.mime.endswith("xml")
         elif body.kind == "html":
-            return await self._article(job, answer)
-        elif body.kind == "json":
-            job["what"] = "json"
+            tries = (("article", ARTICLE_SECONDS), ("page", PAGE_SECONDS))
         else:
-            job["markup"] = body.mime.endswith("xml")
-        try:
-            found, text = await self._workers.run(job, answer.body, PAGE_SECONDS)
-        except WorkerFailed as error:
-            raise ToolError(f"{answer.final_url} could not be read: {error}") from None
-        return found, text.decode("utf-8")
-
-    async def _article(self, job: dict[str, Any], answer: WebResponse) -> tuple[dict[str, Any], str]:
-        """Return the main text of a page, or the whole text if the main text takes too long or fails."""
-        assert self._workers is not None
-        try:
-            found, text = await self._workers.run({**job, "what": "article"}, answer.body, ARTICLE_SECONDS)
-        except WorkerFailed as first:
+            tries = (("json", PAGE_SECONDS),)
+        why: WorkerFailed | None = None
+        for what, seconds in tries:
             try:
-                found, text = await self._workers.run({**job, "what": "page"}, answer.body, PAGE_SECONDS)
-            except WorkerFailed as second:
-                why = second if isinstance(second, WorkerTimeout) else first
-                raise ToolError(
-                    f"{answer.final_url} is a page that could not be read ({why}); extract_mode=raw gives its source"
-                ) from None
-        return found, text.decode("utf-8")
+                found, text = await self._workers.run({**job, "what": what}, answer.body, seconds)
+                return found, text.decode("utf-8")
+            except WorkerFailed as error:
+                why = error if why is None or isinstance(error, WorkerTimeout) else why
+        hint = "; extract_mode=raw gives its source" if len(tries) > 1 else ""
+        raise ToolError(f"{answer.final_url} could not be read ({why}){hint}")
 
     async def _document(
         self, reader: DocumentReader, answer: WebResponse, kind: str
