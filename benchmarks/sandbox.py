@@ -4,7 +4,7 @@
     ROUNDS=200 python benchmarks/sandbox.py   # more rounds on a busy machine (default 60)
 
 Wall is the smallest and the median, CPU the mean of this process and its children. With a fresh folder as the
-workspace, and again with a repository in it, whose protected names are looked for (and copied, by landlock).
+workspace, and again with a repository in it, whose protected names are looked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -73,7 +72,6 @@ def measure(rows: dict[str, Callable[[], None]]) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         rows: dict[str, Callable[[], None]] = {"subprocess": plain(["/bin/true"])}
-        rows["python -I -S"] = plain([sys.executable, "-I", "-S", "-c", "import ctypes"])
         fresh, repository = Path(name, "fresh"), Path(name, "repository")
         fresh.mkdir()
         subprocess.run(["git", "init", "-q", str(repository)], check=True)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.boundary.sandbox.cgroup import most_memory
+from toolcrib.boundary.sandbox.settings import most_memory
 from toolcrib.config import Settings, load_settings, make_settings
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.settings import Section, annotations_of

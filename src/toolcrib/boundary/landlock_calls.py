@@ -1,4 +1,5 @@
-"""Landlock's system calls and rights, for all modules here that restrict a thread with them.
+"""Restrict a thread, and everything it starts, for good: Landlock's system calls and rights, a seccomp filter, and no
+capabilities.
 
 Only ctypes is used, so that a thread can restrict itself at little cost.
 """
@@ -12,11 +13,18 @@ import struct
 import sys
 from typing import cast
 
+from .descriptors import closing_fd
+
 # linux/landlock.h; the numbers of the system calls are the same on every architecture.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 RULE_PATH_BENEATH = 1
 _CREATE_RULESET_VERSION = 1
-_PR_SET_NO_NEW_PRIVS = 38  # linux/prctl.h
+
+# linux/prctl.h, linux/seccomp.h, linux/capability.h
+_SET_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_CAPBSET_DROP, _SET_SECUREBITS, _CAP_AMBIENT, _AMBIENT_CLEAR = 24, 28, 47, 4
+_NO_ROOT = 0b1111  # SECBIT_NOROOT and SECBIT_NO_SETUID_FIXUP, both locked (linux/securebits.h)
+_CAPABILITY_VERSION_3, _MAX_CAPABILITIES = 0x20080522, 64
 
 # Rights over files, with the version that added them if it is not the first.
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -83,12 +91,44 @@ def allow(ruleset: int, target: int, rights: int) -> None:
         raise _error("a rule was refused")
 
 
+def allow_path(ruleset: int, path: str, rights: int) -> None:
+    """Allow these rights on a file or beneath a directory, if it is there. Raises OSError."""
+    try:
+        target = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    with closing_fd(target):
+        is_directory = os.path.isdir(f"/proc/self/fd/{target}")
+        allow(ruleset, target, rights if is_directory else rights & OF_FILES)
+
+
 def restrict_thread(ruleset: int) -> None:
-    """Restrict the calling thread, and everything it starts, for good. Raises OSError."""
-    if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+    """Restrict the calling thread to the rules of a ruleset. Raises OSError."""
+    if _libc().prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise _error("no_new_privs was refused")
     if _syscall(RESTRICT_SELF, ruleset, ctypes.c_uint32(0)) != 0:
         raise _error("the thread was not restricted")
+
+
+def filter_thread(program: bytes) -> None:
+    """Restrict the system calls of the calling thread, which can gain no privileges any more. Raises OSError."""
+    code = ctypes.create_string_buffer(program, len(program))
+    filter_program = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(code))
+    if _libc().prctl(_SET_SECCOMP, _MODE_FILTER, filter_program, 0, 0) != 0:
+        raise _error("the system calls were not restricted")
+
+
+def drop_capabilities() -> None:
+    """Drop all capabilities of the calling thread, now and after any exec. Raises OSError."""
+    libc = _libc()
+    libc.prctl(_CAP_AMBIENT, _AMBIENT_CLEAR, 0, 0, 0)
+    for capability in range(_MAX_CAPABILITIES):  # both need CAP_SETPCAP; without it only no_new_privs protects
+        if libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break
+    libc.prctl(_SET_SECUREBITS, _NO_ROOT, 0, 0, 0)
+    header, nothing = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)
+    if libc.capset(header, nothing) != 0:
+        raise _error("capabilities were not dropped")
 
 
 def _error(what: str) -> OSError:

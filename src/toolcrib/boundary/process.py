@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
@@ -205,8 +206,11 @@ class Process:
         spawn.prepare()
         marker = new_marker()
         ends = self._streams.open()
-        try:
-            popen = subprocess.Popen(
+
+        def start() -> subprocess.Popen[bytes]:
+            if spawn.confine is not None:
+                spawn.confine()
+            return subprocess.Popen(
                 spawn.argv,
                 stdin=ends.stdin,
                 stdout=ends.stdout,
@@ -216,6 +220,9 @@ class Process:
                 pass_fds=spawn.child_fds,
                 start_new_session=True,
             )
+
+        try:
+            popen = start() if spawn.confine is None else _in_own_thread(start)
         except BaseException:
             self._streams.abandon()
             raise
@@ -224,6 +231,11 @@ class Process:
             spawn.close_child_fds()
         self._tree = ProcessTree(popen, marker, spawn.stop)
         self.started = time.monotonic()
+        try:
+            spawn.started(popen.pid)
+        except BaseException:
+            self._tree.signal()
+            raise
 
     def _attend(self, tree: ProcessTree) -> None:
         spawn = self._spawn
@@ -331,6 +343,11 @@ class Process:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
+
+
+def _in_own_thread(fn: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(fn).result()
 
 
 def start(

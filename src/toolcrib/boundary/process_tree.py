@@ -7,13 +7,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import threading
 from collections.abc import Callable
 
+from .descriptors import closing_fd
 from .orphans import sweep
 from .spawner import Watched, spawner
+
+_ENDING_MS = 500
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a process has ended or is about to end: it loses its namespaces before it counts as ended."""
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return True
+    with closing_fd(fd):
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(_ENDING_MS))
 
 
 class ProcessTree:

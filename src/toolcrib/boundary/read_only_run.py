@@ -41,26 +41,16 @@ _TICK = 0.05  # seconds between two looks at the clock and at cancellation
 Stop = Literal["time", "cancelled", "enough"]
 
 
-def _allow_path(ruleset: int, path: str, rights: int) -> None:
-    try:
-        target = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return  # a missing path needs no rule
-    with closing_fd(target):
-        is_dir = os.path.isdir(f"/proc/self/fd/{target}")
-        landlock_calls.allow(ruleset, target, rights if is_dir else rights & ~READ_DIR)
-
-
 def _confine_thread(program: str, directories: Sequence[int], files: Sequence[str]) -> None:
     """Restrict the calling thread, for good, to reading these directories and running this program."""
     with closing_fd(landlock_calls.create_ruleset(landlock_calls.handled(landlock_abi(), _RIGHTS))) as ruleset:
         for target in directories:
             landlock_calls.allow(ruleset, target, READ_FILE | READ_DIR)
         for path in files:
-            _allow_path(ruleset, path, READ_FILE)
-        _allow_path(ruleset, program, READ_FILE | EXECUTE)
+            landlock_calls.allow_path(ruleset, path, READ_FILE)
+        landlock_calls.allow_path(ruleset, program, READ_FILE | EXECUTE)
         for path in _LIBRARIES:
-            _allow_path(ruleset, path, READ_FILE | READ_DIR | EXECUTE)
+            landlock_calls.allow_path(ruleset, path, READ_FILE | READ_DIR | EXECUTE)
         landlock_calls.restrict_thread(ruleset)
 
 

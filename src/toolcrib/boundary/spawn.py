@@ -43,6 +43,9 @@ class Spawn:
     """Whether any thread may spawn it: it does not end with that thread, and has nothing to `prepare`."""
     cleanup: Callable[[], None] = field(default=lambda: None)
     prepare: Callable[[], None] = field(default=lambda: None)  # called in the thread that spawns, just before
+    confine: Callable[[], None] | None = None
+    """A function that restricts its thread for good. It is called in a thread of its own, which then spawns."""
+    started: Callable[[int], None] = field(default=lambda pid: None)  # called with the new process's pid
     appeared: Callable[[], list[str]] = field(default=list[str])  # after the end: protected names that are new
     notes: list[str] = field(default_factory=list[str])  # further lines for the reader, added by `appeared`
     stop: Callable[[], None] | None = None

@@ -28,7 +28,7 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
 from toolcrib.boundary.sandbox import NoSandbox, Sandbox, SandboxSettings, cgroup, listeners, seccomp
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
-from toolcrib.boundary.sandbox.landlock import landlock_sandbox, landlock_syscalls
+from toolcrib.boundary.sandbox.landlock import landlock_syscalls
 from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
 
 SCRIPT = Path(__file__).with_name("attacks.py")
@@ -181,9 +181,7 @@ def main() -> None:
         raise SystemExit("without walls, root would do all of this to this machine")
     build(base, uid)
     if uid is not None:
-        landlock_sandbox.own_python = listeners.own_python = lambda _: (
-            "/usr/bin/python3"
-        )  # which another user reaches, too
+        listeners.own_python = lambda _: "/usr/bin/python3"  # which another user reaches, too
         cgroup.places = cgroup.Places  # the other user could not remove what root has made
     # Everything that is imported late is imported now: another user may not reach this interpreter's files.
     environment = command_environment()

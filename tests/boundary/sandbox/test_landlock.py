@@ -1,4 +1,4 @@
-"""Work goes on under Landlock, what ends is ended, and what is protected is put back."""
+"""Work goes on under Landlock, what ends is ended, and what is protected stays as it is."""
 
 import os
 import shutil
@@ -15,9 +15,7 @@ from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.landlock_calls import landlock_abi
 from toolcrib.boundary.process import Process, ProcessResult, run, start
 from toolcrib.boundary.sandbox import CommandLimits, SandboxSettings, select_sandbox
-from toolcrib.boundary.sandbox.landlock import landlock_sandbox as module
 from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox
-from toolcrib.boundary.sandbox.landlock.protected_backup import ProtectedBackup
 from toolcrib.boundary.spawn import Spawn
 from toolcrib.core.errors import SandboxUnavailable
 
@@ -78,16 +76,28 @@ def test_it_is_had_by_name_only(tmp_path: Path) -> None:
     assert (sandbox.name, sandbox.profile, sandbox.active) == ("landlock", "workspace-write", True)
 
 
-async def test_git_make_and_gcc(tmp_path: Path) -> None:
+async def test_make_and_gcc_compile_and_git_looks(tmp_path: Path) -> None:
     for program in ("git", "make", "gcc"):
         need(program)
-    (tmp_path / "m.c").write_text('#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n')
-    (tmp_path / "Makefile").write_text("all: m\n\t./m\nm: m.c\n\tgcc -O1 -o m m.c\n")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/m.c").write_text('#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n')
+    (tmp_path / "src/Makefile").write_text("all: m.o\nm.o: m.c\n\tgcc -O1 -c m.c\n")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    text = await out(tmp_path, "make -j2 && git add m.c && git commit -qm one && git log --oneline", **IDENTITY)
-    assert "built" in text
+    subprocess.run(["git", "add", "src/m.c"], cwd=tmp_path, check=True)
+    text = await out(tmp_path, "make -j2 -C src && mkdir src/d && mv src/m.o src/d && git status --short", **IDENTITY)
+    assert "A  src/m.c" in text
+    assert (tmp_path / "src/d/m.o").exists()
+
+
+async def test_git_commits_where_git_is_granted(tmp_path: Path) -> None:
+    need("git")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "a").write_text("x")
+    granted = SandboxSettings(allow_protected=(".git",))
+    text = await out(
+        tmp_path, "echo y > b; git add a b && git commit -qm one && git log --oneline", granted, **IDENTITY
+    )
     assert "one" in text
-    assert os.access(tmp_path / "m", os.X_OK)  # the linker's chmod, made in its place
 
 
 async def test_python_with_a_virtual_environment_and_node(tmp_path: Path) -> None:
@@ -107,45 +117,23 @@ async def test_text_tools_and_substitution(tmp_path: Path) -> None:
     assert text.startswith("6\na\n")
 
 
-async def test_modes_and_times_change_inside_and_nowhere_else(tmp_path: Path) -> None:
+async def test_modes_owners_and_times_change_nowhere(tmp_path: Path) -> None:
     workspace, other = tmp_path / "w", tmp_path / "other"
     workspace.mkdir()
+    (workspace / "own").write_text("x")
     other.write_text("x")
     other.chmod(0o600)
     (workspace / "link").symlink_to(other)
     (workspace / "t.py").write_text(
         "import os\n"
-        "os.mkdir('d'); open('d/f', 'w').close()\n"
-        "os.chmod('d/f', 0o640); assert os.stat('d/f').st_mode & 0o777 == 0o640\n"
-        "fd = os.open('d/f', os.O_RDONLY); os.fchmod(fd, 0o600); os.utime(fd, (3, 4))\n"
-        "assert os.stat('d/f').st_mode & 0o777 == 0o600 and os.stat('d/f').st_mtime == 4\n"
-        "at = os.open('d', os.O_RDONLY); os.chmod('f', 0o611, dir_fd=at); os.utime('f', ns=(5, 7), dir_fd=at)\n"
-        "assert os.stat('d/f').st_mode & 0o777 == 0o611 and os.stat('d/f').st_mtime_ns == 7\n"
-        "os.chmod(f'/proc/self/fd/{fd}', 0o777); os.chown('d/f', -1, -1); os.utime('d/f')\n"
-        "os.utime('link', (1, 1), follow_symlinks=False); assert os.lstat('link').st_mtime == 1\n"
-        "try: os.chmod('missing', 0o600)\n"
-        "except FileNotFoundError: print('missing')\n"
-        f"for path in ('link', {str(other)!r}, '../other', '/etc/passwd'):\n"
+        "fd = os.open('own', os.O_RDONLY)\n"
+        f"for path in ('own', fd, 'link', {str(other)!r}, '../other', '/etc/passwd'):\n"
         "    for change in (lambda: os.chmod(path, 0o666), lambda: os.utime(path), lambda: os.chown(path, -1, -1)):\n"
         "        try: change(); print('changed', path)\n"
         "        except PermissionError: print('refused')\n"
     )
-    text = await out(workspace, "python3 t.py")
-    assert text == "missing\n" + 12 * "refused\n"
+    assert await out(workspace, "python3 t.py") == 18 * "refused\n"
     assert other.stat().st_mode & 0o777 == 0o600
-
-
-async def test_where_the_launcher_cannot_be_asked_these_calls_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asking, refusing = module.landlock_syscalls.filters(module.seccomp.X86_64, landlock_abi())
-    assert asking != refusing
-    sandbox = LandlockSandbox(SandboxSettings(), tmp_path)
-    monkeypatch.setattr(sandbox, "_filters", [b"\0" * 8, sandbox._filters[1]])  # one that the kernel refuses
-    command = ["/bin/sh", "-c", "echo x > a; chmod 777 a"]
-    result = await run(sandbox.wrap(command, cwd=tmp_path, env=command_environment(), timeout=9), timeout=9)
-    assert result.exit_code == 1
-    assert "not permitted" in result.stderr.excerpt().text
 
 
 async def test_read_only_profile(tmp_path: Path) -> None:
@@ -163,7 +151,7 @@ async def test_granted_paths(tmp_path: Path) -> None:
         folder.mkdir()
     (readable / "a").write_text("A")
     settings = SandboxSettings(read_roots=(readable,), write_roots=(writable,))
-    await out(workspace, f"cat {readable}/a > {writable}/b && chmod 755 {writable}/b", settings)
+    await out(workspace, f"cat {readable}/a > {writable}/b", settings)
     assert (writable / "b").read_text() == "A"
     assert (await sh(workspace, f"echo x > {readable}/c", settings)).exit_code != 0
 
@@ -214,7 +202,7 @@ async def test_limits_and_environment(tmp_path: Path, monkeypatch: pytest.Monkey
 
 async def test_exit_codes_and_signals(tmp_path: Path) -> None:
     assert (await sh(tmp_path, "exit 7")).exit_code == 7
-    assert (await sh(tmp_path, "kill -TERM $$")).exit_code == 128 + signal.SIGTERM
+    assert (await sh(tmp_path, "kill -TERM $$")).signal == signal.SIGTERM
     with pytest.raises(SandboxUnavailable, match="No such file"):
         sandbox = LandlockSandbox(SandboxSettings(), tmp_path)
         spawn = sandbox.wrap(["/nonexistent"], cwd=tmp_path, env=command_environment(), timeout=5)
@@ -244,6 +232,16 @@ async def test_it_can_be_killed_before_it_began(tmp_path: Path) -> None:
     assert (await process.finished()).ended_by == "killed"
 
 
+async def test_without_its_limits_it_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(pid: int, limits: object) -> None:
+        raise PermissionError("no limits")
+
+    monkeypatch.setattr("toolcrib.boundary.sandbox.landlock.landlock_sandbox.limit_process", fail)
+    with pytest.raises(PermissionError, match="no limits"):
+        await sh(tmp_path, "echo x > made")
+    assert not (tmp_path / "made").exists()
+
+
 async def test_a_session_takes_input(tmp_path: Path) -> None:
     process = start(prepared(tmp_path, "read line; echo got $line"), timeout=20, interactive=True)
     assert process.write(b"this\n")
@@ -256,16 +254,6 @@ async def test_the_private_folder_is_gone_afterwards(tmp_path: Path) -> None:
     assert await until(lambda: not os.path.lexists(where))
 
 
-async def test_the_launchers_death_ends_the_command(tmp_path: Path) -> None:
-    marker = f"80{os.getpid()}.5"
-    process = start(prepared(tmp_path, f"sleep {marker}"), timeout=60)
-    assert await until(lambda: alive(marker))
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    assert (await process.finished()).signal == signal.SIGKILL
-    assert await until(lambda: not alive(marker))
-
-
 def test_the_hosts_death_ends_the_command(tmp_path: Path) -> None:
     marker = f"81{os.getpid()}.5"
     code = (
@@ -275,7 +263,7 @@ def test_the_hosts_death_ends_the_command(tmp_path: Path) -> None:
         "from toolcrib.boundary.sandbox.landlock.landlock_sandbox import LandlockSandbox\n"
         "from toolcrib.boundary.sandbox import SandboxSettings\n"
         f"w = pathlib.Path({str(tmp_path)!r})\n"
-        f"s = LandlockSandbox(SandboxSettings(), w).wrap(['/bin/sh', '-c', 'setsid sleep {marker} & sleep {marker}'],"
+        f"s = LandlockSandbox(SandboxSettings(), w).wrap(['/bin/sh', '-c', 'sleep {marker} & sleep {marker}'],"
         " cwd=w, env=command_environment(), timeout=60)\n"
         "asyncio.run(run(s, timeout=60))\n"
     )
@@ -307,105 +295,98 @@ async def test_from_a_host_with_many_threads(tmp_path: Path) -> None:
 # --- what is protected -----------------------------------------------------------------------------------------
 
 
+REPOSITORY = (".git/config", ".git/hooks/pre-commit", ".mcp.json", "sub/project/.vscode/tasks.json", "conf/mcp.json")
+
+
 @pytest.fixture
-def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a user who has no inotify watches left: everything is put back at the end."""
-    monkeypatch.setattr(ProtectedBackup, "places", lambda self: [])
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "w"
+    for name in (*REPOSITORY, ".git/HEAD", "sub/README", "sub/project/a.py", "src/a.py"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("genuine")
+    (root / "src/.cursor").mkdir()
+    (root / "src/.cursor/mcp.json").symlink_to(root / "conf/mcp.json")
+    return root
 
 
-@pytest.mark.usefixtures("unwatched")
-async def test_protected_files_are_put_back_and_what_was_made_of_them_is_moved_aside(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    hook = tmp_path / ".git/hooks/pre-commit"
-    hook.write_text("#!/bin/sh\n")
-    hook.chmod(0o755)
-    before = (tmp_path / ".git/config").read_bytes()
-    (tmp_path / ".mcp.json").write_text("{}")
-    command = (
-        "git config core.pager evil; echo evil > .git/hooks/post-commit; rm .git/hooks/pre-commit; echo x > .bashrc;"
-        "ln -sf /etc/passwd .mcp.json; chmod 000 .git/hooks"
-    )
-    spawn = prepared(tmp_path, command)
-    assert (await run(spawn, timeout=20)).exit_code == 0
-    assert (tmp_path / ".git/config").read_bytes() != before
-    away = spawn.appeared()
-    assert (tmp_path / ".git/config").read_bytes() == before
-    assert (hook.read_text(), hook.stat().st_mode & 0o777) == ("#!/bin/sh\n", 0o755)
-    assert (tmp_path / ".mcp.json").read_text() == "{}"
-    assert not (tmp_path / ".mcp.json").is_symlink()
-    assert ".bashrc" in away
-    assert ".git/hooks/post-commit" in away
-    assert len([path for path in away if "changed-by-command" in path]) == 2
-    assert any("put back" in note and ".git/config" in note for note in spawn.notes)
-    shutil.rmtree(tmp_path / ".git/hooks")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo evil > {}", "echo evil >> {}", "rm -f {}", "mv {} moved", "mv src/a.py {}", "ln -f src/a.py {}",
+        "ln -sf /etc/passwd {}", "truncate -s 0 {}", "chmod 777 {}", "mv $(dirname {}) src/moved", "ln {} src/linked",
+        "python3 -c 'import os; os.replace(\"src/a.py\", \"{}\")'", "cp /proc/self/root/$PWD/src/a.py {}",
+    ],
+)  # fmt: skip
+async def test_no_protected_file_is_changed_moved_or_replaced(repository: Path, command: str) -> None:
+    for name in REPOSITORY:
+        result = await sh(repository, command.format(name))
+        assert result.exit_code != 0, (command, name)
+        assert (repository / name).read_text() == "genuine"
+    assert os.readlink(repository / "src/.cursor/mcp.json") == str(repository / "conf/mcp.json")
 
 
-@pytest.mark.usefixtures("unwatched")
-async def test_a_folder_moved_away_comes_back(tmp_path: Path) -> None:
-    (tmp_path / ".git/hooks").mkdir(parents=True)
-    (tmp_path / ".git/hooks/update").write_text("genuine")
-    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+async def test_nothing_is_made_or_removed_next_to_a_protected_name_and_files_there_can_be_changed(
+    repository: Path,
+) -> None:
+    for folder in (".", ".git", ".git/hooks", "sub", "sub/project", "src", "src/.cursor", "conf"):
+        for command in ("echo x > {}/new", "mkdir {}/new", "ln -s /etc {}/new"):
+            assert (await sh(repository, command.format(folder))).exit_code != 0, (command, folder)
+    for name in ("sub/README", "src/a.py", "sub/project/a.py", ".git/HEAD"):
+        assert (await sh(repository, f"rm {name}")).exit_code != 0
+        assert await out(repository, f"echo changed > {name}; cat {name}") == "changed\n"
+
+
+async def test_below_the_entries_everything_can_be_made(repository: Path) -> None:
+    (repository / "lib").mkdir()
+    await out(repository, "mkdir lib/d && echo x > lib/d/a && mv lib/d/a lib/b && ln lib/b lib/c && rm -r lib/d lib/b")
+    assert os.listdir(repository / "lib") == ["c"]
+
+
+async def test_a_link_next_to_a_protected_name_opens_nothing(repository: Path) -> None:
+    outside = repository.parent / "outside"
     outside.mkdir()
-    spawn = prepared(tmp_path, f"mv .git away; ln -s {outside} .git")
+    (repository / "link").symlink_to(outside)
+    assert (await sh(repository, "echo x > link/new")).exit_code != 0
+    assert os.listdir(outside) == []
+
+
+async def test_a_granted_folder_does_not_open_what_is_protected_in_another(repository: Path) -> None:
+    deep = repository / "1/2/3/4/5"
+    (deep / ".git").mkdir(parents=True)
+    (deep / ".git/config").write_text("genuine")
+    for settings, workspace in (
+        (SandboxSettings(write_roots=(repository,)), deep),
+        (SandboxSettings(write_roots=(deep / ".git/config",)), deep),
+    ):
+        assert (await sh(workspace, "echo evil > .git/config", settings)).exit_code != 0
+        assert (deep / ".git/config").read_text() == "genuine"
+
+
+async def test_new_protected_names_are_found(tmp_path: Path) -> None:
+    spawn = prepared(tmp_path, "echo x > .bashrc; mkdir .vscode")
     assert (await run(spawn, timeout=20)).exit_code == 0
-    away = spawn.appeared()
-    assert (tmp_path / ".git/hooks/update").read_text() == "genuine"
-    assert any(path.startswith(".git.changed-by-command") for path in away)
-    assert os.listdir(outside) == []  # nothing is written through the link
+    assert sorted(spawn.appeared()) == [".bashrc", ".vscode"]
 
 
 async def test_nothing_is_said_of_a_command_that_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".vscode/tasks.json").write_text("{}")
-    spawn = prepared(tmp_path, "cat .vscode/tasks.json; touch a")
+    spawn = prepared(tmp_path, "cat .vscode/tasks.json")
     await run(spawn, timeout=20)
     assert spawn.appeared() == []
     assert spawn.notes == []
 
 
 async def test_granted_names_stay_changed(tmp_path: Path) -> None:
-    need("git")
-    granted = SandboxSettings(allow_protected=(".git",))
-    spawn = prepared(tmp_path, "git init -q && git remote add origin https://example.com/x.git", granted)
-    assert (await run(spawn, timeout=20)).exit_code == 0
-    assert spawn.appeared() == []
-    assert "example.com" in (tmp_path / ".git/config").read_text()
-
-
-def test_too_much_to_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolcrib.boundary.sandbox.landlock import protected_backup
-
-    monkeypatch.setattr(protected_backup, "_MAX_BYTES", 1000)
-    (tmp_path / ".idea").mkdir()
-    (tmp_path / ".idea/cache").write_bytes(b"x" * 2000)
-    with pytest.raises(SandboxUnavailable, match=r"\.idea.*allow_protected"):
-        prepared(tmp_path, "true")
-
-
-async def test_protected_files_are_put_back_while_the_command_still_runs(tmp_path: Path) -> None:
     (tmp_path / ".git/hooks").mkdir(parents=True)
     (tmp_path / ".git/config").write_text("genuine")
-    command = (
-        "until_back() { for i in $(seq 300); do grep -qs genuine .git/config && return; sleep 0.02; done; echo late; };"
-        "echo evil > .git/config; echo evil > .git/hooks/post-commit; until_back;"
-        "mv .git away; until_back; echo evil > .git/config; until_back; sleep 0.2; ls .git/hooks/post-commit 2>&-; true"
-    )
-    spawn = prepared(tmp_path, command)
-    result = await run(spawn, timeout=40)
-    assert result.exit_code == 0
-    assert result.stdout.excerpt().text == "", result.stderr.excerpt().text
-    away = spawn.appeared()
-    assert (tmp_path / ".git/config").read_text() == "genuine"
-    assert os.listdir(tmp_path / ".git/hooks") == []
-    assert all("changed-by-command" in path or path.startswith("away") for path in away)
-    assert ".git/config" in " ".join(spawn.notes)
+    granted = SandboxSettings(allow_protected=(".git",))
+    spawn = prepared(tmp_path, "echo changed > .git/config; echo new > .git/hooks/update; echo x > top", granted)
+    assert (await run(spawn, timeout=20)).exit_code == 0
+    assert spawn.appeared() == []
+    assert (tmp_path / ".git/config").read_text() == "changed\n"
 
 
-async def test_a_command_that_goes_on_changing_them_is_ended(tmp_path: Path) -> None:
-    (tmp_path / ".mcp.json").write_text("genuine")
-    spawn = prepared(tmp_path, "while :; do echo evil > .mcp.json; done 2>/dev/null")
-    result = await run(spawn, timeout=50)
-    assert result.exit_code == 128 + signal.SIGKILL
-    assert len(spawn.appeared()) <= 60
-    assert (tmp_path / ".mcp.json").read_text() == "genuine"
-    assert any("went on changing" in note for note in spawn.notes)
+async def test_the_mark_of_a_command_stays(tmp_path: Path) -> None:
+    code = "import resource; resource.setrlimit(10, (1, 1))"  # lower, which the kernel alone would allow
+    assert (await sh(tmp_path, f'python3 -c "{code}"')).exit_code == 1

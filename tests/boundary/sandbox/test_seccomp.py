@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toolcrib.boundary.sandbox import seccomp
 from toolcrib.boundary.sandbox.landlock import landlock_syscalls
 
-ALLOW, KILL, ASK = 0x7FFF0000, 0x80000000, 0x7FC00000
+ALLOW, KILL = 0x7FFF0000, 0x80000000
 MACHINES = {"x86_64": seccomp.X86_64, "aarch64": seccomp.AARCH64}
 HEADERS = {"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "/usr/include/asm-generic/unistd.h"}
 
@@ -105,12 +105,11 @@ def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
     numbers = {key: int(value) for key, value in found}
     machine = MACHINES[name]
     checked = 0
-    calls = {key: numbers for key, (numbers, _) in landlock_syscalls.MADE.items()}
-    calls |= {**seccomp.DENIED, **landlock_syscalls.ATTRIBUTES, **landlock_syscalls.IPC}
+    calls = {**landlock_syscalls.INODE, **seccomp.DENIED, **landlock_syscalls.ATTRIBUTES, **landlock_syscalls.IPC}
     calls |= {
         "prlimit64": landlock_syscalls.PRLIMIT,
         "truncate": landlock_syscalls.TRUNCATE,
-        "seccomp": landlock_syscalls.SECCOMP,
+        "setrlimit": landlock_syscalls.SETRLIMIT,
     }
     calls |= {"open": landlock_syscalls.OPEN, "openat": landlock_syscalls.OPENAT, "openat2": landlock_syscalls.OPENAT2}
     for key, pair in calls.items():
@@ -125,45 +124,41 @@ def test_numbers_are_those_of_the_kernel_headers(name: str) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 @pytest.mark.parametrize("abi", [1, 3, 7])
-def test_what_landlock_leaves_open_is_asked_about_or_refused(name: str, abi: int) -> None:
+def test_what_landlock_leaves_open_is_refused(name: str, abi: int) -> None:
     m = MACHINES[name]
-    asking, refusing = landlock_syscalls.filters(m, abi)
+    program = landlock_syscalls.build_filter(m, abi)
 
-    def of(program: bytes, pair: tuple[int | None, int | None], *arguments: int) -> int:
+    def of(pair: tuple[int | None, int | None], *arguments: int) -> int:
         number = pair[m.column]
         return ALLOW if number is None else verdict(program, m.audit, number, *arguments)
 
-    for pair, _ in landlock_syscalls.MADE.values():
+    for pair in landlock_syscalls.INODE.values():
+        assert pair[m.column] is None or of(pair) == error(errno.EPERM)
+    for pair in landlock_syscalls.ATTRIBUTES.values():
+        assert of(pair) == error(errno.EOPNOTSUPP)
+    for pair in landlock_syscalls.IPC.values():
+        assert of(pair) == error(errno.EPERM)
+    assert of(landlock_syscalls.PRLIMIT, 0, 7) == ALLOW
+    assert of(landlock_syscalls.PRLIMIT, 1234, 7) == error(errno.EPERM)
+    assert of(landlock_syscalls.PRLIMIT, 0, 10) == of(landlock_syscalls.SETRLIMIT, 10) == error(errno.EPERM)  # the mark
+    assert of(landlock_syscalls.SETRLIMIT, 7) == ALLOW
+    old = abi < 3
+    assert of(landlock_syscalls.TRUNCATE) == (error(errno.EPERM) if old else ALLOW)
+    assert of(landlock_syscalls.OPENAT2) == (error(errno.ENOSYS) if old else ALLOW)
+    reading, writing = 0o1000, 0o1000 | 0o101
+    assert of(landlock_syscalls.OPENAT, 3, 0, reading) == (error(errno.EPERM) if old else ALLOW)
+    assert of(landlock_syscalls.OPENAT, 3, 0, writing) == ALLOW
+    assert of(landlock_syscalls.OPENAT, 3, 0, 0) == ALLOW
+    assert verdict(program, m.audit, m.socket, 1) == error(errno.EAFNOSUPPORT)  # a path may lead to D-Bus
+    assert verdict(program, m.audit, m.socketpair, 1, 0x80001) == ALLOW
+    assert verdict(program, m.audit, m.socketpair, 1, 0x80002) == error(errno.EPROTONOSUPPORT)
+    assert verdict(program, m.audit, m.socketpair, 2, 1) == error(errno.EAFNOSUPPORT)
+    assert verdict(program, m.audit, m.ioctl, 3, 0x40086602) == error(errno.EPERM)
+    assert verdict(program, m.audit, m.ioctl, 3, 0x5412) == error(errno.EPERM)
+    assert verdict(program, m.audit, m.ioctl, 3, 0x5401) == ALLOW
+    for pair in seccomp.DENIED.values():
         if pair[m.column] is not None:
-            assert of(asking, pair) == ASK
-            assert of(refusing, pair) == error(errno.EPERM)
-    assert set(landlock_syscalls.made_calls(m)) == {pair[m.column] for pair, _ in landlock_syscalls.MADE.values()} - {
-        None
-    }
-    for program in (asking, refusing):
-        for pair in landlock_syscalls.ATTRIBUTES.values():
-            assert of(program, pair) == error(errno.EOPNOTSUPP)
-        for pair in landlock_syscalls.IPC.values():
-            assert of(program, pair) == error(errno.EPERM)
-        assert of(program, landlock_syscalls.PRLIMIT, 0, 7) == ALLOW
-        assert of(program, landlock_syscalls.PRLIMIT, 1234, 7) == error(errno.EPERM)
-        old = abi < 3
-        assert of(program, landlock_syscalls.TRUNCATE) == (error(errno.EPERM) if old else ALLOW)
-        assert of(program, landlock_syscalls.OPENAT2) == (error(errno.ENOSYS) if old else ALLOW)
-        reading, writing = 0o1000, 0o1000 | 0o101
-        assert of(program, landlock_syscalls.OPENAT, 3, 0, reading) == (error(errno.EPERM) if old else ALLOW)
-        assert of(program, landlock_syscalls.OPENAT, 3, 0, writing) == ALLOW
-        assert of(program, landlock_syscalls.OPENAT, 3, 0, 0) == ALLOW
-        assert verdict(program, m.audit, m.socket, 1) == error(errno.EAFNOSUPPORT)  # a path may lead to D-Bus
-        assert verdict(program, m.audit, m.socketpair, 1, 0x80001) == ALLOW
-        assert verdict(program, m.audit, m.socketpair, 1, 0x80002) == error(errno.EPROTONOSUPPORT)
-        assert verdict(program, m.audit, m.socketpair, 2, 1) == error(errno.EAFNOSUPPORT)
-        assert verdict(program, m.audit, m.ioctl, 3, 0x40086602) == error(errno.EPERM)
-        assert verdict(program, m.audit, m.ioctl, 3, 0x5412) == error(errno.EPERM)
-        assert verdict(program, m.audit, m.ioctl, 3, 0x5401) == ALLOW
-        for pair in seccomp.DENIED.values():
-            if pair[m.column] is not None:
-                assert of(program, pair) == error(errno.EPERM)
+            assert of(pair) == error(errno.EPERM)
 
 
 @pytest.mark.parametrize("name", MACHINES)

@@ -6,10 +6,9 @@ import pytest
 
 from toolcrib.boundary.environment import command_environment
 from toolcrib.boundary.process import run
-from toolcrib.boundary.sandbox import SandboxSettings, probe, select_sandbox
+from toolcrib.boundary.sandbox import SandboxSettings, landlock, probe, select_sandbox
 from toolcrib.boundary.sandbox import bubblewrap_backend as module
 from toolcrib.boundary.sandbox.bubblewrap import BubblewrapSandbox
-from toolcrib.boundary.sandbox.landlock import detect_landlock
 from toolcrib.boundary.sandbox.remedies import explain, remedy
 from toolcrib.core.errors import ConfigError, SandboxUnavailable
 
@@ -161,9 +160,9 @@ def test_another_backends_word_is_not_taken_for_external(tmp_path: Path) -> None
 def test_a_kernel_without_landlock_is_explained(
     number: int, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detect_landlock, "landlock_abi", lambda: 0)
-    monkeypatch.setattr(detect_landlock, "_errno", lambda: number)
-    detect_landlock.problem.cache_clear()
+    monkeypatch.setattr(landlock, "landlock_abi", lambda: 0)
+    monkeypatch.setattr(landlock, "_errno", lambda: number)
+    landlock.problem.cache_clear()
     try:
         with pytest.raises(SandboxUnavailable, match=expected):
             select_sandbox(SandboxSettings(backend="landlock"), tmp_path)
@@ -173,13 +172,13 @@ def test_a_kernel_without_landlock_is_explained(
         assert expected in found.remedy
         assert not {f.name: f for f in probe()}["landlock"].needed
     finally:
-        detect_landlock.problem.cache_clear()
+        landlock.problem.cache_clear()
 
 
 def test_an_older_landlock_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detect_landlock, "landlock_abi", lambda: 1)
-    monkeypatch.setattr(detect_landlock, "problem", lambda: "")
-    found = detect_landlock.findings(True)[0]
+    monkeypatch.setattr(landlock, "landlock_abi", lambda: 1)
+    monkeypatch.setattr(landlock, "problem", lambda: "")
+    found = landlock.findings(SandboxSettings(), True)[0]
     assert not found.ok
     assert not found.needed
     assert "signal" in found.detail

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import select
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import SandboxUnavailable
+from ..process_tree import has_ended
 from ..spawn import Spawn, memory_file
 from . import seccomp
 from .cgroup import join_group
@@ -27,7 +26,7 @@ from .readable_roots import (
     system_arguments,
 )
 from .remedies import explain
-from .resource_limits import resource_limits
+from .resource_limits import limit_process, resource_limits
 from .settings import CommandLimits, Profile, SandboxSettings
 from .spec import WriteLayer
 from .writable import FORBIDDEN_WORKSPACES, Writable, workspace_of
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from .outlet import Outlet
 
 _TMP, _SHM, _OTHER_HOME = "/tmp", "/dev/shm", "/tmp/home"  # noqa: S108  (inside they are new and empty)
-
-_ENDING_MS = 500
 
 # The sandbox's own user namespace is the last one (--disable-userns); pid, network, ipc, uts, cgroup and mounts
 # are new. --new-session keeps it from the terminal, and with the pid namespace the whole tree ends together.
@@ -193,20 +190,6 @@ def _filter(machine: seccomp.Machine, settings: SandboxSettings) -> bytes:
     return seccomp.build(machine, (seccomp.AF_UNIX,))
 
 
-def _has_ended(pid: int) -> bool:
-    """Return whether a process has ended or is about to end: it loses its namespaces before it counts as ended."""
-    try:
-        fd = os.pidfd_open(pid)
-    except OSError:
-        return True
-    try:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        return bool(poll.poll(_ENDING_MS))
-    finally:
-        os.close(fd)
-
-
 class _BubblewrapHandshake:
     """bwrap sends the leader's pid and waits. We set the leader's limits, open its outlet, and let it continue."""
 
@@ -235,7 +218,7 @@ class _BubblewrapHandshake:
         try:
             self._bound(leader)
         except (SandboxUnavailable, ProcessLookupError):
-            if not _has_ended(leader):
+            if not has_ended(leader):
                 raise
             return  # bubblewrap could not create the sandbox, and prints the reason
         try:
@@ -244,11 +227,7 @@ class _BubblewrapHandshake:
             pass
 
     def _bound(self, leader: int) -> None:
-        for limit, value in resource_limits(self._limits, self._timeout).items():
-            soft, hard = resource.prlimit(leader, limit)
-            bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            soft = bound if soft == resource.RLIM_INFINITY else min(bound, max(soft, value))
-            resource.prlimit(leader, limit, (soft, bound))
+        limit_process(leader, resource_limits(self._limits, self._timeout))
         self._counted.begin(leader)
         if self._outlet is not None:
             self._outlet.open(leader)

@@ -20,7 +20,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ..spawner import end_all
-from .settings import CommandLimits
+from .settings import CommandLimits, most_memory
 
 _ROOT = "/sys/fs/cgroup"
 _PREFIX = "toolcrib-"
@@ -155,11 +155,6 @@ def _remove(folder: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def most_memory() -> int:
-    """Return three quarters of this machine's memory. The rest is for us and the other programs."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
 
 
 def _is_delegated(folder: str) -> bool:

@@ -16,15 +16,9 @@ from dataclasses import dataclass
 # linux/seccomp.h, linux/audit.h
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
-_ASK = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
 _KILL = 0x80000000
-_DATA_NR, _DATA_ARCH, _DATA_ARG0, _DATA_ARG1, _DATA_ARG2 = (
-    0,
-    4,
-    16,
-    24,
-    32,
-)  # low halves; both machines are little-endian
+# low halves; both machines are little-endian
+_DATA_NR, _DATA_ARCH, _DATA_ARG0, _DATA_ARG1, _DATA_ARG2 = 0, 4, 16, 24, 32
 _X32_BIT = 0x40000000
 
 # linux/bpf_common.h
@@ -92,13 +86,12 @@ def this_machine() -> Machine | None:
 class Further:
     """The rules of a filter besides the common list, by the numbers of one machine.
 
-    `errors` are calls and the errno that they get, `asked` are calls that a supervisor decides about, `blocks` is code
-    for calls whose arguments decide (see `when`). `ioctls` are further requests that are refused; `pairs` are the
-    address families of socketpair, None for the same as those of sockets.
+    `errors` are calls and the errno that they get, `blocks` is code for calls whose arguments decide. `ioctls` are
+    further requests that are refused; `pairs` are the address families of socketpair, None for the same as those of
+    sockets.
     """
 
     errors: tuple[tuple[int, int], ...] = ()
-    asked: tuple[int, ...] = ()
     blocks: tuple[bytes, ...] = ()
     ioctls: tuple[int, ...] = ()
     pairs: tuple[int, ...] | None = None
@@ -121,8 +114,6 @@ def build(machine: Machine, families: tuple[int, ...] = (AF_UNIX,), further: Fur
             code += [_op(_JEQ, number, 0, 1), _deny(errno.EPERM)]
     for number, error in further.errors:
         code += [_op(_JEQ, number, 0, 1), _deny(error)]
-    for number in further.asked:
-        code += [_op(_JEQ, number, 0, 1), _op(_RET, _ASK)]
     code += further.blocks
     # clone3 hides its flags behind a pointer; without it, C libraries use clone
     code += [_op(_JEQ, machine.clone3, 0, 1), _deny(errno.ENOSYS)]

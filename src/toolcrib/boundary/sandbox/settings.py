@@ -17,10 +17,9 @@ Profile = Literal["read-only", "workspace-write", "unrestricted"]
 _GIB = 1 << 30
 
 
-def _most_memory() -> float:
-    from .cgroup import most_memory
-
-    return most_memory()
+def most_memory() -> int:
+    """Return three quarters of this machine's memory. The rest is for us and the other programs."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
 
 
 def _processors() -> int:
@@ -34,7 +33,7 @@ class CommandLimits(Section):
     # V8 and the JVM reserve far more than they use: WebAssembly in node fails under 16 GiB, measured with node 20
     address_space: Annotated[Count, Smaller()] = 64 * _GIB
     """Virtual memory of one process."""
-    memory: Annotated[Count | None, Smaller(_most_memory)] = None
+    memory: Annotated[Count | None, Smaller(most_memory)] = None
     """Of all processes of a command together. Unset: three quarters of this machine's."""
     file_size: Annotated[Count, Smaller()] = 4 * _GIB
     open_files: Annotated[Count, Smaller()] = 4096

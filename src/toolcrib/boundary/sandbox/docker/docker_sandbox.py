@@ -22,10 +22,9 @@ from ....core.errors import SandboxUnavailable
 from ...environment import ALLOWED
 from ...spawn import Spawn
 from ...spawner import spawner
-from ..cgroup import most_memory
 from ..protected_paths import ProtectedPaths
 from ..remedies import explain_engine
-from ..settings import CommandLimits, Profile, SandboxSettings
+from ..settings import CommandLimits, Profile, SandboxSettings, most_memory
 from ..writable import Writable, workspace_of
 from .container_engine import LABEL, ContainerEngine, owner
 

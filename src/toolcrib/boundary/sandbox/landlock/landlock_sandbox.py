@@ -1,27 +1,31 @@
 """Backend `landlock`: rules for files, a seccomp filter and limits, without namespaces.
 
-It is for machines without user namespaces. There is one view of the file system, so nothing inside a readable folder
-can be hidden, and nothing inside a writable folder can be read-only. So protected names are copied before a command and
-restored after it. docs/sandbox.md lists the other points that are weaker than with bubblewrap.
+It is for machines without user namespaces. All restrictions belong to a thread and pass to what it starts: so a thread
+restricts itself, starts the command and ends. There is one view of the file system, and a rule for a folder holds for
+everything in it, without exceptions. So where a protected name lies in a folder, there is no rule for the folder, but
+for its entries: next to a protected name a command can change what is there, and create, rename or remove nothing.
+docs/sandbox.md has the consequences.
 """
 
 from __future__ import annotations
 
 import contextlib
-import marshal
 import os
 import resource
+import secrets
 import shutil
+import signal
+import stat
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
 
 from ....core.errors import SandboxUnavailable
+from ...descriptors import closing_fd
 from ...landlock_calls import (
-    ADD_RULE,
-    CREATE_RULESET,
     EXECUTE,
     IOCTL_DEV,
     MAKE_BLOCK,
@@ -29,36 +33,33 @@ from ...landlock_calls import (
     OF_FILES,
     READ_DIR,
     READ_FILE,
-    RESTRICT_SELF,
-    RULE_PATH_BENEATH,
     TRUNCATE,
     WRITE_FILE,
     all_rights,
+    allow,
+    allow_path,
+    create_ruleset,
+    drop_capabilities,
+    filter_thread,
     handled,
     landlock_abi,
+    restrict_thread,
 )  # fmt: skip
-from ...spawn import Spawn, memory_file
+from ...process_tree import has_ended
+from ...spawn import Spawn
 from .. import seccomp
 from ..cgroup import join_group
 from ..cgroup_events import CgroupEvents
-from ..interpreter import code_of, own_python
 from ..known_roots import KnownRoots
 from ..protected_paths import ProtectedPaths
 from ..readable_roots import system_paths
-from ..resource_limits import resource_limits
+from ..resource_limits import limit_process, resource_limits
 from ..settings import CommandLimits, Profile, SandboxSettings
 from ..writable import Writable, workspace_of
-from . import landlock_syscalls
-from .protected_backup import BackupStore, ProtectedBackup
-
-if TYPE_CHECKING:
-    from .launcher import Plan
+from .landlock_syscalls import MARK, build_filter
 
 _READ = EXECUTE | READ_FILE | READ_DIR
-_LANDLOCK = (CREATE_RULESET, ADD_RULE, RESTRICT_SELF, RULE_PATH_BENEATH)
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-
-_MAX_RESTORES = 50  # of protected files while a command runs; then the command is ended
 
 # HOME is another folder inside, so programs that look for these below HOME need a variable.
 _HOMES_OF_TOOLS = {
@@ -66,7 +67,14 @@ _HOMES_OF_TOOLS = {
     "ASDF_DATA_DIR": ".asdf", "VOLTA_HOME": ".volta", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nvm",
 }  # fmt: skip
 
-_LOADER = "import marshal,sys;f=open(int(sys.argv[1]),'rb');c,p=marshal.load(f);f.close();n={};exec(c,n);n['main'](p)"
+# $0 is a pipe from us. The shell waits for a line, which comes when its limits are set. Then it becomes the command. It
+# leaves a process in the command's group that waits for the pipe's end, when we are gone, and ends the group.
+_HELD = """read -r go < "$0" || exit 126
+( ( read -r end < "$0"; kill -KILL 0 ) < /dev/null > /dev/null 2>&1 & )
+exec "$@"
+"""
+
+_END_SECONDS = 2.0
 
 
 class LandlockSandbox:
@@ -89,187 +97,129 @@ class LandlockSandbox:
                 'sandbox.loopback needs a network of its own, which backend "landlock" cannot make. Use bubblewrap or '
                 "docker, or leave it off."
             )
-        self._python = own_python('Backend "landlock" starts a Python interpreter for each command')
-        self._filters = landlock_syscalls.filters(machine, self.abi)
-        self._calls = landlock_syscalls.made_calls(machine)
-        self._seccomp = cast("int", landlock_syscalls.SECCOMP[machine.column])
+        self._filter = build_filter(machine, self.abi)
         self._settings = settings
-        self._keeper = BackupStore()
-        self._lock = threading.Lock()
         self._writable = Writable(self.workspace, settings, self.profile)
         self._roots = KnownRoots(self.workspace)
 
     def wrap(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None) -> Spawn:
         """Return what to start instead of the command. Raises SandboxUnavailable or OSError if it cannot be
         prepared."""
-        readable, path = self._visible(env.get("PATH", ""), cwd)
-        writable = self._writable.roots()
-        self._refuse_hidden([*readable, *map(str, writable), str(self.workspace)])
-        guards, kept = self._keep(cwd)
-        folder = tempfile.mkdtemp(prefix="toolcrib-command-")
-        handshake: _LauncherHandshake | None = None
-        try:
+        program = os.path.join(cwd, argv[0]) if "/" in argv[0] else argv[0]
+        if shutil.which(program, path=env.get("PATH")) is None:
+            raise SandboxUnavailable(f"The sandbox could not start the command: No such file: {argv[0]}")
+        limits, counted = self._settings.limits, CgroupEvents(self._settings.limits)
+        guards = self._writable.guards(cwd)
+        with contextlib.ExitStack() as opened:
+            folder = tempfile.mkdtemp(prefix="toolcrib-command-")
+            opened.callback(_remove_later, folder)
             home, tmp = f"{folder}/home", f"{folder}/tmp"  # noqa: S108
             os.mkdir(home, 0o700)
             os.mkdir(tmp, 0o700)
-            handshake = _LauncherHandshake(self._settings.limits, kept)
-            places = [os.path.realpath(folder), *map(str, writable)]
-            plan: Plan = {
-                "argv": list(argv), "cwd": str(cwd), "status": handshake.status, "control": handshake.control,
-                "folder": folder, "writable": places, "handled": handled(self.abi, all_rights(self.abi)),
-                "landlock": _LANDLOCK, "rules": self._rules(readable, places),
-                "filters": self._filters, "seccomp": self._seccomp,
-                "calls": self._calls, "limits": list(_limits(self._settings.limits, timeout).items()),
-                "watched": kept.places(),
-            }  # fmt: skip
-            plan_fd = memory_file(marshal.dumps((code_of("landlock.launcher"), cast("dict[str, Any]", plan))))
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            if handshake is not None:
-                handshake.discard()
-            raise
+            ruleset = create_ruleset(handled(self.abi, all_rights(self.abi)))
+            opened.callback(os.close, ruleset)
+            path = self._allow_reading(ruleset, env.get("PATH", ""), cwd)
+            self._allow_changes(ruleset, folder, guards)
+            held, release = os.pipe()
+            opened.callback(os.close, release)
+            opened.callback(counted.end)
+            mark = secrets.randbits(62)
+            opened.callback(_end_marked, mark)
+            cleanup = opened.pop_all().close
+
+        def confine() -> None:
+            drop_capabilities()
+            restrict_thread(ruleset)
+            filter_thread(self._filter)
+
+        def started(pid: int) -> None:
+            limit_process(pid, _limits(limits, timeout))
+            resource.prlimit(pid, MARK, (mark, mark))
+            counted.begin(pid)
+            os.write(release, b"\n")
+
         spawn = Spawn(
-            argv=[self._python, "-I", "-S", "-c", _LOADER, str(plan_fd)],
-            cwd="/",
+            argv=["/bin/sh", "-c", _HELD, f"/proc/self/fd/{held}", *argv],
+            cwd=str(cwd),
             env=_environment(env, home=home, tmp=tmp, path=path),
-            child_fds=(plan_fd, handshake.status, handshake.control),
-            handshake=handshake,
-            cleanup=lambda: _remove_later(folder),
-            prepare=lambda: join_group(self._settings.limits),
-            stop=handshake.stop,
+            child_fds=(held,),
+            prepare=lambda: join_group(limits),
+            confine=confine,
+            started=started,
+            cleanup=cleanup,
         )
-        counted = handshake.counted
-        spawn.appeared = lambda: self._settle(guards, kept, counted, spawn.notes)
+
+        def appeared() -> list[str]:
+            spawn.notes += counted.notes()
+            return list(dict.fromkeys(path for found in guards for path in found.appeared()))
+
+        spawn.appeared = appeared
         return spawn
 
     # --- files --------------------------------------------------------------------------------------------
 
-    def _rules(self, readable: Sequence[str], writable: Sequence[str]) -> list[tuple[str, int, int]]:
-        rights = all_rights(self.abi)
-        change = rights & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
-        device = (READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV) & rights
-        return [
-            *((path, _READ, _READ & OF_FILES) for path in readable),
-            *((path, change, change & OF_FILES) for path in writable),
-            *((path, 0, device) for path in _DEVICES),
-        ]
-
-    def _visible(self, path: str, cwd: Path) -> tuple[list[str], list[str]]:
-        """Return the files that may be read, and the PATH that remains."""
+    def _allow_reading(self, ruleset: int, path: str, cwd: Path) -> list[str]:
+        """Allow reading what a command may read. Return the PATH that remains."""
         binds, kept = self._roots.look(cwd, path)
-        found = [*system_paths(), *binds.values()]
-        found += [os.path.realpath(p) for p in (*self._settings.read_roots, *self._settings.write_roots)]
-        return [*found, str(self.workspace), "/proc"], kept
+        roots = (*self._settings.read_roots, *self._settings.write_roots)
+        readable = [*system_paths(), *binds.values(), *map(os.path.realpath, roots), str(self.workspace), "/proc"]
+        self._refuse_hidden(readable)
+        for each in readable:
+            allow_path(ruleset, each, _READ)
+        device = (READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV) & all_rights(self.abi)
+        for each in _DEVICES:
+            allow_path(ruleset, each, device)
+        return kept
 
-    def _refuse_hidden(self, granted: Sequence[str]) -> None:
+    def _refuse_hidden(self, readable: Sequence[str]) -> None:
         for path in self._settings.hidden:
             real = os.path.realpath(path)
-            inside = next((g for g in granted if real == g or real.startswith(g.rstrip("/") + "/")), None)
+            inside = next((g for g in readable if real == g or real.startswith(g.rstrip("/") + "/")), None)
             if inside is not None and os.path.lexists(path):
                 raise SandboxUnavailable(
                     f"{path} is to be hidden from commands and lies in {inside}, which they may read. Backend "
                     '"landlock" cannot do that: use bubblewrap, or move one of them.'
                 )
 
-    # --- protected names ----------------------------------------------------------------------------------
-
-    def _keep(self, cwd: Path) -> tuple[list[ProtectedPaths], ProtectedBackup]:
-        guards = self._writable.guards(cwd)
-        with self._lock:
-            return guards, self._keeper.take(guards)
-
-    def _settle(
-        self, guards: list[ProtectedPaths], kept: ProtectedBackup, counted: CgroupEvents, notes: list[str]
-    ) -> list[str]:
-        """Restore changed protected files. Return the files to be moved away."""
-        notes += counted.notes()
-        done = kept.restore()
-        if done.back:
-            notes.append(f"[put back as before, for commands must not change it: {self._shown(done.back)}]")
-        if done.times >= _MAX_RESTORES:
-            notes.append("[ended, because it went on changing them]")
-        if done.failed:
-            notes.append(f"[protected, changed, and could not be put back: {self._shown(done.failed)}. Tell the user.]")
-        paths = [os.path.relpath(p, self.workspace) if self._is_inside(p) else p for p in done.aside]
-        for found in guards:
-            paths += found.appeared()
-        return list(dict.fromkeys(paths))
-
-    def _shown(self, paths: Sequence[str]) -> str:
-        names = [os.path.relpath(p, self.workspace) if self._is_inside(p) else p for p in paths]
-        return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-
-    def _is_inside(self, path: str) -> bool:
-        return path.startswith(f"{self.workspace}/")
+    def _allow_changes(self, ruleset: int, folder: str, guards: Sequence[ProtectedPaths]) -> None:
+        """Allow changes in the private folder, and in the writable folders of everything that is not protected."""
+        change = all_rights(self.abi) & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV)
+        allow_path(ruleset, folder, change)
+        closed = {path for found in guards for path in found.read_only | found.named}
+        pinned = {path for found in guards for path in found.pinned}
+        above = pinned | {str(parent) for path in closed | pinned for parent in Path(path).parents}
+        changes = _Changes(ruleset, change, closed, above)
+        for root in self._writable.roots():
+            if closed.isdisjoint(map(str, root.parents)):
+                changes.allow(str(root))
 
 
-class _LauncherHandshake:
-    """The launcher sends the command's pid and waits. We put the command into a control group and let it continue."""
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Rules for changing everything except the paths in `closed`; `above` are the folders in which these lie."""
 
-    def __init__(self, limits: CommandLimits, kept: ProtectedBackup) -> None:
-        self._limits, self._kept = limits, kept
-        self._lock = threading.Lock()
-        self._restoring = False
-        self.fd, self.status = os.pipe()
-        self.control, self._word = os.pipe()
-        self._text = b""
-        self._error = ""
-        self._ran, self._open = False, True
-        self.counted = CgroupEvents(limits)
+    ruleset: int
+    rights: int
+    closed: set[str]
+    above: set[str]
 
-    def feed(self, data: bytes) -> int | None:
-        """Read the launcher's messages. Never returns a leader: the launcher ends the processes that the command
-        started, and ends after them."""
-        self._text += data
-        *lines, self._text = self._text.split(b"\n")
-        for line in lines:
-            word, _, rest = line.decode(errors="replace").partition(" ")
-            if word == "pid":
-                self.counted.begin(int(rest))
-                self._send(b"1")
-            self._ran = self._ran or word == "ran"
-            if word == "error":
-                self._error = rest
-            if word == "changed" and not self._restoring:
-                self._restoring = True
-                threading.Thread(target=self._restore, name="toolcrib-restore", daemon=True).start()
-        return None
-
-    def _restore(self) -> None:
-        """Restore protected files while the command runs, and have the new ones watched."""
-        self._restoring = False  # changes after this point are reported again
-        done = self._kept.restore(running=True)
-        self._send(b"w" if done.times < _MAX_RESTORES else b"0")
-
-    def stop(self) -> None:
-        """Make the launcher end everything."""
-        self._send(b"0")
-
-    def _send(self, word: bytes) -> None:
-        with self._lock:
-            if self._open:
-                with contextlib.suppress(OSError):  # it has ended meanwhile
-                    os.write(self._word, word)
-
-    def failure(self, stderr: str, code: int) -> Exception | None:
-        if self._ran:
-            return None
-        said = self._error or stderr.strip()[:500] or "its launcher ended without a word"
-        return SandboxUnavailable(f"The sandbox could not start the command: {said}")
-
-    def close(self) -> None:
-        """Close our ends. The other ends belong to the spawn's `child_fds`."""
-        with self._lock:
-            self._open = False
-            os.close(self._word)
-        os.close(self.fd)
-        self.counted.end()
-
-    def discard(self) -> None:
-        """Close all descriptors of a spawn that was never started."""
-        os.close(self.status)
-        os.close(self.control)
-        self.close()
+    def allow(self, path: str, parent: int | None = None) -> None:
+        """Allow changing a file or folder; `parent` is the open folder in which it lies, if any."""
+        if path in self.closed:
+            return
+        kind = os.O_RDONLY | os.O_DIRECTORY if path in self.above else os.O_PATH
+        name = path if parent is None else os.path.basename(path)
+        try:
+            target = os.open(name, kind | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        except OSError:  # without a rule it cannot be changed
+            return
+        with closing_fd(target):
+            mode = os.fstat(target).st_mode
+            if path in self.above:
+                for entry in os.listdir(target):
+                    self.allow(f"{path}/{entry}", target)
+            elif not stat.S_ISLNK(mode):
+                allow(self.ruleset, target, self.rights if stat.S_ISDIR(mode) else self.rights & OF_FILES)
 
 
 def _limits(limits: CommandLimits, timeout: float | None) -> dict[int, int]:
@@ -292,10 +242,37 @@ def _environment(env: Mapping[str, str], *, home: str, tmp: str, path: Sequence[
     return inner
 
 
+def _end_marked(mark: int) -> None:
+    """End every process of a command, whatever its group and session. First all are stopped, so that none starts
+    another meanwhile."""
+    until = time.monotonic() + _END_SECONDS
+    stopped: set[int] = set()
+    while (new := _marked(mark) - stopped) and time.monotonic() < until:
+        stopped |= new
+        _send(new, signal.SIGSTOP)
+    _send(stopped, signal.SIGKILL)
+    for pid in stopped:
+        has_ended(pid)
+
+
+def _marked(mark: int) -> set[int]:
+    found: set[int] = set()
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        with contextlib.suppress(OSError):  # gone, or another user's
+            if resource.prlimit(pid, MARK)[1] == mark:
+                found.add(pid)
+    return found
+
+
+def _send(pids: set[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 def _remove_later(folder: str) -> None:
-    """Remove the rest of a private folder, in a thread: there may be many files, and others wait for this thread."""
-    if os.path.lexists(folder):
-        threading.Thread(target=lambda: _remove_all(folder), name="toolcrib-remove", daemon=True).start()
+    """Remove a private folder, in a thread: there may be many files, and others wait for this thread."""
+    threading.Thread(target=lambda: _remove_all(folder), name="toolcrib-remove", daemon=True).start()
 
 
 def _remove_all(folder: str) -> None:
