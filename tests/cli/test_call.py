@@ -48,6 +48,15 @@ def test_call_reads_and_writes(cli: Cli) -> None:
     assert cli.json("call", "read_file", "--json", '{"path": "a.txt"}', "-o", "json")["is_error"] is False
 
 
+def test_an_error_is_said_in_words_for_a_person(cli: Cli) -> None:
+    """The line that tells a model what to do now is for models: only --output json has it."""
+    done = cli("call", "read_file", "path=missing.txt", code=1)
+    assert "missing.txt" in done.stderr
+    assert "Analyze the error" not in done.stderr + done.stdout
+    told = cli.json("call", "read_file", "path=missing.txt", "-o", "json", code=1)
+    assert told["text"].endswith("[Analyze the error above and try a different approach.]")
+
+
 def test_values_come_from_files_and_stdin(cli: Cli) -> None:
     cli.write("in.txt", "from a file\n")
     cli("call", "write_file", "path=b.txt", "content=@in.txt")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
 
+from .._version import __version__
 from ..core.wings import WINGS
 from . import completion, show
 from .exit_codes import SUMMARY
@@ -45,19 +46,16 @@ def alone(
         bool, Option("--install-completion", help="Install completion for your shell: bash, zsh or fish.")
     ] = False,
     shown: Annotated[bool, Option("--show-completion", help="Print the completion script for your shell.")] = False,
-) -> int | None:
+) -> None:
     """What runs without a command."""
     if version:
-        from .._version import __version__
-
         show.out(f"toolcrib {__version__}")
-        return None
-    if install:
-        return completion.install()
-    if shown:
-        return completion.print_script()
-    print_help(ROOT, "toolcrib")
-    return None
+    elif install:
+        completion.install()
+    elif shown:
+        completion.print_script()
+    else:
+        print_help(ROOT, "toolcrib")
 
 
 ROOT = Group(

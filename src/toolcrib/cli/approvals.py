@@ -5,25 +5,23 @@ from __future__ import annotations
 import getpass
 import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
+from ..config.remembered import remember
 from ..core.errors import ConfigError
+from ..core.homes import state_home
 from ..policy.plain import plain_line
 from ..policy.preview import visible
 from ..policy.requests import Answered, Decision, Remember, Scope, about_rule, answer, scopes_of
+from ..record.approvals import Approvals
+from ..record.rows import ApprovalRow
 from . import show
-from .exit_codes import FAILED, OK, Usage
+from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, Command, Option, group
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from ..record.approvals import Approvals
-    from ..record.rows import ApprovalRow
 
 Id = Annotated[str, Argument(metavar="ID", help="The request, like ap_1a2b3c4d5e.")]
 Reason = Annotated[str, Option("--reason", help="The reason; the model reads it.")]
@@ -32,12 +30,12 @@ Reason = Annotated[str, Option("--reason", help="The reason; the model reads it.
 def listed(
     options: Options,
     everywhere: Annotated[bool, Option("--all", help="List all workspaces, and answered requests too.")] = False,
-) -> int:
+) -> None:
     """List the calls that wait for an answer."""
     rows: list[ApprovalRow] = []
     if everywhere:
         for path in _databases():
-            with _opened(path) as approvals:
+            with closing(Approvals(path)) as approvals:
                 found = approvals.recent()
             for row in found:
                 row["workspace"] = path.parent.name
@@ -47,33 +45,32 @@ def listed(
             state = options.state()
         except ConfigError as error:
             raise Usage(f"{error}; or list the requests of all workspaces with --all") from None
-        with _opened(state.record_db) as approvals:
+        with closing(Approvals(state.record_db)) as approvals:
             rows = approvals.pending()
     if options.json:
         show.out_json(rows)
-        return OK
+        return
     now = time.time()
     cells: list[list[str]] = []
     for row in rows:
         left = f"{max(0, row['expires'] - now) / 3600:.1f} h left" if row["state"] == "pending" else row["state"]
         where = [str(row["workspace"])] if everywhere else []
         cells.append([row["id"], *where, show.clock(row["created"]), left, row["tool"], row["preview"][:200]])
-    show.columns(cells, ("bold",))
-    if not rows:
-        show.say("No call waits for approval here." + ("" if everywhere else " (--all lists every workspace)"))
-    return OK
+    more = "" if everywhere else " (--all lists every workspace)"
+    show.columns(cells, ("bold",), none=f"No call waits for approval here.{more}")
 
 
-def shown(options: Options, request_id: Id) -> int:
+def shown(options: Options, request_id: Id) -> None:
     """Show one request: the call, and why it needs approval."""
     with _request(options, request_id) as (_, row):
         if options.json:
             show.out_json(row)
-            return OK
+            return
+        about = about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes_of(row))
         show.out(f"{plain_line(row['tool'])} ({row['category']}), {row['state']}", "bold")
         facts = {
             "why it asks": row["reason"],
-            **dict(line.split(": ", 1) for line in _about(row)),
+            **dict(line.split(": ", 1) for line in about),
             "what asks": row["asked_by"],
             "asked": show.clock(row["created"]),
             "expires": show.clock(row["expires"]) if row["state"] in ("pending", "approved") else None,
@@ -89,7 +86,6 @@ def shown(options: Options, request_id: Id) -> int:
         show.out(visible(json.dumps(json.loads(row["arguments"]), indent=2, ensure_ascii=False)))
         show.out("preview:")
         show.out(row["preview"])
-    return OK
 
 
 def approve(
@@ -122,11 +118,8 @@ def deny(options: Options, request_id: Id, reason: Reason = "") -> int:
 
 
 def _said(answered: Answered) -> int:
-    if answered.kept:
-        show.say(answered.text)
-        return OK
-    show.error(answered.text)
-    return FAILED
+    (show.say if answered.kept else show.error)(answered.text)
+    return of_success(answered.kept)
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
@@ -144,15 +137,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
 def _remember(row: ApprovalRow) -> Remember | None:
     """A function that writes a rule for the workspace of the request; None if the workspace is unknown."""
     workspace = row["workspace"]
-    if not workspace:
-        return None
-    from ..config.remembered import remember
-
-    return lambda rule: remember(workspace, "allow", rule)
-
-
-def _about(row: ApprovalRow) -> tuple[str, ...]:
-    return about_rule(row["tool"], row["category"], row["rule"], row["asked_by"], scopes_of(row))
+    return (lambda rule: remember(workspace, "allow", rule)) if workspace else None
 
 
 def _who() -> str:
@@ -172,7 +157,7 @@ def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, Ap
     with suppress(ConfigError):
         here = [options.state().record_db]
     for path in dict.fromkeys([*here, *_databases()]):
-        with _opened(path) as approvals:
+        with closing(Approvals(path)) as approvals:
             row = approvals.get(request_id)
             if row is not None:
                 yield approvals, row
@@ -180,21 +165,8 @@ def _request(options: Options, request_id: str) -> Generator[tuple[Approvals, Ap
     raise Usage(f"there is no approval request {request_id}; `toolcrib approvals --all` lists them")
 
 
-def _databases() -> Iterator[Path]:
-    from ..core.homes import state_home
-
-    yield from sorted(state_home().glob("*/record.db"))
-
-
-@contextmanager
-def _opened(path: Path) -> Generator[Approvals]:
-    from ..record.approvals import Approvals
-
-    approvals = Approvals(path)
-    try:
-        yield approvals
-    finally:
-        approvals.close()
+def _databases() -> list[Path]:
+    return sorted(state_home().glob("*/record.db"))
 
 
 COMMAND = group(

@@ -1,19 +1,36 @@
-"""`toolcrib call`: run one tool through the pipeline, and print its output."""
+"""`toolcrib call`: run one tool through the pipeline, and print its output. A call that takes a while shows a line on
+the terminal."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import dataclasses
+import itertools
 import secrets
+import shutil
+import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+from ..core.bound import safe
+from ..core.events import ApprovalRequested, ApprovalResolved, CallFinished, CallProgress, CallStarted, EventStream
+from ..core.finish import HINT
+from ..core.output import ToolOutput
+from ..policy.plain import plain_line
 from . import show
 from .arguments import read_arguments
 from .exit_codes import of_output
 from .options import Options
 from .reader import Argument, Command, Option
+from .running import run
+from .terminal_approver import terminal_approver
 
-if TYPE_CHECKING:
-    from ..core.output import ToolOutput
+QUIET_SECONDS = 0.5  # a call that ends before that needs no display
+FRAME_SECONDS = 0.1
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_CLEAR = "\r\x1b[2K"
 
 
 def tool_names(incomplete: str) -> list[str]:
@@ -52,14 +69,12 @@ def call(
     Exit code 0 if the tool ran, 1 if it failed, 2 for an unknown tool or bad arguments, 3 if it was denied or waits
     for approval. Without a terminal no question is asked: approve with `toolcrib approvals`, then repeat the call.
     """
-    from .running import run
-
     arguments = read_arguments(pairs or [], text)
     result = run(_call(options, name, arguments, dry_run, effects))
     if output == "json":
         show.out_json(as_json(name, result))
     elif result.is_error:
-        show.error(result.user_text or result.for_llm)
+        show.error((result.user_text or result.for_llm).removesuffix(HINT))  # the hint is for models
     else:
         show.out(result.user_text or result.for_llm)
     return of_output(result)
@@ -68,13 +83,9 @@ def call(
 async def _call(
     options: Options, name: str, arguments: dict[str, Any] | str, dry_run: bool, effects: str | None
 ) -> ToolOutput:
-    from .progress import Progress
-    from .terminal_approver import terminal_approver
-
     settings = options.settings()
     if effects is not None:
-        sandbox = replace(settings.sandbox, effects=effects)
-        settings = replace(settings, sandbox=sandbox)
+        settings = replace(settings, sandbox=replace(settings.sandbox, effects=effects))
     box = await options.open(replace(settings, dry_run=True) if dry_run else settings, warm_up=False)
     progress = Progress(box.events)
     try:
@@ -105,14 +116,79 @@ def as_json(name: str, output: ToolOutput) -> dict[str, Any]:
 
 
 def _block(block: Any) -> dict[str, Any]:
-    import base64
-    import dataclasses
-
     plain = {field.name: getattr(block, field.name) for field in dataclasses.fields(block)}
     if isinstance(plain.get("data"), bytes):
         plain["data"] = base64.b64encode(plain["data"]).decode("ascii")
     plain["extra"] = dict(plain["extra"]) or None
     return {key: value for key, value in plain.items() if value is not None}
+
+
+class Progress:
+    """Shows a line with the running calls on stderr. Listens to events, which may come from any thread."""
+
+    def __init__(self, events: EventStream) -> None:
+        self._running: dict[str, str] = {}
+        self._frames = itertools.cycle(_FRAMES)
+        self._shown = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused = False
+        self._stop: Callable[[], None] = lambda: None
+        self._loop = asyncio.get_running_loop()
+        if sys.stderr.isatty() and show.coloured(sys.stderr):
+            self._stop = events.subscribe(self._hear)
+
+    def pause(self) -> None:
+        """Hide the line until an approval is resolved."""
+        self._paused = True
+        self._hide()
+
+    def close(self) -> None:
+        """Hide the line for good."""
+        self._stop()
+        self._running.clear()
+        self._hide()
+
+    def _hear(self, event: Any) -> None:
+        self._loop.call_soon_threadsafe(self._on, event)
+
+    def _on(self, event: Any) -> None:
+        match event:
+            case CallStarted():
+                self._running[event.call_id] = event.tool
+            case CallProgress():
+                part = f" {event.done:g}/{event.total:g}" if event.total else f" {event.done:g}"
+                self._running[event.call_id] = f"{event.tool}{part} {safe(event.message or '')[:60]}".rstrip()
+            case CallFinished():
+                self._running.pop(event.call_id, None)
+            case ApprovalRequested():
+                self._paused = True
+            case ApprovalResolved():
+                self._paused = False
+            case _:
+                return
+        self._show()
+
+    def _show(self) -> None:
+        if not self._running or self._paused:
+            self._hide()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(QUIET_SECONDS, self._draw)
+
+    def _draw(self) -> None:
+        """Write the next frame over the last one, and ask for the one after."""
+        text = plain_line(", ".join(self._running.values()))
+        room = shutil.get_terminal_size().columns - 3
+        print(f"{_CLEAR}{next(self._frames)} {text[:room]}", end="", file=sys.stderr, flush=True)
+        self._shown = True
+        self._timer = self._loop.call_later(FRAME_SECONDS, self._draw)
+
+    def _hide(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._shown:
+            print(_CLEAR, end="", file=sys.stderr, flush=True)
+            self._shown = False
 
 
 COMMAND = Command(call, without=("json",))

@@ -7,27 +7,34 @@ import contextlib
 import json
 import math
 import os
+import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import Annotated, Any, NoReturn, cast
 
+from ..boundary.lines import Lines
+from ..boundary.workspace import Workspace
+from ..builtin.default_tools import default_tools
+from ..core.context import ToolContext
+from ..core.errors import SandboxUnavailable
+from ..core.registry import ToolRegistry
+from ..core.threads import shared_threads
+from ..core.verdict import Judgement
+from ..policy.check import Checker
+from ..policy.policy import Check
+from ..record.journal import Journal
+from ..record.state import StateFolder
 from . import show
 from .arguments import read_arguments
 from .exit_codes import OK, Usage, of_verdict
 from .options import Options
 from .reader import Argument, Command, Option
-from .rows import chunks_of_lines
-
-if TYPE_CHECKING:
-    from ..core.verdict import Judgement
-    from ..policy.check import Checker
-    from ..policy.policy import Check
-
-    Parts = list[tuple[str, Judgement]]
+from .running import run
 
 AT_ONCE = 256  # rows whose host names are looked up at the same time
+CHUNK = 256 * 1024  # bytes that are read at once
 MAX_LINE = 16 * 2**20
 MAX_REASON = 2_000  # characters
 MANY_BYTES = 2**25  # of rows whose answers wait for their turn
@@ -51,8 +58,6 @@ def check(
 
     Exit code 0 for allow, 3 for ask and deny; with --jsonl 0 when every row was answered.
     """
-    from .running import run
-
     if jsonl:
         if name or pairs or arguments:
             raise Usage("--jsonl reads its calls from stdin; leave NAME and the arguments out")
@@ -106,14 +111,6 @@ async def _checker(options: Options, bare: bool) -> AsyncGenerator[Checker]:
 @contextlib.contextmanager
 def _bare_checker(options: Options) -> Generator[Checker]:
     """A checker of the built-in tools over a folder. It creates and reads no file and looks for no sandbox."""
-    from ..boundary.workspace import Workspace
-    from ..builtin.default_tools import default_tools
-    from ..core.context import ToolContext
-    from ..core.errors import SandboxUnavailable
-    from ..core.registry import ToolRegistry
-    from ..policy.check import Checker
-    from ..record.journal import Journal
-    from ..record.state import StateFolder
 
     def no_sandbox() -> NoReturn:
         raise SandboxUnavailable("a check runs nothing")
@@ -133,7 +130,9 @@ def _bare_checker(options: Options) -> Generator[Checker]:
 _NOWHERE = Path(os.devnull) / "toolcrib"  # a file has no subfolders, so nothing can be created here
 
 
-async def _one(options: Options, name: str, arguments: dict[str, Any] | str, bare: bool) -> tuple[Check, Parts]:
+async def _one(
+    options: Options, name: str, arguments: dict[str, Any] | str, bare: bool
+) -> tuple[Check, list[tuple[str, Judgement]]]:
     async with _checker(options, bare) as checker:
         return await checker.check(name, arguments), checker.parts(name, arguments)
 
@@ -189,7 +188,7 @@ async def _stream(options: Options, bare: bool) -> None:
     number = 0
     async with _checker(options, bare) as checker:
         try:
-            async for lines in chunks_of_lines(MAX_LINE):
+            async for lines in _chunks_of_lines():
                 for line in lines:
                     number += 1
                     if line.strip():
@@ -200,6 +199,19 @@ async def _stream(options: Options, bare: bool) -> None:
             queue.flush()
         finally:
             queue.cancel()
+
+
+async def _chunks_of_lines() -> AsyncIterator[list[bytes]]:
+    """The lines of stdin without their ends, in the chunks in which they came. A line longer than MAX_LINE is cut.
+
+    A daemon thread reads, so that the judging goes on meanwhile and Ctrl-C does not wait for the next line.
+    """
+    lines = Lines(MAX_LINE, cut=True)
+    fd = sys.stdin.fileno()
+    while chunk := await shared_threads.run(os.read, fd, CHUNK):
+        yield lines.feed(chunk)
+    if rest := lines.rest():
+        yield [rest]
 
 
 def _text(row: Answer) -> str:

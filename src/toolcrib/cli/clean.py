@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import time
+from dataclasses import asdict
+from typing import Annotated
 
+from ..record import retention
+from ..record.pruning import clean as clean_state
+from ..record.settings import RecordSettings
+from ..record.state import Removal, StateFolder, folder_entries
 from . import show
-from .exit_codes import OK
 from .options import Options
 from .reader import Command, Option
-
-if TYPE_CHECKING:
-    from ..record.settings import RecordSettings
-    from ..record.state import Removal, StateFolder
 
 
 def clean(
@@ -20,15 +21,13 @@ def clean(
     everything: Annotated[
         bool, Option("--all", help="Remove all spilled outputs, undo history and trash, of any age.")
     ] = False,
-) -> int:
+) -> None:
     """Remove spilled outputs, undo history and recorded calls that are too old or too large.
 
     Spilled outputs are kept 7 days and 2 GiB, undo history and trash 30 days and 2 GiB, the record of calls as
     record.keep_days and record.max_bytes say (a year, 1 GiB), even with --all. --all asks first.
     Files that killed browsers left behind are always removed.
     """
-    from ..record.pruning import clean as clean_state
-
     settings = options.settings(quiet=True)
     state = options.state()
     if everything and not dry_run:
@@ -45,34 +44,26 @@ def clean(
     if options.json:
         show.out_json({
             "folder": str(state.path), "sizes": report.sizes, "freed": report.freed, "dry_run": report.dry_run,
-            "removed": [{"part": r.part, "name": r.name, "size": r.size, "age": r.age} for r in report.removed],
+            "removed": [asdict(removal) for removal in report.removed],
         })  # fmt: skip
-        return OK
+        return
     for removal in report.removed:
         show.out(f"{removal.part}/{removal.name}  {show.size(removal.size)}  {removal.age / 86400:.1f} days old")
     verb = "would be freed" if dry_run else "freed"
     held = ", ".join(f"{part} {show.size(size)}" for part, size in report.sizes.items())
     show.say(f"{show.size(report.freed)} {verb} in {state.path} (held before: {held})")
-    return OK
 
 
 def _old_calls(state: StateFolder, keep: RecordSettings, dry_run: bool) -> list[Removal]:
     """Drop the rows that the record need not keep. The other rows can still be verified."""
-    from ..record.retention import apply
-    from ..record.state import Removal
-
     if not state.record_db.exists():
         return []
-    gone = apply(state.record_db, keep, slack=0, dry_run=dry_run)
+    gone = retention.apply(state.record_db, keep, slack=0, dry_run=dry_run)
     return [Removal("record", f"{gone.rows:,} rows", gone.size, gone.age)] if gone.rows else []
 
 
 def _dead_browsers(state: StateFolder, dry_run: bool) -> list[Removal]:
     """Remove the profiles of browsers that are dead: no process holds their lock."""
-    import time
-
-    from ..record.state import Removal, folder_entries
-
     found = {name: (size, changed) for name, size, changed in folder_entries(state.browser)}
     now = time.time()
     try:

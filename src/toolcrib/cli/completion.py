@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from . import show
-from .exit_codes import OK, Usage
+from .exit_codes import Usage
 from .reader import Command, Group, Parameter, parameters_of
 
 VARIABLE = "_TOOLCRIB_COMPLETE"
@@ -36,13 +36,12 @@ complete --command toolcrib --arguments '(__toolcrib_completion)'
 }
 
 
-def print_script() -> int:
+def print_script() -> None:
     """Print the script for the person's shell. Raises Usage for a shell that has none."""
     print(_SCRIPTS[_shell()], end="")
-    return OK
 
 
-def install() -> int:
+def install() -> None:
     """Write the script for the person's shell, and the line that loads it. Raises Usage for a shell that has none."""
     shell, home = _shell(), Path.home()
     if shell == "fish":
@@ -59,7 +58,6 @@ def install() -> int:
             start.write_text(f"{before}{'' if before[-1:] in ('', chr(10)) else chr(10)}{line}\n", encoding="utf-8")
             show.say(f"Added a line to {start} that loads it.")
     show.say("It works in new shells.")
-    return OK
 
 
 def _shell() -> str:

@@ -7,13 +7,13 @@ and fails if any step goes wrong.
 from __future__ import annotations
 
 import os
+import select
+import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Mapping
 from pathlib import Path
-from socket import create_connection, create_server
 from typing import TYPE_CHECKING, Any, cast
 
 from . import show
@@ -21,6 +21,7 @@ from .exit_codes import FAILED, OK, Usage
 from .install import own_command
 from .options import Options
 from .reader import Command
+from .running import run
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -59,10 +60,11 @@ def demo(options: Options) -> int:
     """
     if options.workspace or options.config or options.mode:
         raise Usage("the demo has its own workspace and settings; leave --workspace, --config and --mode out")
-    from .running import run
-
     try:
-        with tempfile.TemporaryDirectory(prefix="toolcrib-demo-") as folder, Listener() as listener:
+        with (
+            tempfile.TemporaryDirectory(prefix="toolcrib-demo-") as folder,
+            socket.create_server(("127.0.0.1", 0)) as listener,
+        ):
             run(Demo(Path(folder).resolve(), listener).play())
     except Exception as error:
         show.error(f"the demo failed: {_reason(error)}")
@@ -84,7 +86,7 @@ def _reason(error: BaseException) -> str:
 class Demo:
     """The steps of the demo. Each step checks what it shows."""
 
-    def __init__(self, base: Path, listener: Listener) -> None:
+    def __init__(self, base: Path, listener: socket.socket) -> None:
         self.base, self.listener = base, listener
         self.work, self.outside = base / "workspace", base / "outside"
         self.asked: list[str] = []
@@ -103,8 +105,8 @@ class Demo:
         self.outside.mkdir()
         (self.outside / "secret.txt").write_text(SECRET, encoding="utf-8")
         program, *first = own_command()
-        self.say(f"A workspace with {len(FILES)} files: {self.work}")
-        self.say(f"Starting `toolcrib serve --workspace {self.work}` and connecting an MCP client over stdio …")
+        self.line(f"A workspace with {len(FILES)} files: {self.work}")
+        self.line(f"Starting `toolcrib serve --workspace {self.work}` and connecting an MCP client over stdio …")
         server = StdioServerParameters(
             command=program, args=[*first, "serve", "--workspace", str(self.work)], env=self.environment()
         )
@@ -163,16 +165,18 @@ class Demo:
         self.step("A script tries the network and a file outside the workspace. This cannot be seen before it runs")
         harm = (
             f"cat {self.outside}/secret.txt; echo broken > {self.outside}/secret.txt; "
-            f"(echo > /dev/tcp/127.0.0.1/{self.listener.port}) && echo CONNECTED; ls -a ~ | head -5"
+            f"(echo > /dev/tcp/127.0.0.1/{self.listener.getsockname()[1]}) && echo CONNECTED; ls -a ~ | head -5"
         )
         (self.work / "build.sh").write_text(harm, encoding="utf-8")
         text = await self.call(client, "exec", {"command": "bash build.sh"})
         self.must(SECRET not in text, "the command read a file outside the workspace")
-        self.must("CONNECTED" not in text and self.listener.heard == 0, "the command reached the network")
+        self.must("CONNECTED" not in text and not _was_reached(self.listener), "the command reached the network")
         self.must((self.outside / "secret.txt").read_text() == SECRET, "the command changed a file outside")
-        self.listener.knock()  # it does listen: from here it can be reached
-        self.must(self.listener.heard == 1, "the listener on this machine does not work, so this step shows nothing")
-        self.say("The file outside is untouched, and the listener on this machine got no connection.")
+        with socket.create_connection(self.listener.getsockname(), timeout=5):  # from here it can be reached
+            self.must(
+                _was_reached(self.listener), "the listener on this machine does not work, so this step shows nothing"
+            )
+        self.line("The file outside is untouched, and the listener on this machine got no connection.")
         (self.work / "build.sh").unlink()
 
         self.step("The same as a command: the harm is visible, so it is refused before it runs")
@@ -267,10 +271,6 @@ class Demo:
         show.out()
         show.out(f"{self.number}. {title}", "bold")
 
-    def say(self, text: str) -> None:
-        """Print a sentence."""
-        self.line(text)
-
     def line(self, text: str, style: str | None = None) -> None:
         """Print an indented line."""
         show.out(f"   {text}", style)
@@ -293,35 +293,9 @@ def _text(result: CallToolResult, fails: bool) -> str:
     return text
 
 
-class Listener:
-    """A real listener on this machine that sandboxed commands must not reach. It counts connections."""
-
-    def __init__(self) -> None:
-        self.heard = 0
-        self._server = create_server(("127.0.0.1", 0))
-        self.port: int = self._server.getsockname()[1]
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-
-    def __enter__(self) -> Listener:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.close()
-
-    def knock(self) -> None:
-        """Connect from here, and wait until the connection is counted."""
-        with create_connection(("127.0.0.1", self.port), timeout=5) as connection:
-            connection.recv(1)  # the other side closes once it has counted
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._server.accept()
-            except OSError:
-                return
-            self.heard += 1
-            connection.close()
+def _was_reached(listener: socket.socket) -> bool:
+    """Whether a connection waits at a listener."""
+    return bool(select.select([listener], [], [], 0)[0])
 
 
 COMMAND = Command(demo, without=("json",))

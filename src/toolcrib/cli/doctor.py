@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import asdict
 
+from .._version import __version__
+from ..boundary.openat2 import has_openat2
+from ..boundary.ripgrep import find_ripgrep
+from ..boundary.sandbox import probe, select_sandbox
+from ..boundary.sandbox.spec import DoctorFinding
+from ..config import Settings
+from ..core.errors import ToolcribError
+from ..core.wings import has_wing
+from ..record.state import StateFolder
 from . import show
 from .exit_codes import of_success
 from .options import Options
 from .reader import Command
-
-if TYPE_CHECKING:
-    from ..boundary.sandbox.spec import DoctorFinding
-    from ..config import Settings
 
 
 def doctor(options: Options) -> int:
@@ -27,12 +34,7 @@ def doctor(options: Options) -> int:
     found = list(_findings(options))
     bad = [finding for finding in found if not finding.ok and finding.needed]
     if options.json:
-        show.out_json({
-            "ok": not bad,
-            "findings": [
-                {"name": f.name, "ok": f.ok, "detail": f.detail, "remedy": f.remedy, "needed": f.needed} for f in found
-            ],
-        })  # fmt: skip
+        show.out_json({"ok": not bad, "findings": [asdict(finding) for finding in found]})
         return of_success(not bad)
     width = max(len(f.name) for f in found)
     for finding in found:
@@ -46,11 +48,6 @@ def doctor(options: Options) -> int:
 
 
 def _findings(options: Options) -> Iterator[DoctorFinding]:
-    from .._version import __version__
-    from ..boundary.sandbox.spec import DoctorFinding
-    from ..core.errors import ToolcribError
-    from ..core.wings import has_wing
-
     yield DoctorFinding(
         "toolcrib", True, f"{__version__} on Python {platform.python_version()}, {platform.platform(terse=True)}"
     )
@@ -74,8 +71,6 @@ def _findings(options: Options) -> Iterator[DoctorFinding]:
 
 
 def _version(package: str) -> DoctorFinding:
-    from ..boundary.sandbox.spec import DoctorFinding
-
     try:
         return DoctorFinding(package, True, importlib.metadata.version(package))
     except importlib.metadata.PackageNotFoundError:
@@ -83,8 +78,6 @@ def _version(package: str) -> DoctorFinding:
 
 
 def _configuration(settings: Settings) -> Iterator[DoctorFinding]:
-    from ..boundary.sandbox.spec import DoctorFinding
-
     files = ", ".join(map(str, settings.origin.files)) or "no files; defaults"
     yield DoctorFinding("configuration", True, f"{files}; mode {settings.mode}")
     for warning in settings.origin.warnings:
@@ -93,10 +86,6 @@ def _configuration(settings: Settings) -> Iterator[DoctorFinding]:
 
 def _sandbox(settings: Settings) -> Iterator[DoctorFinding]:
     """The sandbox that the settings ask for, and the findings of its checks."""
-    from ..boundary.sandbox import probe, select_sandbox
-    from ..boundary.sandbox.spec import DoctorFinding
-    from ..core.errors import ToolcribError
-
     asked = settings.sandbox
     try:
         yield from probe(asked)
@@ -121,11 +110,6 @@ def _described(name: str, profile: str, active: bool) -> str:
 
 
 def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
-    from ..boundary.ripgrep import find_ripgrep
-    from ..boundary.sandbox.spec import DoctorFinding
-    from ..core.errors import ToolcribError
-    from ..record.state import StateFolder
-
     try:
         ripgrep = find_ripgrep(settings.tools.ripgrep, outside=settings.workspace)
         detail = f"{'.'.join(map(str, ripgrep.version))} ({ripgrep.origin}, {ripgrep.path})" if ripgrep else "not found"
@@ -150,9 +134,6 @@ def _tools(options: Options, settings: Settings) -> Iterator[DoctorFinding]:
 
 def _browser(settings: Settings) -> Iterator[DoctorFinding]:
     """The Chromium that the browser tools would start. `_tools` says why there is none."""
-    import subprocess
-
-    from ..boundary.sandbox.spec import DoctorFinding
     from ..builtin.browser import find_browser, missing, needs_no_sandbox
 
     wanted = settings.tools.browser
@@ -182,19 +163,16 @@ _READERS = {
 
 def documents() -> DoctorFinding:
     """The kinds of documents that `read_file` cannot turn into text here. Other files it reads."""
-    from importlib.util import find_spec
-
-    from ..boundary.sandbox.spec import DoctorFinding
-
-    lacking = [f"{kinds} (no {package})" for name, (package, kinds) in _READERS.items() if find_spec(name) is None]
+    lacking = [
+        f"{kinds} (no {package})"
+        for name, (package, kinds) in _READERS.items()
+        if importlib.util.find_spec(name) is None
+    ]
     detail = f"not read: {', '.join(lacking)}" if lacking else ", ".join(kinds for _, kinds in _READERS.values())
     return DoctorFinding("documents", not lacking, detail, "pip install 'toolcrib[docs]'", needed=False)
 
 
 def _openat2() -> DoctorFinding:
-    from ..boundary.openat2 import has_openat2
-    from ..boundary.sandbox.spec import DoctorFinding
-
     there = has_openat2()
     remedy = "" if sys.platform != "linux" else "needs Linux 5.6; without it files are opened folder by folder"
     return DoctorFinding(

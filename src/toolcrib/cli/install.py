@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 from ..boundary.own_files import replace_file
+from ..config.files import exists, read_config_file
+from ..core.errors import ConfigError
 from . import show
-from .exit_codes import OK, Usage
+from .exit_codes import Usage
 from .options import Options
 from .reader import Argument, Command, Option
 
@@ -48,7 +50,7 @@ def install(
     user: Annotated[bool, Option("--user", help="Set up all your projects, not only this workspace.")] = False,
     name: Annotated[str, Option(help="The name of the server in the client.")] = "toolcrib",
     printed: Annotated[bool, Option("--print", help="Only print the entry to add.")] = False,
-) -> int:
+) -> None:
     """Set up a client to start `toolcrib serve`.
 
     Shows the change and asks first. Keeps the rest of the file, and a backup of it.
@@ -58,7 +60,7 @@ def install(
     entry = _entry(options, known, None if user else root)
     if printed:
         show.out_json({known.key: {name: entry}})
-        return OK
+        return
     path = Path.home() / known.in_home if user else root / known.in_workspace
     path = Path(os.path.realpath(path))  # the target of a link is shown and changed
     before, values = _read(path)
@@ -67,7 +69,7 @@ def install(
         raise Usage(f"{path}: {known.key} is not an object; correct it, or add the output of --print by hand")
     if cast("dict[str, Any]", servers).get(name) == entry:
         show.say(f"{known.title} has it already, in {path}.")
-        return OK
+        return
     servers[name] = entry
     after = json.dumps(values, indent=_indent(before), ensure_ascii=False) + "\n"
     _show_change(path, before, after)
@@ -76,7 +78,6 @@ def install(
         raise Usage(f"{path} was changed in the meantime; nothing was written, try again")
     backup = _write(path, after)
     show.say(f"{known.title} starts Toolcrib from now on ({path}).{f' Backup: {backup}' if backup else ''}")
-    return OK
 
 
 def _entry(options: Options, client: Client, workspace: Path | None) -> dict[str, Any]:
@@ -102,27 +103,13 @@ def own_command() -> list[str]:
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
     """The file's text and values. Raises Usage for a file that we cannot write back in full, as one with comments."""
-    try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except FileNotFoundError:
+    if not exists(path):
         return "", {}
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise Usage(f"{path} is not a regular file")
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise Usage(f"{path} is too large to be a client's configuration")
     try:
-        text = raw.decode("utf-8")
-        values: Any = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as error:
-        raise Usage(
-            f"{path} is not plain JSON ({error}), perhaps because of comments, which would be lost; "
-            "add the output of --print by hand"
-        ) from None
-    if not isinstance(values, dict):
-        raise Usage(f"{path} does not hold a JSON object")
-    return text, cast("dict[str, Any]", values)
+        file = read_config_file(path, MAX_BYTES)
+    except ConfigError as error:
+        raise Usage(f"{error}; it may have comments, which would be lost: add the output of --print by hand") from None
+    return file.text, file.values
 
 
 def _indent(text: str) -> int | str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from ..core.tool import Tool
+from ..policy.policy import Policy
 from . import show
 from .options import Options
 from .reader import Argument, Command, Option
-
-if TYPE_CHECKING:
-    from ..core.tool import Tool
-    from ..policy.policy import Policy
 
 
 def list_tools(

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, cast
 
 from ..core.text import clip
-from . import logged, show
-from .exit_codes import OK, Usage
+from ..record import chain
+from ..record.audit import Audit
+from ..record.database import connect, unusable
+from ..record.rows import ApprovalRow, CallRow
+from . import show
+from .exit_codes import FAILED, OK, Usage, of_success
 from .filters import Filters
 from .options import Options
 from .reader import Argument, Command, Option, group
-from .verify import verify
 
-if TYPE_CHECKING:
-    from ..record.audit import Audit
-    from ..record.rows import CallRow
-
+_KEPT = re.compile(r"(?:(\d+):)?([0-9a-f]{64})", re.IGNORECASE)
 _COUNTED = ("tool", "outcome", "verdict", "session", "channel", "category", "rule")
 
 Limit = Annotated[int, Option("--limit", "-n", minimum=1, help="Show this many, the latest ones.")]
@@ -31,18 +33,24 @@ Unfinished = Annotated[
 By = Annotated[str, Option("--by", metavar="WHAT", help=f"Count by {', '.join(_COUNTED)}.")]
 Output = Annotated[str | None, Option("--output", "-o", metavar="FILE", help="Write to this file, not to stdout.")]
 Stored = Annotated[bool, Option("--stored", help="Write every row as stored, so that its hash can be checked.")]
+Kept = Annotated[
+    str | None,
+    Option(
+        "--from", metavar="HEAD", help="The end of the chain that an earlier run printed. The chain must contain it."
+    ),
+]
 CallId = Annotated[str, Argument(metavar="CALL-ID", help="The id of the call.")]
 
 
 def listed(
     options: Options, filters: Filters, *, limit: Limit = 50, follow: Follow = False,
     unfinished: Unfinished = False,
-) -> int:  # fmt: skip
+) -> None:  # fmt: skip
     """Show the record of calls, oldest first. With --json one object per line."""
     if follow and (filters.until or unfinished):
         raise Usage("--follow never ends; leave --until and --unfinished out")
     wanted = filters.query()
-    with opened(options) as audit:
+    with _opened(options) as audit:
         end = audit.head().seq  # --follow shows all later rows
         kind: dict[str, Any] = {"kind": "intent", "unfinished": True} if unfinished else {}
         rows = audit.query(**wanted, **kind, upto=end, limit=limit)
@@ -55,40 +63,57 @@ def listed(
         elif len(rows) == limit and sys.stdout.isatty() and not options.json:
             earlier = datetime.fromtimestamp(rows[-1]["time"]).isoformat(timespec="seconds")
             show.say(f"the latest {limit}; -n shows more, --until {earlier} shows earlier ones", "dim")
-        return OK
 
 
 def call(options: Options, call_id: CallId) -> int:
     """Show one call in full: its intent and its outcome."""
-    with opened(options) as audit:
-        return logged.one(audit, call_id, options.json)
+    with _opened(options) as audit:
+        rows = audit.call(call_id)
+        approvals = {row["seq"]: audit.approval(row) for row in rows}
+    if not rows:
+        show.error(f"the record of this workspace has no call {call_id}")
+        return FAILED
+    if options.json:
+        asked = [{"approval_request": request} if request else {} for request in approvals.values()]
+        show.out_json([{**_plain(row), **request} for row, request in zip(rows, asked, strict=True)])
+        return OK
+    intents = {row["seq"]: row for row in rows if row["kind"] == "intent"}
+    for row in rows:
+        if row["kind"] != "intent":
+            _show(row, intents.pop(row["intent"] or 0, None), approvals[row["seq"]])
+    for seq, intent in intents.items():
+        if any(row["seq"] > seq and row["kind"] != "intent" for row in rows):  # a retry, or arguments that changed
+            show.out(f"about to run at {show.clock(intent['time'])}, committed as row {seq}", "dim")
+        else:
+            _show(intent, intent, approvals[seq])
+    return OK
 
 
-def export(options: Options, filters: Filters, *, output: Output = None, stored: Stored = False) -> int:
+def export(options: Options, filters: Filters, *, output: Output = None, stored: Stored = False) -> None:
     """Write the record as JSON Lines, oldest first: one object per call.
 
     This includes notes of the record itself and calls without an end. --stored writes every row as stored.
     """
-    with opened(options) as audit, _file(output) as file:
+    written = nullcontext(sys.stdout) if output is None else open(output, "w", encoding="utf-8")  # noqa: SIM115
+    with _opened(options) as audit, written as file:
         count = 0
         for row in audit.rows(stored=stored, kind=None, once=not stored, **filters.query()):
-            file.write(json.dumps(row if stored else logged.plain(row), ensure_ascii=False) + "\n")
+            file.write(json.dumps(row if stored else _plain(row), ensure_ascii=False) + "\n")
             count += 1
         if output is not None:
             show.say(f"{count:,} {'rows' if stored else 'calls and notes'} written to {output}")
-        return OK
 
 
-def stats(options: Options, filters: Filters, *, by: By = "tool") -> int:
+def stats(options: Options, filters: Filters, *, by: By = "tool") -> None:
     """Count calls: all, denied, asked about and failed ones, and how long they took."""
     if by not in _COUNTED:
         raise Usage(f"--by takes {', '.join(_COUNTED)}")
     column = "session_id" if by == "session" else by
-    with opened(options) as audit:
+    with _opened(options) as audit:
         rows = audit.count(column, **filters.query())
     if options.json:
         show.out_json(rows)
-        return OK
+        return
     cells = [
         [
             str(row[column] or "-"), f"{row['calls']:,}", f"{row['denied']:,}", f"{row['asked']:,}",
@@ -98,34 +123,60 @@ def stats(options: Options, filters: Filters, *, by: By = "tool") -> int:
     ]  # fmt: skip
     if cells:
         show.columns([[by, "calls", "denied", "asked", "not ok", "mean", "latest"], *cells], ("bold",))
-    return OK
 
 
-@contextmanager
-def opened(options: Options) -> Generator[Audit]:
-    """The record of the workspace."""
-    from ..record.audit import Audit
+def verify(options: Options, *, kept: Kept = None) -> int:
+    """Check the hash chain of the record: no row was changed, removed or moved after it was written.
 
-    audit = Audit(options.state().record_db)
+    Store the printed end of the chain elsewhere. Without it, a cut at the end or a rewrite of the whole file cannot be
+    detected. On a fault the exit code is 1 and the first bad row is shown.
+    """
+    path = options.state().record_db
+    wanted = _head(kept)
     try:
-        yield audit
-    finally:
-        audit.close()
+        with closing(connect(path)) as connection:
+            found = chain.verify(connection, wanted, _progress if sys.stderr.isatty() else None)
+    except sqlite3.Error as error:
+        raise unusable(path, error) from error
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    if options.json:
+        show.out_json({
+            "ok": found.problem is None, "rows": found.rows, "first": found.first, "dropped": found.dropped,
+            "head": str(found.head), "row": found.row, "problem": found.problem,
+        })  # fmt: skip
+    elif found.problem is not None:
+        where = f"row {found.row}: " if found.row is not None else ""
+        show.error(f"{path}: {where}{found.problem}")
+        show.say(f"the {found.rows:,} rows before it are intact", "dim")
+    else:
+        gone = f"; {found.dropped:,} older ones were dropped by retention" if found.dropped else ""
+        show.out(f"{found.rows:,} rows are intact{gone}")
+        show.out(f"end of the chain: {found.head}")
+    return of_success(found.problem is None)
 
 
-@contextmanager
-def _file(name: str | None) -> Generator[Any]:
-    if name is None:
-        yield sys.stdout
-        return
-    with open(name, "w", encoding="utf-8") as file:
-        yield file
+def _head(text: str | None) -> tuple[int | None, bytes] | None:
+    if text is None:
+        return None
+    found = _KEPT.fullmatch(text.strip())
+    if found is None:
+        raise Usage(f"--from takes the end of the chain as `toolcrib log verify` prints it (120:5f1d…), got {text!r}")
+    return int(found[1]) if found[1] else None, bytes.fromhex(found[2])
+
+
+def _progress(rows: int) -> None:
+    print(f"\r{rows:,} rows …", end="", file=sys.stderr, flush=True)
+
+
+def _opened(options: Options) -> closing[Audit]:
+    return closing(Audit(options.state().record_db))
 
 
 def _rows(rows: Sequence[CallRow], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            show.out_json(logged.plain(row), lines=True)
+            show.out_json(_plain(row), lines=True)
         return
     cells: list[list[str]] = []
     for row in rows:
@@ -140,6 +191,50 @@ def _brief(row: CallRow) -> str:
     """Arguments and, for a refusal or failure, why; on one line."""
     arguments = row["arguments"] or ""
     return f"{clip(arguments, 160)}{'  — ' + row['error'] if row['error'] else ''}"
+
+
+def _plain(row: CallRow) -> dict[str, Any]:
+    """A row with its arguments and labels as data, if they are complete."""
+    return {**row, "arguments": _data(row["arguments"] or "{}"), "labels": _data(row["labels"])}
+
+
+def _data(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:  # cut off, or withheld
+        return text
+
+
+def _show(row: CallRow, intent: CallRow | None, approval: ApprovalRow | None) -> None:
+    ended = row is not intent
+    labels: Any = _data(row["labels"])
+    axes = cast("dict[str, Any]", labels) if isinstance(labels, dict) else {}
+    facts = {
+        "when": show.clock(row["time"]),
+        "intent": f"about to run at {show.clock(intent['time'])}, committed as row {intent['seq']}" if intent else None,
+        "outcome": row["outcome"] if ended else "none: its process died, or it is still running",
+        "verdict": row["verdict"],
+        "rule": row["rule"],
+        "approver": row["approver"],
+        "session": row["session_id"],
+        "channel": row["channel"],
+        "labels": ", ".join(str(value) for value in axes.values()),
+        "took": f"{(row['duration'] or 0) * 1000:.1f} ms" if ended else None,
+        "output": f"{row['size'] or 0:,} characters" if ended else None,
+        "row": f"{row['seq']}:{row['hash']}",
+    }
+    show.out(f"{row['tool']} ({row['category'] or 'no such tool'})" if row["tool"] else row["kind"], "bold")
+    show.columns([[f"  {key}", str(value)] for key, value in facts.items() if value], ("dim", None))
+    arguments = _plain(row)["arguments"]
+    show.out(arguments if isinstance(arguments, str) else json.dumps(arguments, indent=2, ensure_ascii=False))
+    if approval is not None:
+        asked = f"approval {approval['id']}: {approval['state']}"
+        show.out(f"{asked} by {approval['approver']}" if approval["approver"] else asked, "bold")
+        for text in (approval["reason"], approval["answer"], approval["preview"]):
+            if text:
+                show.out(text)
+    if row["error"]:
+        show.out(row["error"], "red")
 
 
 COMMAND = group(

@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
+from ..config.files import read_config_file
+from ..config.hide import MASK, is_secret_name
+from ..config.layers import file_layer
+from ..core.errors import ConfigError
+from ..core.homes import config_home
+from ..sources.mcp import ServerConfig, ServerStatus, server_config
+from ..sources.mcp.config import check_category
 from . import show
-from .exit_codes import OK, Usage, of_success
+from .browser_login import BrowserLogin
+from .exit_codes import Usage, of_success
 from .options import Options
 from .reader import Argument, Command, Option, group
-
-if TYPE_CHECKING:
-    from ..sources.mcp import ServerConfig, ServerStatus
+from .running import run
+from .servers_file import with_server, without_server, write
 
 Name = Annotated[str, Argument(metavar="NAME", help="The name of the server.")]
 LOGIN_SECONDS = 360.0
 
 
-def listed(options: Options) -> int:
+def listed(options: Options) -> None:
     """List the configured servers and the number of their tools, if known. No server is started."""
-    box = options.build(builtin=False)
-    try:
-        servers = box.mcp.servers
-        if options.json:
-            show.out_json([_as_json(status) for status in servers.values()])
-            return OK
-        show.columns([_row(status) for status in servers.values()], ("bold", None, "dim", None))
-        if not servers:
-            show.say("No MCP servers are configured. See `toolcrib mcp add --help`.")
-        return OK
-    finally:
-        box.close()
+    with options.build(builtin=False) as box:
+        servers = box.mcp.servers.values()
+    if options.json:
+        show.out_json([asdict(status) for status in servers])
+        return
+    none = "No MCP servers are configured. See `toolcrib mcp add --help`."
+    show.columns([_row(status) for status in servers], ("bold", None, "dim", None), none=none)
 
 
 def tested(
@@ -41,11 +45,9 @@ def tested(
     names: Annotated[list[str] | None, Argument(metavar="NAME", help="The servers to test. Default: all.")] = None,
 ) -> int:
     """Connect to servers now, and list their tools. Exit code 1 if a server fails."""
-    from .running import run
-
     found = run(_reload(options, names or []))
     if options.json:
-        show.out_json([{**_as_json(status), "names": tools} for status, tools in found])
+        show.out_json([{**asdict(status), "names": tools} for status, tools in found])
     else:
         for status, tools in found:
             show.columns([_row(status)], ("bold", None, "dim", None))
@@ -82,11 +84,8 @@ def added(
     transport: Annotated[str | None, Option(help="stdio, http or sse.")] = None,
     category: Annotated[str | None, Option(help="The category of its tools.")] = None,
     trust: Annotated[bool, Option("--trust", help="Trust its hints about tools and results.")] = False,
-) -> int:
+) -> None:
     """Add a server to your own configuration. Refer to secrets by name: --env 'TOKEN=${secret:github}'."""
-    from ..sources.mcp import server_config
-    from ..sources.mcp.config import check_category
-
     is_url = len(target) == 1 and target[0].startswith(("http://", "https://"))
     entry: dict[str, Any] = {"url": target[0]} if is_url else {"command": target[0]}
     if not is_url and target[1:]:
@@ -97,14 +96,13 @@ def added(
     more = {"transport": transport, "category": category, "trust": "hints" if trust else None}
     entry.update({key: value for key, value in more.items() if value is not None})
     check_category(server_config(name, entry))
-    return _put(options, {name: entry})
+    _put(options, {name: entry})
 
 
-def imported(options: Options, file: Annotated[str, Argument(metavar="FILE", help="A file such as .mcp.json.")]) -> int:
+def imported(
+    options: Options, file: Annotated[str, Argument(metavar="FILE", help="A file such as .mcp.json.")]
+) -> None:
     """Show the servers in another program's file (`mcpServers`), and add them to your own after a yes."""
-    from ..config.files import read_config_file
-    from ..config.layers import file_layer
-
     path = Path(file).expanduser()
     found = read_config_file(path)
     values = found.values
@@ -117,13 +115,10 @@ def imported(options: Options, file: Annotated[str, Argument(metavar="FILE", hel
     servers = cast("dict[str, Any]", layer.shaped.values.get("mcp_servers") or {})
     if not servers:
         raise Usage(f"{file} has no MCP servers")
-    return _put(options, servers)
+    _put(options, servers)
 
 
-def _put(options: Options, servers: Mapping[str, Any]) -> int:
-    from ..core.errors import ConfigError
-    from .servers_file import with_server, write
-
+def _put(options: Options, servers: Mapping[str, Any]) -> None:
     path, before = _own_file()
     text = before
     for name, entry in servers.items():
@@ -137,13 +132,10 @@ def _put(options: Options, servers: Mapping[str, Any]) -> int:
     options.confirm("Write this? Its programs run with your rights.", "nothing was written")
     write(path, text)
     show.say(f"Added {', '.join(servers)}. `toolcrib mcp test` connects.")
-    return OK
 
 
 def _masked(line: str, servers: Mapping[str, Any]) -> str:
     """A line of the new text, with secrets masked."""
-    from ..config.hide import MASK, is_secret_name
-
     for entry in servers.values():
         for part in ("env", "headers"):
             for key, value in cast("dict[str, Any]", entry.get(part) or {}).items():
@@ -152,11 +144,8 @@ def _masked(line: str, servers: Mapping[str, Any]) -> str:
     return line
 
 
-def removed(options: Options, name: Name) -> int:
+def removed(options: Options, name: Name) -> None:
     """Remove a server from your own configuration."""
-    from ..core.errors import ConfigError
-    from .servers_file import without_server, write
-
     path, before = _own_file()
     try:
         after = without_server(before, path.suffix, name)
@@ -164,54 +153,41 @@ def removed(options: Options, name: Name) -> int:
         raise Usage(f"{path}: {error}") from None
     write(path, after)
     show.say(f"Removed {name} from {path}.")
-    return OK
 
 
-def accepted(options: Options, name: Name) -> int:
+def accepted(options: Options, name: Name) -> None:
     """Show how a server's tools have changed since they were accepted, and accept the changes after a yes."""
-    box = options.build()
-    try:
+    with options.build() as box:
         doubted = box.mcp.doubted(name)
         if not doubted:
             show.say(f"The tools of {name} have not changed since they were accepted.")
-            return OK
+            return
         for tool in doubted:
             _show_change(tool.name, box.mcp.accepted(name, tool), tool.description)
         question = f"Accept {len(doubted)} tools of {name} as they are now?"
         options.confirm(question, "nothing was accepted, and these tools ask until it is")
         box.mcp.accept(name)
         show.say(f"Accepted. `toolcrib lint {doubted[0].name}` looks for injected instructions in such texts.")
-        return OK
-    finally:
-        box.close()
 
 
 def _show_change(name: str, before: str | None, now: str) -> None:
-    import difflib
-
     show.out(name, "bold")
     if before is None:
         show.out("  new:")
     elif before == now:
         show.out("  the description is the same; its parameters, title or hints have changed:")
-    lines = difflib.ndiff((before or "").splitlines(), now.splitlines())
-    for line in lines:
+    for line in difflib.ndiff((before or "").splitlines(), now.splitlines()):
         if not line.startswith("?"):
             show.out(f"  {line}", {"+": "green", "-": "red"}.get(line[0]))
 
 
-def logged_in(options: Options, name: Name) -> int:
+def logged_in(options: Options, name: Name) -> None:
     """Log in to a server in the browser. The token is stored in a file that only you can read."""
-    from .running import run
-
     status = run(_login(options, name))
     show.say(f"Logged in to {name}: {status.tools} tools.")
-    return OK
 
 
 async def _login(options: Options, name: str) -> ServerStatus:
-    from .browser_login import BrowserLogin
-
     settings = options.settings()
     if name not in settings.mcp_servers:
         raise Usage(f"there is no MCP server {name!r}; configured: {', '.join(settings.mcp_servers) or 'none'}")
@@ -233,26 +209,21 @@ async def _login(options: Options, name: str) -> ServerStatus:
         await box.aclose()
 
 
-def logged_out(options: Options, name: Name) -> int:
+def logged_out(options: Options, name: Name) -> None:
     """Delete the token of a server."""
-    from ..sources.mcp.oauth import TokenFile
+    from ..sources.mcp.oauth import TokenFile  # imports the MCP SDK, which takes a second
 
     settings = options.settings(quiet=True)
     if name not in settings.mcp_servers or settings.mcp_servers[name].url is None:
         raise Usage(f"there is no MCP server {name!r} with a url")
     folder = options.state().path.parent / "mcp" / "tokens"
-    import os
-
     config = replace(settings.mcp_servers[name], name=name).expanded(os.environ)
     there = TokenFile(folder, config.url or "", lambda key, value: None).forget()
     show.say(f"Logged out of {name}." if there else f"There was no login to {name}.")
-    return OK
 
 
 def _own_file() -> tuple[Path, str]:
     """The user's configuration file, and its text."""
-    from ..core.homes import config_home
-
     home = config_home()
     toml, plain = home / "config.toml", home / "config.json"
     path = plain if plain.exists() and not toml.exists() else toml
@@ -275,10 +246,6 @@ def _row(status: ServerStatus) -> list[str]:
     idle = "known" if status.cached else "not asked yet"
     state = idle if status.state == "idle" else status.state
     return [status.name, f"{state}{', ' if known else ''}{known}", f"{status.transport} {status.where}", said]
-
-
-def _as_json(status: ServerStatus) -> dict[str, Any]:
-    return {key: getattr(status, key) for key in type(status).__slots__}
 
 
 COMMAND = group(

@@ -6,32 +6,29 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
+from ..config import TrustStore
+from ..core.text import one_line
 from . import show
-from .exit_codes import OK, Usage
+from .exit_codes import Usage
 from .options import Options
 from .reader import Command, Option
-
-if TYPE_CHECKING:
-    from ..config import TrustStore
 
 
 def trust(
     options: Options,
     listed: Annotated[bool, Option("--list", help="List the trusted files.")] = False,
     revoke: Annotated[bool, Option("--revoke", help="Stop trusting this workspace's file.")] = False,
-) -> int:
+) -> None:
     """Trust the project's toolcrib.toml, and the settings files that it imports rules from, exactly as they are now.
 
     Without trust only stricter settings count. The settings are shown first. A change of a file ends its trust.
     """
-    from ..config import TrustStore
-    from ..core.text import one_line
-
     store = TrustStore()
     if listed:
-        return _list(store.entries(), options.json)
+        _list(store.entries(), options.json)
+        return
     if options.config:
         raise Usage("a file named by --config is always trusted; leave --config out")
     settings = options.settings(quiet=True)
@@ -39,20 +36,20 @@ def trust(
     if not files:
         if revoke and _revoke_absent(store, settings.workspace):
             show.say("The file is no longer trusted.")
-            return OK
+            return
         raise Usage(f"there is no toolcrib.toml or toolcrib.json in {settings.workspace}")
     if revoke:
         for file in files:
             was = store.revoke(file.path)
             show.say(f"{file.path} is no longer trusted." if was else f"{file.path} was not trusted.")
-        return OK
+        return
     if os.environ.get("TOOLCRIB_CONFIG"):
         raise Usage("TOOLCRIB_CONFIG names the configuration, so the project's is not read; unset it first")
     open_ = [file for file in files if store.status(file) != "trusted"]
     named = " and ".join(str(file.path) for file in open_ or files)
     if not open_:
         show.say(f"{named}: already trusted.")
-        return OK
+        return
     if settings.origin.ignored:
         show.say(f"With trust, these settings of {named} count:", "bold")
         for item in settings.origin.ignored:
@@ -65,7 +62,6 @@ def trust(
     for file in open_:
         store.trust(file)  # exactly the text that was shown, even if the file has changed since
         show.say(f"Trusted {file.path} (sha256 {file.digest[:12]}…). A change of the file ends the trust.")
-    return OK
 
 
 def _revoke_absent(store: TrustStore, workspace: Path) -> bool:
@@ -81,12 +77,11 @@ def _whole(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _list(entries: Any, as_json: bool) -> int:
+def _list(entries: Any, as_json: bool) -> None:
     if as_json:
         show.out_json([{"path": e.path, "sha256": e.digest, "trusted_at": e.when} for e in entries])
     else:
         show.columns([[show.clock(e.when), e.digest[:12], e.path] for e in entries], ("dim", "dim", None))
-    return OK
 
 
 COMMAND = Command(trust)

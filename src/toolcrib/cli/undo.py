@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+from ..boundary.workspace import Workspace
 from ..policy.plain import plain_line
+from ..record.change import Change
+from ..record.journal import Journal
+from ..record.state import StateFolder
+from ..record.undoing import UndoConflict
+from ..record.undoing import undo as undo_call
+from ..toolbox.effects import command_journal, recover_effects
 from . import show
 from .exit_codes import FAILED, OK
 from .options import Options
 from .reader import Argument, Command, Option
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from ..record.change import Change
-    from ..record.journal import Journal
 
 
 def undo(
@@ -30,16 +32,14 @@ def undo(
     limit: Annotated[int, Option("--limit", "-n", minimum=1, help="How many changes --list shows.")] = 50,
 ) -> int:
     """Take back all changes of a call: contents, modes and new files. An undo can be undone."""
-    from ..record.undoing import UndoConflict, undo
-    from ..toolbox.effects import recover_effects
-
     with open_journal(options) as journal:
         for line in recover_effects(journal.folder):
             show.warn(line)
         if listed:
-            return _list(journal, call_id, limit, options.json)
+            _list(journal, call_id, limit, options.json)
+            return OK
         try:
-            done = undo(journal, call_id, force=force)
+            done = undo_call(journal, call_id, force=force)
         except UndoConflict as error:
             for line in error.conflicts:
                 show.error(line)
@@ -57,11 +57,6 @@ def undo(
 @contextmanager
 def open_journal(options: Options) -> Generator[Journal]:
     """The journal of the workspace that the options name."""
-    from ..boundary.workspace import Workspace
-    from ..record.journal import Journal
-    from ..record.state import StateFolder
-    from ..toolbox.effects import command_journal
-
     settings = options.settings(quiet=True)
     workspace = Workspace(settings.workspace, write_roots=settings.sandbox.write_roots)
     state = StateFolder.for_workspace(settings.workspace)
@@ -73,7 +68,7 @@ def open_journal(options: Options) -> Generator[Journal]:
         workspace.close()
 
 
-def _list(journal: Journal, call_id: str | None, limit: int, as_json: bool) -> int:
+def _list(journal: Journal, call_id: str | None, limit: int, as_json: bool) -> None:
     changes = journal.changes(call_id, limit)
     if as_json:
         show.out_json([
@@ -81,12 +76,9 @@ def _list(journal: Journal, call_id: str | None, limit: int, as_json: bool) -> i
              "status": c.status, "session_id": c.session_id}
             for c in changes
         ])  # fmt: skip
-        return OK
+        return
     rows = [[c.call_id, show.clock(c.at), c.tool, c.action, c.status, _what(c)] for c in changes]
-    show.columns(rows, ("bold", "dim", None, None, "dim", None))
-    if not changes:
-        show.say("No changes are recorded here.")
-    return OK
+    show.columns(rows, ("bold", "dim", None, None, "dim", None), none="No changes are recorded here.")
 
 
 def _what(change: Change) -> str:

@@ -41,9 +41,9 @@ class ConfigFile:
         return f"{self.path}:{line}" if line else str(self.path)
 
 
-def read_config_file(path: Path) -> ConfigFile:
+def read_config_file(path: Path, max_bytes: int = MAX_BYTES) -> ConfigFile:
     """Read and parse a .toml or .json file. Raises ConfigError if it cannot be read or is missing."""
-    raw = _read(path)
+    raw = _read(path, max_bytes)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -51,7 +51,11 @@ def read_config_file(path: Path) -> ConfigFile:
     if path.suffix not in (".toml", ".json"):
         raise ConfigError(f"{path}: a configuration file is called something.toml or something.json")
     try:
-        values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text or "{}", parse_constant=_refuse)
+        values = (
+            tomllib.loads(text)
+            if path.suffix == ".toml"
+            else json.loads(text if text.strip() else "{}", parse_constant=_refuse)
+        )
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except json.JSONDecodeError as error:
@@ -94,7 +98,7 @@ def exists(path: Path) -> bool:
     return os.path.lexists(path)
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, max_bytes: int) -> bytes:
     try:
         # O_NONBLOCK: a FIFO with this name must not block us.
         fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -107,9 +111,9 @@ def _read(path: Path) -> bytes:
         os.close(fd)
         raise ConfigError(f"{path}: not a regular file")
     with os.fdopen(fd, "rb") as file:
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise ConfigError(f"{path}: larger than {MAX_BYTES:,} bytes, which is too large for a configuration")
+        raw = file.read(max_bytes + 1)
+    if len(raw) > max_bytes:
+        raise ConfigError(f"{path}: larger than {max_bytes:,} bytes, which is too large for a configuration")
     return raw
 
 
