@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from mcp_types import ElicitRequest, ElicitResult
 
@@ -17,11 +17,8 @@ from ..core.errors import ToolError
 from ..core.homes import config_home
 from ..policy.plain import plain, plain_line
 from ..policy.requests import ApprovalRequest, Approver, Decision, Scope, about_rule, scopes_of
-from .peer import FormAnswer, form_request
-
-if TYPE_CHECKING:
-    from ..record.rows import ApprovalRow
-    from .peer import Peer
+from ..record.rows import ApprovalRow
+from .peer import FormAnswer, Peer, form_request
 
 KEY = "approval"
 APPROVE, SESSION, ALWAYS, DENY = "approve", "approve for this session", "always allow", "deny"

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, ElicitResult, InputRequiredResult, InputResponse
@@ -23,17 +23,14 @@ from ..core.output import ToolOutput
 from ..core.threads import shared_threads
 from ..policy.requests import answer as give_answer
 from ..policy.requests import scopes_of, use_approver, within
+from ..record.rows import ApprovalRow
 from . import approval
 from .interface import ServedTools
 from .peer import METADATA_KEY, Peer, fits
 from .request_state import RequestStates, StateRefused
 from .running_call import CallEnded, RunningCall
 from .sanitize import sanitize, sanitize_error
-from .transport_state import ParkedCall, TransportState, session_id
-
-if TYPE_CHECKING:
-    from ..record.rows import ApprovalRow
-    from .transport_state import Request
+from .transport_state import ParkedCall, Request, TransportState, session_id
 
 QUESTION_SECONDS = 600.0
 """How long a call waits for the answer to its question in the 2026-07-28 protocol."""

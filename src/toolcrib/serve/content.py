@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS, is_version_at_least
 
@@ -21,10 +21,8 @@ from ..core.output import (
     ToolOutput,
     foreign_meta,
 )
+from ..core.tool import Tool
 from ..core.wrap import describe, misfit
-
-if TYPE_CHECKING:
-    from ..core.tool import Tool
 
 Json = dict[str, Any]
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
+from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     LOG_LEVEL_META_KEY,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
+    ClientCapabilities,
     CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
@@ -36,16 +38,10 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ..core.context import ToolContext
 from ..core.errors import ToolError
-from .sanitize import sanitize_model
-
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-    from mcp_types import ClientCapabilities
-
-    from ..core.context import ToolContext
-    from .running_call import RunningCall
-    from .sanitize import Redact
+from .running_call import RunningCall
+from .sanitize import Redact, sanitize_model
 
 METADATA_KEY = "mcp"
 Capability = Literal["elicitation", "sampling", "roots"]

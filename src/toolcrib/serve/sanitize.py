@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
+from pydantic import BaseModel
 
 from ..core.bound import map_texts, safe
 from ..core.output import foreign_meta
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 MAX_ERROR = 50_000
 """The most characters of a server's own error message that are passed on; also the limit for its data as JSON."""

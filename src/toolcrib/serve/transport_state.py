@@ -6,19 +6,17 @@ import asyncio
 import hashlib
 import secrets
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from ..sources.mcp.sdk_private import connection_of
+from .peer import Peer
+from .running_call import RunningCall
 
-if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
-    from mcp.server.session import ServerSession
-    from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
-
-    from .peer import Peer
-    from .running_call import RunningCall
-
-    Request = ServerRequestContext[Any, Any]
+Request = ServerRequestContext[Any, Any]
 
 
 @dataclass(slots=True)

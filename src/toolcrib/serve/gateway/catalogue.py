@@ -13,18 +13,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from ...core.tool import Tool
+from ...sources.mcp import McpServers
+from ...sources.mcp.downstream import Downstream
 from ...sources.mcp.extras import extra_names
 from ...sources.mcp.names import tool_name
 from ...sources.mcp.relay import ContentChanged
+from ...sources.mcp.upstream import Upstream
 from .server_content import ContentSource, Json, ServerContent, SingleFlight
-
-if TYPE_CHECKING:
-    from ...core.tool import Tool
-    from ...sources.mcp import McpServers
-    from ...sources.mcp.downstream import Downstream
-    from ...sources.mcp.upstream import Upstream
 
 MAX_SEEN = 10_000
 """How many addresses from results are remembered."""

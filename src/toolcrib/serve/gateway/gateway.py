@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -34,19 +34,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ...core.errors import ToolError
 from ...core.labels import META_KEY
 from ...core.output import ToolOutput
+from ...core.tool import Tool
+from ...sources.mcp import McpServers
 from ...sources.mcp.fields import result_meta
 from ..calls import Answer, CallHandler, Json, WantedCall
 from ..content import META_APPROVAL, META_KIND
 from ..peer import Peer
-from ..transport_state import HandshakeSession, TransportState
-from .catalogue import Catalogue
+from ..transport_state import HandshakeSession, Request, TransportState
+from .catalogue import Catalogue, ContentPlace
 from .subscribers import RESOURCE_NOT_FOUND, Subscribers
-
-if TYPE_CHECKING:
-    from ...core.tool import Tool
-    from ...sources.mcp import McpServers
-    from ..transport_state import Request
-    from .catalogue import ContentPlace
 
 MAX_PARTS = 5_000
 """The most parts of one answer: contents of a resource, or messages of a prompt. Reading one part takes 50 µs."""

@@ -10,20 +10,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
+from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
 from ...core.errors import ToolError
+from ...sources.mcp.downstream import Downstream
 from ...sources.mcp.fields import MAX_CHARS, size_of
 from ...sources.mcp.operations import list_all, plain
-
-if TYPE_CHECKING:
-    from mcp.client import Client
-
-    from ...sources.mcp.downstream import Downstream
-    from ...sources.mcp.upstream import Upstream
+from ...sources.mcp.upstream import Upstream
 
 log = logging.getLogger("toolcrib.serve")
 

@@ -14,23 +14,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ResourceUpdated
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_REQUEST, LoggingMessageNotification
 
 from ...core.errors import ToolError
+from ...sources.mcp import McpServers
 from ...sources.mcp.relay import ContentChanged, Event, ResourceChanged, ServerLogged, ServerNotified
-from ..peer import LEVELS, wants
+from ..calls import CallHandler
+from ..peer import LEVELS, Peer, wants
 from ..sanitize import sanitize_model
-
-if TYPE_CHECKING:
-    from ...sources.mcp import McpServers
-    from ..calls import CallHandler
-    from ..peer import Peer
-    from ..transport_state import HandshakeSession, TransportState
-    from .catalogue import Catalogue, ContentPlace
+from ..transport_state import HandshakeSession, TransportState
+from .catalogue import Catalogue, ContentPlace
 
 log = logging.getLogger("toolcrib.serve")
 

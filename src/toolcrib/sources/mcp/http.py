@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
+from ...boundary.network.address_guard import AddressGuard
 from ...core.bound import safe
-
-if TYPE_CHECKING:
-    from ...boundary.network.address_guard import AddressGuard
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
 """Timeouts in seconds. A stream may be silent for as long as the longest call."""

@@ -12,14 +12,10 @@ from collections.abc import Generator, Hashable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from ...core.context import ToolContext
 from .downstream import downstream_of
-
-if TYPE_CHECKING:
-    from ...core.context import ToolContext
-    from .progress_timeout import ProgressTimeout
-
+from .progress_timeout import ProgressTimeout
 
 PARKED_SECONDS, LOOK_SECONDS = 5.0, 0.5
 """How long an unanswered question blocks calls of other callers, and how often they check. In seconds."""

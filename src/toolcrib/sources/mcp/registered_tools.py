@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from ...core.errors import ToolConflictError, ToolcribError
+from ...core.registry import ToolRegistry
 from ...core.text import matches
 from .config import ServerConfig
 from .extras import extra_tools
 from .listed import ListedTool, ServerListing
 from .names import free_name, shown_name, tool_name
+from .pins import Accepted, Pins
 from .tool import McpTool
-
-if TYPE_CHECKING:
-    from ...core.registry import ToolRegistry
-    from .pins import Accepted, Pins
-    from .upstream import Upstream
+from .upstream import Upstream
 
 log = logging.getLogger("toolcrib.mcp")
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from pydantic import BaseModel
 
 from ...core.empty import EMPTY
 from ...core.labels import META_KEY, Labels, from_wire
@@ -26,9 +28,6 @@ from ...core.output import (
 )
 from ...core.wrap import as_text, describe, image_type
 from .fields import Json, block_extra, foreign_meta, result_meta
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 MAX_SHOWN = 2_000
 """The most characters of JSON that are shown of unknown content."""

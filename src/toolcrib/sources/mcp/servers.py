@@ -12,9 +12,10 @@ import contextvars
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.errors import ConfigError
+from ...core.registry import ToolRegistry
 from .client_services import ClientServices, LoginDoor
 from .config import ServerConfig, check_category, server_config
 from .connector import McpFailure
@@ -23,9 +24,6 @@ from .registered_tools import RegisteredTools
 from .relay import Listener, Relay, ShowUri
 from .tool import McpTool
 from .upstream import ServerStatus, Upstream
-
-if TYPE_CHECKING:
-    from ...core.registry import ToolRegistry
 
 log = logging.getLogger("toolcrib.mcp")
 

@@ -11,17 +11,14 @@ import contextlib
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 from ...boundary.process import REAP_SECONDS, Process, start
+from ...boundary.spawn import Spawn
 from ...core.bound import safe
 from ...core.errors import ToolError
 from . import pipes
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from ...boundary.spawn import Spawn
 
 STDERR_CHARACTERS = 8_000
 TAIL_LINES, TAIL_CHARACTERS = 8, 1_000
