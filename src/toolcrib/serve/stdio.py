@@ -23,7 +23,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 
 from ..boundary.lines import Lines, LineTooLong
-from ..sources.mcp.streams import ReadStream, from_line, to_line
+from ..sources.mcp.streams import MessageStream, ReadStream, from_line, to_line
 from .mcp import McpServer
 from .signals import stop_signal
 
@@ -163,7 +163,7 @@ def _message(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-class MessageWriter:
+class MessageWriter(MessageStream):
     """Writes messages to a descriptor, in order: small ones immediately if there is room, others in a thread.
 
     A started message is always written completely, even after a cancellation. `deaf()` is called when the reading
@@ -209,12 +209,6 @@ class MessageWriter:
         self._closed = True
         if self._writing is not None:
             await asyncio.wait({self._writing})
-
-    async def __aenter__(self) -> MessageWriter:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -21,7 +21,7 @@ from . import questions
 from .client_services import ClientServices
 from .config import ServerConfig
 from .downstream import Downstream, downstream_of
-from .inflight import CallsInFlight, InFlight, current
+from .inflight import CallsInFlight, InFlight, current_call
 from .relay import ContentChanged, ListKind, Relay, ResourceChanged, ServerLogged, ServerNotified
 
 Answers = dict[str, mcp_types.InputResponse]
@@ -187,7 +187,7 @@ class Callbacks:
 
     def stamp(self, params: dict[str, Any]) -> None:
         """Declare the capabilities of the running call's client instead of ours."""
-        mine = current()
+        mine = current_call.get()
         client = downstream_of(mine.ctx) if mine is not None else None
         if client is None:
             return

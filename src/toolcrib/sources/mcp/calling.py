@@ -20,7 +20,7 @@ from ...core.context import ToolContext
 from ...core.errors import ToolError
 from .connection import Connection
 from .downstream import downstream_of
-from .inflight import InFlight, caller_of, current, current_call
+from .inflight import InFlight, caller_of, current_call
 from .listed import Json
 from .listing import read_tools
 from .progress_timeout import ProgressTimeout
@@ -168,7 +168,7 @@ async def _rounds(connection: Connection, send: Callable[[Json], Awaitable[R | m
 
     `send` gets the parameters that every request has. Raises ToolError if the server asks too often.
     """
-    mine = current()
+    mine = current_call.get()
     client = downstream_of(mine.ctx) if mine is not None else None
     meta = dict(client.meta) if client is not None else None  # what the client behind the call sent with it
     more: Json = {"_meta": meta or None}

@@ -232,7 +232,7 @@ class Connection:
     @contextlib.asynccontextmanager
     async def _streams(self) -> AsyncGenerator[tuple[Any, Any]]:
         """Enter the transport. Its incoming stream reports its end."""
-        async with self.transport as (incoming, outgoing):
+        async with self.transport.streams() as (incoming, outgoing):
             yield _Incoming(incoming, self._ended), outgoing
 
     def _ended(self) -> None:
@@ -276,6 +276,3 @@ class _Incoming(ReadStream):
 
     def close(self) -> None:
         self._inner.close()
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()

@@ -70,12 +70,6 @@ class Connector:
         """The connection over which a call may be tried; None if there is none."""
         return self.connection if self.state == "connected" else None
 
-    @property
-    def busy(self) -> bool:
-        """Whether there is a connection, or one is being made, that must be ended."""
-        connecting = self._connecting is not None and not self._connecting.done()
-        return self.connection is not None or connecting
-
     async def up(self, who: Downstream | None = None) -> Connection:
         """Return the live connection; make one if needed.
 
@@ -139,11 +133,6 @@ class Connector:
 
     def _move(self, event: Event) -> None:
         self.state = next_state(self.state, event)
-
-    async def end(self) -> None:
-        """End the connection unless it is in use. The next use makes another one."""
-        if self.live is not None:
-            await self.live.end()
 
     def shut(self) -> None:
         """Make no more connections."""

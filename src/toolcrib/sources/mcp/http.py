@@ -7,7 +7,7 @@ address guard, like those of the web tools. The SDK handles redirects: it follow
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -15,6 +15,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ...boundary.network.address_guard import AddressGuard
+from ...boundary.network.dial import GuardedTransport
 from ...core.bound import safe
 
 CONNECT_SECONDS, READ_SECONDS = 30.0, 600.0
@@ -39,7 +40,6 @@ class HttpTransport:
         self._url, self._headers, self._auth, self._guard, self._legacy = url, dict(headers), auth, guard, legacy
         self.session_lost: Callable[[], None] = lambda: None
         """Called when the server has forgotten the session."""
-        self._stack = contextlib.AsyncExitStack()
         self._last = ""
 
     def account(self) -> str:
@@ -49,25 +49,20 @@ class HttpTransport:
     def kill(self) -> None:
         """Do nothing: there is no process to end."""
 
-    async def __aenter__(self) -> Any:
-        async with contextlib.AsyncExitStack() as stack:
-            if self._legacy:
-                streams = await stack.enter_async_context(
-                    sse_client(
-                        self._url, timeout=CONNECT_SECONDS, sse_read_timeout=READ_SECONDS,
-                        httpx_client_factory=self._client,
-                    )
-                )  # fmt: skip
-            else:
-                client = await stack.enter_async_context(self._client())
-                streams = await stack.enter_async_context(
-                    streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_EVENT)
-                )
-            self._stack = stack.pop_all()
-        return streams
-
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> Any:
-        return await self._stack.__aexit__(kind, error, trace)
+    @contextlib.asynccontextmanager
+    async def streams(self) -> AsyncGenerator[Any]:
+        """Connect. Yields the two streams of the SDK's session."""
+        if self._legacy:
+            async with sse_client(
+                self._url, timeout=CONNECT_SECONDS, sse_read_timeout=READ_SECONDS, httpx_client_factory=self._client
+            ) as streams:
+                yield streams
+        else:
+            async with (
+                self._client() as client,
+                streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_EVENT) as streams,
+            ):
+                yield streams
 
     def _client(
         self,
@@ -75,20 +70,14 @@ class HttpTransport:
         timeout: httpx2.Timeout | None = None,
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
-        timeout = timeout or httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS)
-        more: dict[str, Any] = {}
-        if self._guard is not None:
-            from ...boundary.network.dial import GuardedTransport
-
-            more = {"transport": _Remembering(GuardedTransport(self._guard), self._failed), "trust_env": False}
-        else:
-            more = {"transport": _Remembering(httpx2.AsyncHTTPTransport(), self._failed)}
+        inner = httpx2.AsyncHTTPTransport() if self._guard is None else GuardedTransport(self._guard)
         return httpx2.AsyncClient(
             headers={**self._headers, **(headers or {})},
-            timeout=timeout,
+            timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=READ_SECONDS),
             auth=self._auth or auth,
             event_hooks={"response": [self._answered]},
-            **more,
+            transport=_Remembering(inner, self._failed),
+            trust_env=self._guard is None,
         )
 
     def _failed(self, error: Exception) -> None:

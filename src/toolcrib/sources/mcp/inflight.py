@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Hashable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -71,11 +71,7 @@ def caller_of(ctx: ToolContext) -> Hashable:
 
 
 current_call: ContextVar[InFlight | None] = ContextVar("toolcrib_mcp_call", default=None)
-
-
-def current() -> InFlight | None:
-    """Return the call that this task works on."""
-    return current_call.get()
+"""The call that this task works on."""
 
 
 @dataclass(slots=True)
@@ -89,7 +85,8 @@ class CallsInFlight:
     running: set[InFlight] = field(default_factory=set[InFlight])
     asks: set[str] = field(default_factory=set[str])
     asks_more: set[str] = field(default_factory=set[str])
-    _waiting: list[asyncio.Future[None]] = field(default_factory=list["asyncio.Future[None]"])
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when one of the calls that run now ends."""
 
     def asked(self, *, question: bool = False) -> InFlight | None:
         """Return the call that a server's message belongs to. None if this is unknown, because calls of several
@@ -113,9 +110,8 @@ class CallsInFlight:
     async def turn(self, tool: str, caller: Hashable) -> None:
         """Wait until a call of this tool by this caller may run."""
         while self._must_wait(tool, caller):
-            free: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(free)
-            await asyncio.wait({free}, timeout=LOOK_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), LOOK_SECONDS)
 
     def _must_wait(self, tool: str, caller: Hashable) -> bool:
         if not self.asks:
@@ -149,10 +145,5 @@ class CallsInFlight:
     def end(self, call: InFlight) -> None:
         """Remove a finished call, and let waiting calls check again."""
         self.running.discard(call)
-        self._wake()
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for free in waiting:
-            if not free.done():
-                free.set_result(None)
+        self._ended.set()
+        self._ended = asyncio.Event()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -54,21 +54,14 @@ async def on_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[
 def abroad(ctx: ToolContext) -> ToolContext:
     """Return the context for work on another loop: its questions and reports come back to the current loop."""
     home = asyncio.get_running_loop()
-    asks, reports = ctx.ask, ctx.on_progress
-    changes: dict[str, Any] = {}
-    if asks is not None:
 
-        async def ask(question: str, options: Sequence[str] = ()) -> str:
-            return await on_loop(home, lambda: _run(asks(question, options)))
+    def here(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def elsewhere(*given: Any) -> Any:
+            return await on_loop(home, lambda: _run(work(*given)))
 
-        changes["ask"] = ask
-    if reports is not None:
+        return elsewhere
 
-        async def report(done: float, total: float | None, text: str | None) -> None:
-            await on_loop(home, lambda: _run(reports(done, total, text)))
-
-        changes["on_progress"] = report
-    return replace(ctx, **changes)
+    return replace(ctx, ask=ctx.ask and here(ctx.ask), on_progress=ctx.on_progress and here(ctx.on_progress))
 
 
 async def _run(work: Awaitable[T]) -> T:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import anyio
 from mcp.shared.message import SessionMessage
 
 from ...boundary.lines import Lines, LineTooLong
-from .streams import ReadStream, from_line, to_line
+from .streams import MessageStream, ReadStream, from_line, to_line
 
 MAX_LINE = 64 * 2**20
 """The longest message in bytes. A longer one ends the connection."""
@@ -38,7 +38,7 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         self._held = self._turn = 0
         self._wanted: asyncio.Future[None] | None = None
         self._transport: asyncio.ReadTransport | None = None
-        self._paused = self._ended = self._closed = False
+        self._ended = self._closed = False
         self.answered = False
 
     # --- the pipe side
@@ -47,7 +47,7 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._ended or self._closed:  # still read, so that a server that prints can end
+        if self._ended:  # still read, so that a server that prints can end
             return
         try:
             lines = self._lines.feed(data)
@@ -56,21 +56,25 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
             self.end()
             return
         self._waiting.extend(lines)
-        self._held += sum(map(len, lines))
-        if self._held > MAX_HELD and not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
-        if lines:
-            self._wake()
+        self._hold(sum(map(len, lines)))
+        self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._paused = True  # reading cannot be resumed
         self.end()
 
     def end(self) -> None:
         """Mark the end of the stream. Messages that already came can still be read."""
         self._ended = True
         self._wake()
+
+    def _hold(self, more: int) -> None:
+        """Count the bytes that wait to be read, and pause or resume reading from the pipe."""
+        self._held += more
+        if self._transport is not None:
+            if self._held > MAX_HELD:
+                self._transport.pause_reading()
+            elif self._held < MAX_HELD // 2:
+                self._transport.resume_reading()
 
     def _wake(self) -> None:
         if self._wanted is not None and not self._wanted.done():
@@ -80,13 +84,16 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
 
     async def receive(self) -> SessionMessage:
         """Return the next message. Raises EndOfStream after the last one, ClosedResourceError once this is closed."""
-        while True:
-            if self._closed:
-                raise anyio.ClosedResourceError
+        while not self._closed:
             if self._waiting:
-                message = self._next()
-                if message is None:
+                line = self._waiting.popleft()
+                self._hold(-len(line))
+                try:
+                    message = from_line(line)
+                except ValueError:
+                    self._rubbish(line)
                     continue
+                self.answered = True
                 self._turn = (self._turn + 1) % TURNS
                 if not self._turn:
                     await asyncio.sleep(0)
@@ -96,34 +103,18 @@ class IncomingMessages(ReadStream, asyncio.Protocol):
             self._turn = 0
             self._wanted = asyncio.get_running_loop().create_future()
             await self._wanted
-
-    def _next(self) -> SessionMessage | None:
-        line = self._waiting.popleft()
-        self._held -= len(line)
-        if self._paused and self._held < MAX_HELD // 2 and not self._ended and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
-        try:
-            message = from_line(line)
-        except ValueError:
-            self._rubbish(line)
-            return None
-        self.answered = True
-        return message
+        raise anyio.ClosedResourceError
 
     def close(self) -> None:
         """Stop reading: later messages are discarded."""
-        self._closed = True
+        self._closed = self._ended = True
         self._waiting.clear()
-        self._held = 0
-        if self._paused and not self._ended and self._transport is not None:
-            self._paused = False
-            self._transport.resume_reading()
+        self._hold(-self._held)
         self._wake()
 
 
-class OutgoingMessages(asyncio.Protocol):
-    """Messages to a pipe, as the SDK's `WriteStream`.
+class OutgoingMessages(MessageStream, asyncio.Protocol):
+    """Messages to a pipe, as the SDK's `MessageStream`.
 
     `deaf()` is called when a write shows that the reading end is closed.
     """
@@ -166,10 +157,4 @@ class OutgoingMessages(asyncio.Protocol):
 
     async def aclose(self) -> None:
         """Accept no more messages."""
-        self._closed = True
-
-    async def __aenter__(self) -> OutgoingMessages:
-        return self
-
-    async def __aexit__(self, *_: Any) -> None:
         self._closed = True

@@ -11,7 +11,7 @@ from .config import ServerConfig
 from .extras import extra_tools
 from .listed import ListedTool, ServerListing
 from .names import free_name, shown_name, tool_name
-from .pins import Accepted, Pins
+from .pins import Pins
 from .tool import McpTool
 from .upstream import Upstream
 
@@ -58,20 +58,12 @@ class RegisteredTools:
         for tool in self._tools.pop(server, {}).values():
             self.registry.unregister(tool.name)
 
-    def in_doubt(self, server: str) -> list[McpTool]:
-        """Return the tools of a server that are new or changed since the server was accepted."""
-        return [tool for tool in self.of(server) if tool.needs_review is not None]
-
-    def accepted(self, server: Upstream, tool: McpTool) -> Accepted | None:
-        """Return the accepted state of a tool; None if the tool was not accepted."""
-        return None if self._pins is None else self._pins.said(server.identity, tool.listed.name)
-
     def accept(self, server: Upstream, listing: ServerListing) -> None:
         """Accept the current tools of a server. Raises OSError if that cannot be stored."""
         if self._pins is None:
             return
         self._pins.accept(server.identity, listing.tools)
-        for tool in self.in_doubt(server.name):
+        for tool in self.of(server.name):
             tool.needs_review = None
         self.registry.policy_changed()
 

@@ -7,6 +7,7 @@ asked are connected all at once. A server that fails has no tools, and `servers`
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import contextvars
 import logging
@@ -128,15 +129,15 @@ class McpServers:
 
         Raises ConfigError if there is no such server.
         """
-        self._require(name)
-        return self.registered.in_doubt(name)
+        return [tool for tool in self.tools(name) if tool.needs_review is not None]
 
     def accepted(self, name: str, tool: McpTool) -> str | None:
         """Return the accepted description of a tool; None if the tool was not accepted.
 
         Raises ConfigError if there is no such server.
         """
-        found = self.registered.accepted(self._require(name), tool)
+        server, pins = self._require(name), self._services.pins
+        found = None if pins is None else pins.said(server.identity, tool.listed.name)
         return None if found is None else found.description
 
     def accept(self, name: str) -> None:
@@ -225,18 +226,14 @@ class McpServers:
 
     def close(self) -> None:
         """Do the same as `aclose`, for callers outside the loop of the servers."""
-        import threading
-
         self._stop_reviving()
-        threads = [
-            threading.Thread(target=server.close, args=(CLOSE_SECONDS,), daemon=True, name="toolcrib-mcp-close")
-            for server in self._servers.values()
-            if server.busy
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(CLOSE_SECONDS + 1)
+        closing = {server: future for server in self._servers.values() if (future := server.close()) is not None}
+        try:
+            concurrent.futures.wait(closing.values(), CLOSE_SECONDS)
+        finally:
+            for server, future in closing.items():
+                if not future.done():
+                    server.kill()
 
     @property
     def enabled(self) -> list[Upstream]:

@@ -10,9 +10,7 @@ import asyncio
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable
-from types import TracebackType
-from typing import Any
+from collections.abc import AsyncGenerator, Callable
 
 from ...boundary.process import REAP_SECONDS, Process, start
 from ...boundary.spawn import Spawn
@@ -92,7 +90,23 @@ class StdioTransport:
 
     # --- the transport
 
-    async def __aenter__(self) -> Any:
+    @contextlib.asynccontextmanager
+    async def streams(self) -> AsyncGenerator[tuple[pipes.IncomingMessages, pipes.OutgoingMessages]]:
+        """Run the server, and end it afterwards. Yields the two streams of the SDK's session."""
+        await self._start()
+        try:
+            yield self._read, self._written
+        finally:
+            stopping = asyncio.ensure_future(self._stop())
+            try:
+                await asyncio.shield(stopping)
+            except asyncio.CancelledError:  # cancelled again: end quickly now
+                self.kill()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait({stopping}, timeout=REAP_SECONDS)
+                raise
+
+    async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         handed: asyncio.Future[tuple[int, int] | None] = loop.create_future()
 
@@ -122,12 +136,12 @@ class StdioTransport:
         if ends is None:
             raise process.error or ToolError("it ended before it could be talked to")
         try:
-            return await self._connect(loop, *ends)
+            await self._connect(loop, process, *ends)
         except BaseException:
             process.kill()
             raise
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop, stdout: int, stdin: int) -> Any:
+    async def _connect(self, loop: asyncio.AbstractEventLoop, process: Process, stdout: int, stdin: int) -> None:
         reading, writing = os.fdopen(stdout, "rb", buffering=0), os.fdopen(stdin, "wb", buffering=0)
         try:
             self._incoming, _ = await loop.connect_read_pipe(lambda: self._read, reading)
@@ -140,22 +154,8 @@ class StdioTransport:
             reading.close()
             writing.close()
             raise
-        assert self._process is not None
         # a child process may hold its stdout open; the end of the process is the end of the stream anyway
-        self._process.when_done(lambda: _in_loop(loop, lambda: loop.call_later(1.0, self._read.end)))
-        return self._read, self._written
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        stopping = asyncio.ensure_future(self._stop())
-        try:
-            await asyncio.shield(stopping)
-        except asyncio.CancelledError:  # cancelled again: end quickly now
-            self.kill()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait({stopping}, timeout=REAP_SECONDS)
-            raise
+        process.when_done(lambda: _in_loop(loop, lambda: loop.call_later(1.0, self._read.end)))
 
     async def _stop(self) -> None:
         process = self._process

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeVar
+from typing import Self
 
 import anyio
 import mcp_types
 from mcp.shared.message import SessionMessage
 
-Self = TypeVar("Self", bound="ReadStream")
+
+class MessageStream(ABC):
+    """A stream that a session of the SDK enters and closes."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Accept no more messages, or stop reading."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
-class ReadStream(ABC):
+class ReadStream(MessageStream):
     """A stream that a session of the SDK reads from. A subclass defines `receive` and `close`."""
 
     @abstractmethod
@@ -24,10 +36,9 @@ class ReadStream(ABC):
         """Stop reading."""
 
     async def aclose(self) -> None:
-        """Stop reading."""
         self.close()
 
-    def __aiter__(self: Self) -> Self:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
@@ -35,12 +46,6 @@ class ReadStream(ABC):
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self: Self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def from_line(line: bytes | str) -> SessionMessage:

@@ -11,6 +11,7 @@ Everything runs on one event loop, the one where the server was first needed. Wo
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import importlib
 from collections.abc import Callable, Coroutine
@@ -95,11 +96,6 @@ class Upstream:
         states: list[State] = [each.state for each in self.connectors]
         return server_state(states, disabled=self.config.disabled, failed=bool(self.tools.error))
 
-    @property
-    def busy(self) -> bool:
-        """Whether it has a connection, or is making one, that must be ended."""
-        return any(each.busy for each in self.connectors)
-
     def status(self, tools: int) -> ServerStatus:
         """Return its status, for people."""
         live, listing = self.connectors.live, self.tools.listing
@@ -182,26 +178,17 @@ class Upstream:
             self._shut()
             self.kill()
 
-    def close(self, seconds: float) -> None:
-        """Do the same as `aclose`, for callers outside its loop, within this many seconds.
+    def close(self) -> concurrent.futures.Future[None] | None:
+        """Begin the same as `aclose`, for callers outside its loop, and return the future of its end.
 
-        On its loop, only end the processes.
+        On its loop, or if its loop has ended, only end the processes.
         """
         self._shut()
         home = self._home.running
-        if home is None:
+        if home is None or home is _current_loop():
             self.kill()
-            return
-        with contextlib.suppress(RuntimeError):
-            if asyncio.get_running_loop() is home:
-                self.kill()
-                return
-        done = asyncio.run_coroutine_threadsafe(self._close(), home)
-        try:
-            done.result(seconds)
-        except BaseException:
-            self.kill()
-            raise
+            return None
+        return asyncio.run_coroutine_threadsafe(self._close(), home)
 
     def kill(self) -> None:
         """End its processes immediately."""
@@ -244,3 +231,9 @@ class Upstream:
     def over(self) -> None:
         """Handle the end of a connection. See `ConnectorEvents`."""
         self.subscriptions.renew()
+
+
+def _current_loop() -> asyncio.AbstractEventLoop | None:
+    with contextlib.suppress(RuntimeError):
+        return asyncio.get_running_loop()
+    return None
