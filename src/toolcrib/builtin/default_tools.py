@@ -68,6 +68,8 @@ def default_tools(
     functions that end background sessions and close the made parts. A `Toolbox` does all this and also has a policy.
     """
     web, settings = web or WebSettings(), tools or ToolsSettings()
+    closers = [] if closers is None else closers
+    missing = [] if missing is None else missing
     made: list[Callable[[], object]] = []
     if not isinstance(workspace, Workspace):
         workspace = Workspace(workspace)
@@ -91,8 +93,7 @@ def default_tools(
 
         reader = DocumentReader(settings.documents)
         made.append(reader.close)
-    if closers is not None:
-        closers += [*made, shell.close]
+    closers += [*made, shell.close]
     if network is None:
         from ..boundary.network.address_guard import AddressGuard
 

@@ -19,7 +19,7 @@ from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.network.special_addresses import Address
 from toolcrib.boundary.workspace import Workspace
 from toolcrib.builtin.browser import browser_tools
-from toolcrib.builtin.browser.installed import missing
+from toolcrib.builtin.browser.launch import missing
 from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.core.context import ToolContext
 from toolcrib.core.errors import AddressRefused
@@ -164,7 +164,7 @@ class Room:
         journal = Journal(self.state, self.workspace)
         self.stack.callback(journal.close)
         closers: list[Callable[[], object]] = []
-        tools = browser_tools(self.workspace, journal, self.guard, settings, closers=closers, **more)
+        tools = browser_tools(self.workspace, journal, self.guard, settings, closers=closers, **{"lacking": [], **more})
         self.registry = ToolRegistry(tools)
         self.engine: Any = closers[0].__self__ if closers else None  # type: ignore[attr-defined]
         for close in closers:

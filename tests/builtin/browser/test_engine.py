@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
-from toolcrib.builtin.browser.launch import dead
+from toolcrib.builtin.browser.launch import dead_profiles
 from toolcrib.builtin.settings import BrowserSettings
 
 from ...waiting import until
@@ -230,10 +230,10 @@ async def test_killed_processes_take_the_browser_along(tmp_path: Path) -> None:
         try:
             pid = int(await asyncio.to_thread(child.stdout.readline))
             assert group(pid)
-            dead(tmp_path)
+            dead_profiles(tmp_path)
             assert (tmp_path / "one").exists()  # in use
         finally:
             child.kill()
     await until(lambda: not group(pid))
-    dead(tmp_path)
+    dead_profiles(tmp_path)
     assert not (tmp_path / "one").exists()

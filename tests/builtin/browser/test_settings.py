@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolcrib import Toolbox
-from toolcrib.builtin.browser.browser_tools import NAMES
-from toolcrib.builtin.browser.installed import find_browser, missing
+from toolcrib.builtin.browser import NAMES
+from toolcrib.builtin.browser.launch import find_browser, missing
 from toolcrib.builtin.browser.visits import Visits
 from toolcrib.builtin.settings import BrowserSettings
 from toolcrib.config import load_settings
@@ -44,7 +44,7 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert said is not None and "executable_path" in said and "none" in said
     assert missing(BrowserSettings(enabled=False)) == "disabled by tools.browser.enabled"
     program(tmp_path / "chromium")
-    monkeypatch.setattr("toolcrib.builtin.browser.installed.find_spec", lambda name: None)
+    monkeypatch.setattr("toolcrib.builtin.browser.launch.find_spec", lambda name: None)
     said = missing(BrowserSettings())
     assert said is not None and "pip install 'toolcrib[browser]'" in said
 

@@ -8,8 +8,8 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.builtin.browser.answers import MAX_NOTES, Notes, quoted
 from toolcrib.builtin.browser.downloads import safe_name
-from toolcrib.builtin.browser.notes import MAX_NOTES, Notes, quoted
 from toolcrib.builtin.browser.session import same_page
 from toolcrib.builtin.browser.snapshot import Element, changed, paged, plain_ref, renumbered, subtree
 

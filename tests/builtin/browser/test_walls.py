@@ -13,8 +13,7 @@ import pytest
 from toolcrib.boundary.network.address_guard import AddressGuard
 from toolcrib.boundary.network.settings import GuardSettings
 from toolcrib.boundary.proxy.proxy_server import FilteringProxy, loopback_listener
-from toolcrib.builtin.browser.installed import find_browser, needs_no_sandbox
-from toolcrib.builtin.browser.launch import SWITCHES
+from toolcrib.builtin.browser.launch import SWITCHES, find_browser, needs_no_sandbox
 
 from .conftest import HERE, Got, Reply, Room, Site, Trap, ref_of
 

@@ -15,13 +15,13 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolError
 from ...core.threads import LoopThread
 from ..settings import BrowserSettings
-from .notes import quoted
+from .answers import quoted
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
@@ -60,7 +60,7 @@ class Engine:
         self._chromium: Chromium | None = None
         self._sessions: dict[str, BrowserSession] = {}
         self._begun: set[str] = set()  # sessions that had pages: an error can say why the pages are gone
-        self._starting: asyncio.Lock | None = None
+        self._starting = asyncio.Lock()
         self._reaper: asyncio.Task[None] | None = None
 
     async def run(self, ctx: ToolContext, work: Callable[[BrowserSession], Awaitable[T]], *, create: bool = False) -> T:
@@ -93,6 +93,16 @@ class Engine:
             log.warning("the browser was not closed in good order: %s", error)
         finally:
             loop.close()
+
+    def tool_options(self, category: str) -> dict[str, Any]:
+        """Return what all tools of a category have in common."""
+        return {
+            "category": category,
+            "open_world": True,
+            "sequential": True,
+            "max_output": 5_000 + 2 * self.settings.max_chars,
+            "timeout": self.settings.timeout + 20,
+        }
 
     # --- on the browser's loop
 
@@ -132,8 +142,6 @@ class Engine:
         found = self._sessions.get(key)
         if found is not None and found.chromium is self._chromium and found.chromium.browser.is_connected():
             return found
-        if self._starting is None:
-            self._starting = asyncio.Lock()
         async with self._starting:
             await self._bury()
             found = self._sessions.get(key)
@@ -176,9 +184,9 @@ class Engine:
             await self._sessions.pop(oldest).close()
 
     async def _launch(self) -> Chromium:
-        from .launch import dead, launch
+        from .launch import dead_profiles, launch
 
-        await asyncio.to_thread(dead, self._folder)
+        await asyncio.to_thread(dead_profiles, self._folder)
         return await launch(self.settings, self._folder / f"{os.getpid()}-{secrets.token_hex(4)}")
 
     async def _bury(self) -> None:
@@ -209,7 +217,6 @@ class Engine:
         """Close idle sessions, and after the last of them the browser itself."""
         while True:
             await asyncio.sleep(min(REAP_SECONDS, self.settings.idle_timeout))
-            assert self._starting is not None
             async with self._starting:
                 await self._bury()
                 now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Starts and ends a Chromium: its switches, its environment, its processes.
+"""Finds, starts and ends a Chromium: its switches, its environment, its processes.
 
 The browser itself gets a proxy address where no server answers, so its own background requests fail. The requests of
 pages go through the proxy of their session (`session.py`).
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import logging
 import os
 import shutil
@@ -16,18 +15,20 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ToolError
 from ..settings import BrowserSettings
-from .installed import INSTALL, find_browser, needs_no_sandbox
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright
 
 log = logging.getLogger(__name__)
 
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge")
+INSTALL = "apt-get install chromium, or name one by the setting tools.browser.executable_path"
 LAUNCH_SECONDS = 60.0
 LOCK = "in-use"
 CLOSE_SECONDS = 10.0
@@ -55,6 +56,37 @@ SWITCHES = (
 )
 # The environment variables that a browser needs to draw text. They hold no secrets.
 _KEPT = ("PATH", "LANG", "LANGUAGE", "TZ", "FONTCONFIG_PATH", "FONTCONFIG_FILE", "LD_LIBRARY_PATH")
+
+
+def find_browser(executable: Path | None = None) -> Path | None:
+    """Return the Chromium to start: the configured one, else the first on PATH. None if none can be started."""
+    if executable is not None:
+        path = executable.expanduser()
+        return path if path.is_file() and os.access(path, os.X_OK) else None
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        if found is not None and os.path.isabs(found):
+            return Path(found)
+    return None
+
+
+def missing(settings: BrowserSettings) -> str | None:
+    """Return why the browser tools cannot be available, or None if they can. Does not import or start anything."""
+    if not settings.enabled:
+        return "disabled by tools.browser.enabled"
+    absent = [name for name in ("playwright", "h11") if find_spec(name) is None]
+    if absent:
+        return f"needs {', '.join(absent)}: pip install 'toolcrib[browser]', and {INSTALL}"
+    if find_browser(settings.executable_path) is None:
+        if settings.executable_path is not None:
+            return f"tools.browser.executable_path: {settings.executable_path} is not a program that can be run"
+        return f"no Chromium is installed: {INSTALL}"
+    return None
+
+
+def needs_no_sandbox() -> bool:
+    """Return whether Chromium's own sandbox must be off: as root, Chromium refuses to start with it."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +122,8 @@ class Chromium:
 
 async def launch(settings: BrowserSettings, folder: Path) -> Chromium:
     """Create `folder`, and start Chromium with a new profile in it. Raises ToolError, with advice, if that fails."""
+    import fcntl
+
     path = find_browser(settings.executable_path)
     if path is None:
         raise ToolError(f"no Chromium was found: {INSTALL}")
@@ -163,9 +197,11 @@ def _why(path: Path, said: str) -> str:
     return f"{path} could not be started: {line[:300]}; `{path} --version` should print a version"
 
 
-def dead(folder: Path, *, remove: bool = True) -> list[str]:
+def dead_profiles(folder: Path, *, remove: bool = True) -> list[str]:
     """Return the unused profiles in `folder`, whose locks no process holds: of browsers whose Toolcrib process was
-    killed. With `remove`, also delete them."""
+    killed. With `remove`, also delete them. Raises ImportError on a system without file locks."""
+    import fcntl
+
     found: list[str] = []
     for lock in sorted(folder.glob(f"*/{LOCK}")):
         try:

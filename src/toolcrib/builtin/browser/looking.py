@@ -40,37 +40,22 @@ _SCROLL = """([how, pages]) => {
 class LookingTools:
     """The tools that load pages and show them. Their category is network_read, like the category of web_fetch."""
 
-    names = (
-        "browser_open", "browser_snapshot", "browser_scroll", "browser_wait", "browser_screenshot", "browser_tabs",
-        "browser_close",
-    )  # fmt: skip
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def tools(self) -> list[Tool]:
         """Return the tools, ready to register."""
-        most = 5_000 + 2 * self._engine.settings.max_chars
+        common = self._engine.tool_options("network_read")
         step = self._engine.settings.timeout
-        common: dict[str, Any] = {
-            "category": "network_read",
-            "open_world": True,
-            "sequential": True,
-            "max_output": most,
-            "timeout": step + 20,
-        }
+        seen = (self.browser_snapshot, self.browser_scroll, self.browser_screenshot, self.browser_tabs)
         return [
             tool(
                 self.browser_open,
                 **{**common, "timeout": step + LAUNCH_SECONDS},
                 judge=UrlJudge(self._engine.guard),
             ),
-            tool(self.browser_snapshot, **common),
-            tool(self.browser_scroll, **common),
             tool(self.browser_wait, **{**common, "timeout": step + MAX_WAIT + 20}, loop_exempt=True),
-            tool(self.browser_screenshot, **common),
-            tool(self.browser_tabs, **common),
-            tool(self.browser_close, **common),
+            *(tool(each, **common) for each in (*seen, self.browser_close)),
         ]
 
     async def browser_open(self, url: str, new_tab: bool = False, *, ctx: ToolContext) -> ToolOutput:

@@ -7,14 +7,14 @@ import contextlib
 import secrets
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...boundary.proxy.proxy_server import FilteringProxy, ProxyRefusal, loopback_listener
 from ...core.context import ToolContext
 from ...core.errors import ToolError
+from .answers import Notes, quoted
 from .downloads import Downloads
-from .notes import Notes, quoted
 from .snapshot import Element, changed, paged, plain_ref, renumbered, subtree
 from .snapshot import Page as Lines
 from .visits import RULE_OWN, Visits
@@ -98,7 +98,6 @@ class BrowserSession:
         await self._proxy.serve(listener)
         settings = self.settings
         width, height = settings.viewport
-        more: dict[str, Any] = {} if self._user_agent is None else {"user_agent": self._user_agent}
         context = await self.chromium.browser.new_context(
             accept_downloads=True,
             service_workers="block",
@@ -109,7 +108,7 @@ class BrowserSession:
                 "password": credential[1],
                 "bypass": "<-loopback>",
             },
-            **more,
+            user_agent=self._user_agent,
         )
         self._context = context
         context.set_default_timeout(min(ACTION_SECONDS, settings.timeout) * 1000)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from ...boundary.network.host_names import matches, parse_host
+from ...boundary.proxy.dialling import Dial, dialling
 from ...core.context import ToolContext
 from ...core.errors import AddressRefused
 from ..settings import BrowserSettings
@@ -14,7 +15,6 @@ from ..settings import BrowserSettings
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard
     from ...boundary.network.special_addresses import Address
-    from ...boundary.proxy.dialling import Dial
     from ...core.verdict import Judgement
     from ..outgoing import Gate
 
@@ -68,8 +68,6 @@ class Visits:
     @property
     def dial(self) -> Dial:
         """The function with which the proxy connects: directly, or through the proxy of `web.proxy`."""
-        from ...boundary.proxy.dialling import dialling
-
         return dialling(self._guard().settings)
 
     def refuses(self, url: str, *, page: bool) -> str | None:
