@@ -53,9 +53,7 @@ def programs(folder: Path) -> dict[str, Path]:
     """A plugin folder for each program, pinned; the programs by the names of their tools."""
     found: dict[str, bytes] = {
         # without `env`, which may be a version manager's shim that takes longer than Python
-        "in_python": next(file.text for file in starter("binary", "x") if file.program)
-        .replace("#!/usr/bin/env python3", f"#!{PYTHON} -IS")
-        .encode(),
+        "in_python": starter("binary", "x")["run"].replace("#!/usr/bin/env python3", f"#!{PYTHON} -IS").encode(),
         "in_sh": SHELL.encode(),
     }
     if shutil.which("cc"):

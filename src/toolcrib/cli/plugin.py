@@ -103,10 +103,10 @@ def begun(
         folder.mkdir(parents=True)
     except FileExistsError:
         raise Usage(f"{folder} exists already") from None
-    for file in starter(kind, name):
-        path = folder / file.path
-        path.write_text(file.text, encoding="utf-8")
-        if file.program:
+    for file, text in starter(kind, name).items():
+        path = folder / file
+        path.write_text(text, encoding="utf-8")
+        if text.startswith("#!"):
             path.chmod(0o755)
         show.out(str(path))
     if kind == "python":

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.boundary.network.address_guard import AddressGuard
+from toolcrib.builtin.outgoing import OutgoingRequests
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolError
 from toolcrib.sources.openapi import api_tools
 from toolcrib.sources.openapi.calling import Api, request_of
@@ -191,7 +192,7 @@ def test_rubbish_in_any_place_is_right_or_an_error_of_ours(rubbish: Any) -> None
         node[place[-1]] = rubbish
         try:
             document = OpenApiDocument(Path("api.json"), spoilt)
-            api = Api("a", server_url(document), AddressGuard)
+            api = Api("a", server_url(document), OutgoingRequests(AddressGuard))
             for tool in api_tools(document, api, OpenApiSettings(spec=Path("api.json"))):
                 tool.prepare()
         except ToolcribError as error:

@@ -73,12 +73,6 @@ async def test_messages_go_both_ways(start: Start) -> None:
     assert [each["content"] for each in many] == [str(number) for number in range(50)]
 
 
-async def test_messages_go_to_a_listener(start: Start) -> None:
-    got: asyncio.Queue[str] = asyncio.Queue()
-    await start(ECHO, on_message=lambda message: got.put_nowait(message.content))
-    assert await asyncio.wait_for(got.get(), 30) == "ready"
-
-
 async def test_a_refusal_is_an_error(start: Start) -> None:
     refuse = 'call = json.loads(sys.stdin.readline())\nout({"id": call["id"], "error": {"code": 1, "message": "no"}})\n'
     channel = await start(HEAD + refuse + "sys.stdin.read()")

@@ -29,10 +29,10 @@ def test_the_examples_are_the_starters(kind: Kind) -> None:
     folder = EXAMPLES / NAMES[kind]
     files = starter(kind, NAMES[kind])
     found = {path.name for path in folder.iterdir() if path.name not in ("__pycache__", "in", "out")}
-    assert found == {file.path for file in files}
-    for file in files:
-        assert (folder / file.path).read_text() == file.text
-        assert bool((folder / file.path).stat().st_mode & 0o111) == file.program
+    assert found == set(files)
+    for file, text in files.items():
+        assert (folder / file).read_text() == text
+        assert bool((folder / file).stat().st_mode & 0o111) == text.startswith("#!")
 
 
 @pytest.fixture
@@ -83,9 +83,9 @@ def test_the_package_has_its_tool() -> None:
 @pytest.mark.parametrize("name", ["x", "9-lives", "A-b-C"])
 @pytest.mark.parametrize("kind", ["command", "binary", "channel"])
 def test_any_name_makes_a_right_manifest(tmp_path: Path, kind: Kind, name: str) -> None:
-    for file in starter(kind, name):
-        (tmp_path / file.path).write_text(file.text)
-        (tmp_path / file.path).chmod(0o755 if file.program else 0o644)
+    for file, text in starter(kind, name).items():
+        (tmp_path / file).write_text(text)
+        (tmp_path / file).chmod(0o755 if text.startswith("#!") else 0o644)
     manifest = read_manifest(tmp_path / "plugin.json")
     assert (manifest.name, manifest.notes) == (name, ())
     if manifest.binary is not None:

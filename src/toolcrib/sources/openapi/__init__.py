@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...boundary.network.address_guard import AddressGuard
-from ...builtin.outgoing import USER_AGENT, Resolve, why_missing
+from ...builtin.outgoing import USER_AGENT, OutgoingRequests, Resolve, why_missing
 from ...core.registry import ToolRegistry
 from ...core.text import matches
 from ...core.tool import Tool
@@ -33,7 +33,8 @@ def add_api(
     document = OpenApiDocument.read(given.spec)
     base_url = given.base_url or server_url(document)
     guard().target(base_url)
-    api = Api(name, base_url, guard, given.headers, resolve, given.timeout, user_agent or USER_AGENT)
+    requests = OutgoingRequests(guard, None, user_agent or USER_AGENT, resolve)
+    api = Api(name, base_url, requests, given.headers, given.timeout)
     register_all(registry, api_tools(document, api, given))
     return None
 

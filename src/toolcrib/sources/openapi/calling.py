@@ -7,26 +7,22 @@ path is percent-encoded and cannot change other parts of the path. Redirects to 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from ...boundary.network.exchange import ExchangeLimits, WebRequest, exchange
+from ...boundary.network.url import Target
 from ...builtin.http import response
-from ...builtin.outgoing import USER_AGENT, Resolve
+from ...builtin.outgoing import OutgoingRequests
 from ...core.context import ToolContext
-from ...core.errors import AddressRefused, ToolError
+from ...core.errors import ToolError
 from ...core.output import ToolOutput
-from ...core.threads import shared_threads
 from ...core.tool import Tool
 from ...core.verdict import Judgement
-from ...policy.addresses import RULE_ALLOWED_DOMAIN
+from ...policy.addresses import UrlJudge
 from .operations import IN_PATH, Operation, Parameter
-
-if TYPE_CHECKING:
-    from ...boundary.network.address_guard import AddressGuard
-    from ...boundary.network.url import Target
 
 MAX_BYTES = 512 * 1024
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -36,16 +32,14 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 class Api:
     """One API.
 
-    `headers` may contain `${secret:NAME}`, which `resolve` replaces. They are sent only to the base address.
+    `headers` may contain `${secret:NAME}`, which `requests` replaces. They are sent only to the base address.
     """
 
     name: str
     base_url: str
-    guard: Callable[[], AddressGuard]
+    requests: OutgoingRequests
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    resolve: Resolve | None = None
     seconds: float = 30.0
-    user_agent: str = USER_AGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +56,8 @@ class OperationWork:
         """
         plain, data = request_of(self.operation, self.api.base_url, args)
         private = await self._private()
-        headers = {"User-Agent": self.api.user_agent, "Accept": "application/json, */*;q=0.5", **plain.headers}
-        guard = self.api.guard()
+        headers = {"User-Agent": self.api.requests.user_agent, "Accept": "application/json, */*;q=0.5", **plain.headers}
+        guard = self.api.requests.guard()
         base = guard.target(self.api.base_url)
 
         def hop(target: Target) -> None:
@@ -81,26 +75,17 @@ class OperationWork:
         found: dict[str, str] = {}
         for name, value in self.api.headers.items():
             if "${secret:" in value:
-                if self.api.resolve is None:
-                    raise ToolError("no secrets are granted here; the configuration grants them, as [secrets.NAME]")
-                asker = f"openapi:{self.api.name}"
-                value = await shared_threads.run(self.api.resolve, value, asker)
+                value = await self.api.requests.with_secrets(value, f"openapi:{self.api.name}")
             found[name] = _header(name, value)
         return found
 
     def judge(self, args: Mapping[str, Any], ctx: ToolContext) -> Judgement | None:
-        """Return the address guard's judgement; allow if the domain is an allowed one."""
-        guard = self.api.guard()
+        """Return the judgement of the address, as for the web tools."""
         try:
             url = request_of(self.operation, self.api.base_url, args)[0].url
-            found = guard.judge_known(url)
-            if found is None and guard.allowed_domain(guard.target(url).host):
-                return Judgement("allow", "its domain is one of web.allowed_domains", RULE_ALLOWED_DOMAIN)
-        except AddressRefused as error:
-            return Judgement("deny", str(error), error.rule)
         except ToolError as error:
             return Judgement("deny", str(error), "openapi:value")
-        return found
+        return UrlJudge(self.api.requests.guard)({"url": url}, ctx)
 
     def preview(self, args: Mapping[str, Any], ctx: ToolContext) -> str:
         """Return the request line and the body."""

@@ -14,12 +14,12 @@ import json
 import logging
 import os
 import signal
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from ...boundary.environment import command_environment
+from ...boundary.lines import Lines
 from ...core.errors import ToolcribError
 from .manifest import Manifest
 from .program import PinnedProgram
@@ -52,8 +52,8 @@ class Inbound:
 class Channel:
     """One channel plugin while it runs. All methods must be called on the loop that started it.
 
-    `on_message` gets each incoming message, on that loop; without it they wait for `receive`. The process runs in
-    its own session, outside the sandbox (it needs network access), with a short environment and `env`.
+    Incoming messages wait for `receive`. The process runs in its own session, outside the sandbox (it needs network
+    access), with a short environment and `env`.
     """
 
     def __init__(
@@ -61,7 +61,6 @@ class Channel:
         manifest: Manifest,
         program: PinnedProgram,
         *,
-        on_message: Callable[[Inbound], object] | None = None,
         env: Mapping[str, str] | None = None,
         redact: Callable[[str], str] | None = None,
     ) -> None:
@@ -69,7 +68,6 @@ class Channel:
         self.manifest = manifest
         self.dropped = 0
         self._program = program
-        self._on_message = on_message
         self._env = {**(manifest.env or {}), **(env or {})}
         self._redact: Callable[[str], str] = redact or str
         self._complaints = 0
@@ -79,8 +77,7 @@ class Channel:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
         self._messages: asyncio.Queue[Inbound] = asyncio.Queue(MAX_WAITING)
-        self._stderr: deque[bytes] = deque()
-        self._stderr_size = 0
+        self._stderr = b""
         self._ended = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -92,7 +89,7 @@ class Channel:
     @property
     def said(self) -> str:
         """The end of its stderr, without secrets."""
-        return self._redact(b"".join(self._stderr).decode("utf-8", "replace")).strip()
+        return self._redact(self._stderr.decode("utf-8", "replace")).strip()
 
     async def start(self) -> None:
         """Start the process. Raises ChannelError or ProgramRefused if it cannot start."""
@@ -113,12 +110,33 @@ class Channel:
         self._tasks = [asyncio.create_task(work) for work in (self._read_stdout(), self._read_stderr())]
         self._tasks.append(asyncio.create_task(self._watch()))
 
-    async def send(self, chat_id: str, content: str, *, media: Sequence[str] = (), channel: str | None = None) -> Any:
+    async def send(self, chat_id: str, content: str, *, media: Sequence[str] = ()) -> Any:
         """Send a message and return the plugin's answer (`result`). Raises ChannelError if it fails."""
-        params: dict[str, Any] = {"channel": channel or self.manifest.name, "chat_id": chat_id, "content": content}
+        params: dict[str, Any] = {"channel": self.manifest.name, "chat_id": chat_id, "content": content}
         if media:
             params["media"] = list(media)
-        return await self._request("send", params)
+        process = self._process
+        if process is None or process.stdin is None or self._ended.is_set():
+            raise ChannelError(self._gone())
+        self._number += 1
+        number = self._number
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
+        line = json.dumps({"jsonrpc": "2.0", "id": number, "method": "send", "params": params}).encode() + b"\n"
+        try:
+            async with asyncio.timeout(self._seconds):
+                async with self._writing:
+                    process.stdin.write(line)
+                    await process.stdin.drain()
+                return await answer
+        except TimeoutError:
+            raise ChannelError(
+                f"the channel {self.manifest.name} did not answer send within {self._seconds:g} s"
+            ) from None
+        except (ConnectionError, RuntimeError):  # the process has closed its end of the pipe
+            raise ChannelError(self._gone()) from None
+        finally:
+            self._waiting.pop(number, None)
+            answer.cancel()
 
     async def receive(self) -> Inbound:
         """Return the next incoming message.
@@ -147,63 +165,30 @@ class Channel:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(STOP_SECONDS):
                 await process.wait()
-        self._kill(process)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
         await self._ended.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # --- requests
-
-    async def _request(self, method: str, params: Mapping[str, Any]) -> Any:
-        process = self._process
-        if process is None or process.stdin is None or self._ended.is_set():
-            raise ChannelError(self._gone())
-        self._number += 1
-        number = self._number
-        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
-        try:
-            async with asyncio.timeout(self._seconds):
-                async with self._writing:
-                    process.stdin.write(line)
-                    await process.stdin.drain()
-                return await answer
-        except TimeoutError:
-            raise ChannelError(
-                f"the channel {self.manifest.name} did not answer {method} within {self._seconds:g} s"
-            ) from None
-        except (ConnectionError, RuntimeError):  # the process has closed its end of the pipe
-            raise ChannelError(self._gone()) from None
-        finally:
-            self._waiting.pop(number, None)
-            answer.cancel()
-
     # --- its output
 
     async def _read_stdout(self) -> None:
         assert self._process is not None
         assert self._process.stdout is not None
-        line, too_long = bytearray(), False
+        lines = Lines(MAX_LINE, cut=True)
         while piece := await self._process.stdout.read(_PIECE):
-            *ended, rest = piece.split(b"\n")
-            for part in ended:
-                line += part
-                if not too_long:
-                    self._line(bytes(line))
-                line.clear()
-                too_long = False
-            line += rest
-            if len(line) > MAX_LINE:
-                log.warning("the channel %s printed a line that is too long; it was dropped", self.manifest.name)
-                line.clear()
-                too_long = True
-        if line and not too_long:
-            self._line(bytes(line))
+            for line in lines.feed(piece):
+                self._line(line)
+        self._line(lines.rest())
 
     def _line(self, line: bytes) -> None:
         if not line.strip():
+            return
+        if len(line) > MAX_LINE:
+            log.warning("the channel %s printed a line that is too long; it was dropped", self.manifest.name)
             return
         try:
             found: Any = json.loads(line)
@@ -243,12 +228,6 @@ class Channel:
             self.manifest.name, str(chat_id), content, None if sender is None else str(sender),
             tuple(str(each) for each in cast("list[Any]", media)),
         )  # fmt: skip
-        if self._on_message is not None:
-            try:
-                self._on_message(message)
-            except Exception:
-                log.exception("a message of the channel %s could not be handled", self.manifest.name)
-            return
         if self._messages.full():
             self.dropped += 1
             if self.dropped == 1:
@@ -268,10 +247,7 @@ class Channel:
         assert self._process is not None
         assert self._process.stderr is not None
         while piece := await self._process.stderr.read(_PIECE):
-            self._stderr.append(piece)
-            self._stderr_size += len(piece)
-            while self._stderr_size - len(self._stderr[0]) >= MAX_STDERR:
-                self._stderr_size -= len(self._stderr.popleft())
+            self._stderr = (self._stderr + piece)[-MAX_STDERR:]
 
     # --- its end
 
@@ -292,7 +268,3 @@ class Channel:
             return f"the channel {self.manifest.name} was not started"
         said = f": {self.said[-1000:]}" if self.said else ""
         return f"the channel {self.manifest.name} has ended (exit {self._process.returncode}){said}"
-
-    def _kill(self, process: asyncio.subprocess.Process) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)

@@ -20,7 +20,7 @@ from ...policy.plain import plain_line
 from ..registering import register_all
 from ..running import CommandServices
 from ..settings import PluginsSettings
-from .channel import Channel, Inbound
+from .channel import Channel
 from .loading import parts_of
 from .manifest import Manifest, ManifestError, manifest_file, read_manifest
 from .program import PinnedProgram
@@ -146,9 +146,7 @@ class Plugins:
             if each.state == "loaded" and each.manifest is not None and each.manifest.execution == "channel"
         }
 
-    def channel(
-        self, name: str, on_message: Callable[[Inbound], object] | None = None, env: Mapping[str, str] | None = None
-    ) -> Channel:
+    def channel(self, name: str, env: Mapping[str, str] | None = None) -> Channel:
         """Return the channel of that name.
 
         The caller starts and stops it. Raises KeyError if there is no such channel.
@@ -156,7 +154,7 @@ class Plugins:
         plugin = self.channels[name]
         assert plugin.manifest is not None
         assert plugin.program is not None
-        return Channel(plugin.manifest, plugin.program, on_message=on_message, env=env, redact=self._services.redact)
+        return Channel(plugin.manifest, plugin.program, env=env, redact=self._services.redact)
 
     # --- one folder
 

@@ -67,12 +67,9 @@ class PinnedProgram:
         """Return the SHA-256 of the current file. Raises ProgramRefused if it cannot be run."""
         fd = self._opened()
         try:
-            digest = hashlib.sha256()
-            while piece := os.read(fd, _PIECE):
-                digest.update(piece)
+            found = _digest(fd)
         finally:
             os.close(fd)
-        found = digest.hexdigest()
         if self.sha256 is not None and found != self.sha256:
             raise self._changed(found)
         return found
@@ -155,18 +152,20 @@ def _sealed_copy(fd: int) -> tuple[int, str]:
 
     copy = _memory_file()
     try:
-        digest = hashlib.sha256()
-        while piece := os.read(fd, _PIECE):
-            digest.update(piece)
-            left = memoryview(piece)
-            while left:
-                left = left[os.write(copy, left) :]
+        while os.sendfile(copy, fd, None, _PIECE):
+            pass
         os.fchmod(copy, 0o500)
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
         fcntl.fcntl(copy, fcntl.F_ADD_SEALS, seals)
-        return os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC), digest.hexdigest()
+        sealed = os.open(f"/proc/self/fd/{copy}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(copy)
+    return sealed, _digest(sealed)
+
+
+def _digest(fd: int) -> str:
+    with open(fd, "rb", closefd=False) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _memory_file() -> int:

@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Kind = Literal["command", "binary", "channel", "python"]
-KINDS: tuple[Kind, ...] = ("command", "binary", "channel", "python")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-@dataclass(frozen=True, slots=True)
-class StarterFile:
-    """One file of a starter: its path in the folder, its text, and whether it is a program."""
-
-    path: str
-    text: str
-    program: bool = False
-
-
-def starter(kind: Kind, name: str) -> list[StarterFile]:
-    """Return the files of a new plugin of this name."""
+def starter(kind: Kind, name: str) -> dict[str, str]:
+    """Return the files of a new plugin of this name, by path. A text that begins with #! is a program."""
     tool = name.lower().replace("-", "_")
     if not tool[:1].isalpha():
         tool = f"tool_{tool}"
     if kind == "command":
-        return _command(name, tool)
+        return {"plugin.json": _command(name, tool), "count.py": _COUNT}
     if kind == "binary":
-        return _binary(name, tool)
+        return {"plugin.json": _binary(name, tool), "run": _HASH}
     if kind == "channel":
-        return _channel(name)
-    return _python(name, tool)
+        about = "Carries messages as files: it writes to out/ and reads from in/."
+        manifest = _manifest(name, about, execution="channel", binary={"path": "run"}, env={"POLL_SECONDS": "0.5"})
+        return {"plugin.json": manifest, "run": _FOLDER}
+    project = _PROJECT.format(name=name, module=f"{tool}_plugin")
+    return {"pyproject.toml": project, f"{tool}_plugin.py": _MODULE.format(tool=tool)}
 
 
-def _command(name: str, tool: str) -> list[StarterFile]:
+def _command(name: str, tool: str) -> str:
     entry = {
         "name": tool,
         "description": "Count the words of a text file in the workspace.",
@@ -42,10 +35,10 @@ def _command(name: str, tool: str) -> list[StarterFile]:
         "parameters": {"file": "string"},
         "category": "filesystem_read",
     }
-    return [_manifest(name, "Counts words.", execution="command", tools=[entry]), StarterFile("count.py", _COUNT)]
+    return _manifest(name, "Counts words.", execution="command", tools=[entry])
 
 
-def _binary(name: str, tool: str) -> list[StarterFile]:
+def _binary(name: str, tool: str) -> str:
     properties = {"text": {"type": "string", "description": "What to hash."}}
     entry = {
         "name": tool,
@@ -55,24 +48,12 @@ def _binary(name: str, tool: str) -> list[StarterFile]:
     }
     pin = hashlib.sha256(_HASH.encode()).hexdigest()
     binary = {"path": "run", "protocol": "jsonrpc", "timeout_secs": 10, "sha256": pin}
-    manifest = _manifest(name, "Hashes texts.", execution="binary", binary=binary, tools=[entry])
-    return [manifest, StarterFile("run", _HASH, program=True)]
+    return _manifest(name, "Hashes texts.", execution="binary", binary=binary, tools=[entry])
 
 
-def _channel(name: str) -> list[StarterFile]:
-    about = "Carries messages as files: it writes to out/ and reads from in/."
-    manifest = _manifest(name, about, execution="channel", binary={"path": "run"}, env={"POLL_SECONDS": "0.5"})
-    return [manifest, StarterFile("run", _FOLDER, program=True)]
-
-
-def _python(name: str, tool: str) -> list[StarterFile]:
-    project = _PROJECT.format(name=name, module=f"{tool}_plugin")
-    return [StarterFile("pyproject.toml", project), StarterFile(f"{tool}_plugin.py", _MODULE.format(tool=tool))]
-
-
-def _manifest(name: str, description: str, **more: Any) -> StarterFile:
+def _manifest(name: str, description: str, **more: Any) -> str:
     manifest = {"name": name, "version": "0.1.0", "description": description, **more}
-    return StarterFile("plugin.json", json.dumps(manifest, indent=2) + "\n")
+    return json.dumps(manifest, indent=2) + "\n"
 
 
 _COUNT = '''"""Each value of a call is one argument, whatever it holds. What is printed is the answer."""
