@@ -70,15 +70,14 @@ def default_tools(
     web, settings = web or WebSettings(), tools or ToolsSettings()
     closers = [] if closers is None else closers
     missing = [] if missing is None else missing
-    made: list[Callable[[], object]] = []
     if not isinstance(workspace, Workspace):
         workspace = Workspace(workspace)
-        made.append(workspace.close)
+        closers.append(workspace.close)
     root = workspace.root
     state = StateFolder.for_workspace(root) if journal is None else journal.folder
     if journal is None:
         journal = Journal(state, workspace)
-        made.append(journal.close)
+        closers.append(journal.close)
     if sandbox is None:
         confined = SandboxSettings(hidden=(state.path,))
         sandbox = LazySandbox(lambda: select_sandbox(confined, root))
@@ -92,8 +91,8 @@ def default_tools(
         from .documents import DocumentReader
 
         reader = DocumentReader(settings.documents)
-        made.append(reader.close)
-    closers += [*made, shell.close]
+        closers.append(reader.close)
+    closers.append(shell.close)
     if network is None:
         from ..boundary.network.address_guard import AddressGuard
 
