@@ -8,10 +8,19 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.builtin.browser.answers import MAX_NOTES, Notes, quoted
 from toolcrib.builtin.browser.downloads import safe_name
 from toolcrib.builtin.browser.session import same_page
-from toolcrib.builtin.browser.snapshot import Element, changed, paged, plain_ref, renumbered, subtree
+from toolcrib.builtin.browser.snapshot import (
+    MAX_NOTES,
+    Element,
+    Notes,
+    changed,
+    paged,
+    plain_ref,
+    quoted,
+    renumbered,
+    subtree,
+)
 
 # As Playwright 1.65 writes a page, with what a hostile page can put into it.
 TREE = """- generic [active] [ref=e1]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import ToolError
-from .answers import Notes, quoted
+from .snapshot import Notes, quoted
 
 if TYPE_CHECKING:
     from playwright.async_api import Download

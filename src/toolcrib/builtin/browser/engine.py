@@ -21,7 +21,7 @@ from ...core.context import ToolContext
 from ...core.errors import ToolcribError, ToolError
 from ...core.threads import LoopThread
 from ..settings import BrowserSettings
-from .answers import quoted
+from .snapshot import quoted
 
 if TYPE_CHECKING:
     from ...boundary.network.address_guard import AddressGuard

@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 from ...boundary.proxy.proxy_server import FilteringProxy, ProxyRefusal, loopback_listener
 from ...core.context import ToolContext
 from ...core.errors import ToolError
-from .answers import Notes, quoted
 from .downloads import Downloads
-from .snapshot import Element, changed, paged, plain_ref, renumbered, subtree
+from .snapshot import Element, Notes, changed, paged, plain_ref, quoted, renumbered, subtree
 from .snapshot import Page as Lines
 from .visits import RULE_OWN, Visits
 

@@ -1,4 +1,4 @@
-"""Shows a page as text: Playwright's accessibility tree with our refs, bounded, in pages of whole lines.
+"""Shows a page as text: Playwright's accessibility tree with our refs, bounded, in pages of whole lines; and notes.
 
 Playwright starts its numbers again in each tab. Our refs count through a whole session and are never used twice. So a
 ref identifies its tab, and a ref of an earlier page does not match any element of the next page.
@@ -6,12 +6,14 @@ ref identifies its tab, and a ref of an earlier page does not match any element 
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...core.bound import safe
+from ...core.text import clip
 
 # One node: `role`, perhaps a name in JSON quotes, attributes in brackets. YAML may put all of it in single quotes.
 _NODE = re.compile(
@@ -24,6 +26,8 @@ _FEW = 4_000  # characters: a small page is shown whole
 _MOSTLY = 0.6  # share of the lines that changed: above it, the whole page is easier to read
 # Characters that some readers treat as line ends.
 _BREAKS = str.maketrans(dict.fromkeys("\x0b\x0c\r\x1c\x1d\x1e\x85\u2028\u2029", " "))
+MAX_NOTES = 20  # the most notes in one answer
+MAX_QUOTED = 300  # the most characters of a page's text in one note
 MAX_LINE = 1_000  # characters; one paragraph of a page may be a book
 
 
@@ -185,3 +189,36 @@ def _short(line: str) -> str:
     if len(line) <= MAX_LINE:
         return line
     return f"{line[:MAX_LINE]}… [{len(line) - MAX_LINE:,} more characters]"
+
+
+class Notes:
+    """Collects the unexpected events since the last answer: dialogs, downloads, new tabs, refused requests.
+
+    Pages control their text, so the notes go between the marks.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {}
+        self._more = 0
+
+    def add(self, line: str) -> None:
+        """Add a note. Equal notes are counted."""
+        if line in self._lines:
+            self._lines[line] += 1
+        elif len(self._lines) < MAX_NOTES:
+            self._lines[line] = 1
+        else:
+            self._more += 1
+
+    def take(self) -> list[str]:
+        """Return the notes as lines, and start with an empty list again."""
+        lines = [f"! {line}" + (f" ({count} times)" if count > 1 else "") for line, count in self._lines.items()]
+        if self._more:
+            lines.append(f"! … and {self._more:,} more")
+        self._lines, self._more = {}, 0
+        return lines
+
+
+def quoted(text: str) -> str:
+    """Return the text of a page on one line and in quotes."""
+    return unforged(safe(json.dumps(clip(text, MAX_QUOTED), ensure_ascii=False)))
