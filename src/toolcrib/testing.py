@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from .core.tool import Tool
 from .policy.requests import ApprovalRequest, Approver, Decision
@@ -66,23 +66,16 @@ async def temporary_toolbox(
     It reads no configuration of the user's, and keeps its state apart for as long as it is open: the two variables
     it sets (XDG_STATE_HOME and XDG_CONFIG_HOME) are the process's, so open one at a time.
     """
-    folder = Path(tempfile.mkdtemp(prefix="toolcrib-test-"))
-    before = {name: os.environ.get(name) for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME")}
-    try:
-        os.environ["XDG_STATE_HOME"] = str(folder / "state")
-        os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
-        workspace = folder / "workspace"
+    with tempfile.TemporaryDirectory(prefix="toolcrib-test-", ignore_cleanup_errors=True) as name:
+        workspace = Path(name, "workspace")
         workspace.mkdir()
-        for name, content in (files or {}).items():
-            path = workspace / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        async with Toolbox.open(workspace, mode=mode, approve=approve, tools=tools, builtin=builtin, yes=yes) as box:
-            yield box
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        shutil.rmtree(folder, ignore_errors=True)
+        for path, content in (files or {}).items():
+            file = workspace / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content.encode() if isinstance(content, str) else content)
+        places = {"XDG_STATE_HOME": f"{name}/state", "XDG_CONFIG_HOME": f"{name}/config"}
+        with patch.dict(os.environ, places):
+            async with Toolbox.open(
+                workspace, mode=mode, approve=approve, tools=tools, builtin=builtin, yes=yes
+            ) as box:
+                yield box

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
@@ -58,19 +57,15 @@ def to_call(value: Any) -> ToolCall:
     return ToolCall(str(call_id), name, {} if arguments is None else arguments)
 
 
-def _getter(value: Any) -> Any:
+def _getter(value: Any) -> Callable[[str], Any]:
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value).get
-    return functools.partial(_attribute, value)
-
-
-def _attribute(value: Any, key: str) -> Any:
-    return getattr(value, key, None)
+    return lambda key: getattr(value, key, None)
 
 
 async def run_batch(registry: Registry, calls: Iterable[Any], ctx: ToolContext | None, limit: int) -> list[ToolOutput]:
     """Run a batch. Returns outputs in call order, one for each call. See `ToolRegistry.execute_parallel`."""
-    batch = [_resolved(registry, _read_call(value)) for value in calls]
+    batch = [_read_call(registry, value) for value in calls]
     outputs: list[ToolOutput | None] = [None] * len(batch)
     good = [call for call in batch if isinstance(call, ToolCall)]
     for hook in registry.pipeline.stages.hooks:
@@ -107,7 +102,7 @@ async def run_batch(registry: Registry, calls: Iterable[Any], ctx: ToolContext |
             tasks = [group.create_task(run(i, asks)) for i in fresh]
             if not tasks:
                 continue
-            asked = group.create_task(_wait(asks))
+            asked = group.create_task(asks.wait())
             done = group.create_task(_all(tasks))  # not a gather: a cancelled one logs that its result was never read
             await asyncio.wait({done, asked}, return_when=asyncio.FIRST_COMPLETED)
             asked.cancel()
@@ -126,10 +121,6 @@ async def _all(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.wait(tasks)
 
 
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()
-
-
 def _groups(readers: set[int], count: int) -> Iterator[tuple[int, int]]:
     """Yield ranges of calls that run together: neighbours that only read. Any other call runs alone."""
     first = 0
@@ -141,23 +132,17 @@ def _groups(readers: set[int], count: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _read_call(value: Any) -> ToolCall | ValueError:
+def _read_call(registry: Registry, value: Any) -> ToolCall | ValueError:
+    """Return the call; of a forwarding tool the inner call, so that the hooks of batches see it too."""
     try:
-        return to_call(value)
+        call = to_call(value)
     except Exception as error:  # its attributes may raise
         return error if isinstance(error, ValueError) else ValueError(f"not a tool call: {type(value).__name__}")
-
-
-def _resolved(registry: Registry, call: ToolCall | ValueError) -> ToolCall | ValueError:
-    """Return the inner call of a forwarding tool, so that the hooks of batches see it too."""
-    if isinstance(call, ToolCall):
-        try:
-            _, name, arguments = registry.resolve_forward(call.name, call.arguments)
-        except Exception:  # the call is refused later, with the reason
-            return call
-        if name != call.name:
-            return ToolCall(call.id, name, arguments)
-    return call
+    try:
+        _, name, arguments = registry.resolve_forward(call.name, call.arguments)
+    except Exception:  # the call is refused later, with the reason
+        return call
+    return call if name == call.name else ToolCall(call.id, name, arguments)
 
 
 def _refused(

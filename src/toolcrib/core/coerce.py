@@ -24,17 +24,13 @@ from typing import Any, cast
 
 from .errors import InvalidArguments, Violation
 from .schema import WRAPPERS
-from .violations import Json, kind_of, properties_of, resolve
+from .violations import JSON_TYPES, Json, kind_of, properties_of, resolve
 
 MAX_VISITS = 200_000
 """Most values that one coercion converts, about 0.3 s; the rest stay. (For unions inside unions the work is the number
 of members to the power of the depth.)"""
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
-_KINDS: dict[Any, str] = {
-    bool: "boolean", int: "integer", float: "number", str: "string",
-    list: "array", dict: "object", type(None): "null",
-}  # fmt: skip
 
 
 def parse_object(text: str | bytes) -> Json:
@@ -221,7 +217,7 @@ def _kinds(node: Json) -> set[str]:
         return {k for k in cast("list[Any]", kind) if isinstance(k, str)}
     options: Any = node.get("enum", [node["const"]] if "const" in node else None)
     if isinstance(options, list):
-        return {_KINDS.get(type(o), "string") for o in cast("list[Any]", options)}
+        return {JSON_TYPES.get(type(o), "string") for o in cast("list[Any]", options)}
     if "properties" in node:
         return {"object"}
     return set()
@@ -243,7 +239,7 @@ def _accepts_null(schema: Any, root: Json, depth: int = 0) -> bool:
 
 def _coerce_leaf(value: Any, kinds: set[str]) -> Any:
     """Convert a single value by the table. `kinds` are the JSON types that fit; if it is empty, all types fit."""
-    own = _KINDS.get(type(value))
+    own = JSON_TYPES.get(type(value))
     if not kinds or own in kinds or (own == "integer" and "number" in kinds):
         return value
     if isinstance(value, float):
@@ -270,6 +266,6 @@ def _coerce_leaf(value: Any, kinds: set[str]) -> Any:
             decoded = json.loads(text)
         except (ValueError, RecursionError):
             decoded = None
-        if _KINDS.get(type(decoded)) in kinds & {"array", "object"}:
+        if JSON_TYPES.get(type(decoded)) in kinds & {"array", "object"}:
             readings.append(decoded)
     return readings[0] if len(readings) == 1 else value

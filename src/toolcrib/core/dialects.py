@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from .empty import EMPTY
 from .gemini import gemini_schema
 from .violations import Json
 
@@ -65,39 +64,29 @@ def definition(
 
     Raises ValueError if the dialect is unknown.
     """
-    legal = name or legal_name(tool.name)
+    if dialect not in DIALECTS:
+        raise ValueError(f"unknown dialect {dialect!r}; known: {', '.join(DIALECTS)}")
     text = tool.summary if compact else tool.description
+    body: Json = {"name": name or legal_name(tool.name), "description": text}
     schema = cast("Json", json.loads(json.dumps(schema, default=str)))
     if compact:
         _compact(schema)
-    match dialect:
-        case "openai" | "openai-responses":
-            function: Json = {"name": legal, "description": text, "parameters": schema}
-            strict = strict_schema(schema) if tool.strict else None
-            if strict is not None:
-                function["parameters"] = strict
-            if strict is not None or dialect == "openai-responses":
-                function["strict"] = strict is not None
-            return (
-                {"type": "function", "function": function} if dialect == "openai" else {"type": "function", **function}
-            )
-        case "anthropic":
-            strict = strict_schema(schema) if tool.strict else None
-            body: Json = {"name": legal, "description": text, "input_schema": schema}
-            if strict is not None:
-                body["strict"] = True
-            return body
-        case "flat":
-            return {"name": legal, "description": text, "input_schema": schema}
-        case "gemini":
-            body = {"name": legal, "description": text}
-            if schema.get("properties"):  # Gemini refuses an object without properties
-                body["parameters"] = gemini_schema(schema)
-            return body
-        case "mcp":
-            return _mcp(tool, legal, text, schema)
-        case _:
-            raise ValueError(f"unknown dialect {dialect!r}; known: {', '.join(DIALECTS)}")
+    if dialect == "mcp":
+        return _mcp(tool, body, schema)
+    if dialect == "gemini":
+        if schema.get("properties"):  # Gemini refuses an object without properties
+            body["parameters"] = gemini_schema(schema)
+        return body
+    strict = strict_schema(schema) if tool.strict and dialect != "flat" else None
+    if dialect in ("anthropic", "flat"):
+        body["input_schema"] = schema
+        if strict is not None:
+            body["strict"] = True
+        return body
+    body["parameters"] = schema if strict is None else strict
+    if strict is not None or dialect == "openai-responses":
+        body["strict"] = strict is not None
+    return {"type": "function", "function": body} if dialect == "openai" else {"type": "function", **body}
 
 
 AS_SAID = "toolcrib/as-said"
@@ -108,13 +97,10 @@ SHOWN = "toolcrib/name"
 """In `Tool.mcp_fields`: the name that MCP clients see, one of the tool's own `names`."""
 
 
-def _mcp(tool: ToolFields, name: str, text: str, schema: Json) -> Json:
-    more: Json = {}
-    if tool.mcp_fields is not EMPTY:
-        more = cast("Json", json.loads(json.dumps(dict(tool.mcp_fields))))
-    as_said = more.pop(AS_SAID, False)
-    name = more.pop(SHOWN, name)
-    body: Json = {**more, "name": name, "description": text, "inputSchema": schema}
+def _mcp(tool: ToolFields, body: Json, schema: Json) -> Json:
+    more = cast("Json", json.loads(json.dumps(dict(tool.mcp_fields))))
+    as_said, shown = more.pop(AS_SAID, False), more.pop(SHOWN, body["name"])
+    body = {**more, **body, "name": shown, "inputSchema": schema}
     if tool.title:
         body["title"] = tool.title
     if tool.output_schema is not None:

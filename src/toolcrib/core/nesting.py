@@ -6,6 +6,7 @@ steps: 10 s for 16 levels that a model can write in 100 characters. A discrimina
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 from .errors import InvalidArguments, Violation
@@ -26,7 +27,7 @@ def deepest(core: Json) -> int | None:
     """Return how many levels the arguments of a core schema may have, or None if it needs no limit."""
     if core.get("type") != "definitions":
         return None  # nothing contains itself
-    widest = max((_widest(definition) for definition in core["definitions"]), default=1)
+    widest = max((_rivals(node) for node in nodes(core["definitions"]) if node.get("type") == "union"), default=1)
     if widest < 2:
         return None
     levels, paths = 0, widest
@@ -35,20 +36,23 @@ def deepest(core: Json) -> int | None:
     return levels
 
 
-def _widest(node: Any) -> int:
-    """Return the largest number of members, in any union of a core schema, that could hold more of the same."""
-    if isinstance(node, list | tuple):
-        return max((_widest(item) for item in cast("list[Any]", node)), default=1)
-    if not isinstance(node, dict):
-        return 1
-    schema = cast("Json", node)
-    inner = max((_widest(v) for k, v in schema.items() if k not in ("metadata", "serialization", "config")), default=1)
-    if schema.get("type") != "union":
-        return inner
-    choices: list[Any] = schema["choices"]
+def _rivals(union: Json) -> int:
+    """Return how many members of a union could hold more of the same."""
+    choices: list[Any] = union["choices"]
     kinds: list[str] = [(choice[0] if isinstance(choice, tuple) else choice)["type"] for choice in choices]
-    rivals = (sum(kind in same or kind in _EITHER for kind in kinds) for same in (_OBJECTS, _ARRAYS))
-    return max(inner, *rivals)
+    return max(sum(kind in same or kind in _EITHER for kind in kinds) for same in (_OBJECTS, _ARRAYS))
+
+
+def nodes(core: Any) -> Iterator[Json]:
+    """Yield every schema inside a core schema, itself included."""
+    if isinstance(core, list | tuple):
+        for item in cast("list[Any]", core):
+            yield from nodes(item)
+    elif isinstance(core, dict):
+        yield cast("Json", core)
+        for key, value in cast("Json", core).items():
+            if key not in ("metadata", "serialization", "config"):
+                yield from nodes(value)
 
 
 def check_depth(text: str | bytes, limit: int) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from .errors import InvalidArguments, ToolDefinitionError, Violation
 from .functions import Docstring, Parameters
-from .nesting import check_depth, deepest
+from .nesting import check_depth, deepest, nodes
 from .violations import MISSING_KINDS, TYPE_KINDS, UNKNOWN_KINDS, Json, raw_violations, resolve, typed_violations
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ COMPOSING = (
 MANY_ERRORS = 1_000
 """With more errors than this only the first of each array is reported: pydantic collects all, even 500,000."""
 
+_UNTYPED = frozenset({"any", "json", "dict", "function-before", "function-wrap", "function-plain"})
 _MAYBE_INFINITE = re.compile(r"NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{200}")
 """Found in every JSON text with a number that is not finite."""
 
@@ -77,7 +78,7 @@ class TypedArguments:
         self._validate = validator.validate_json
         self.closed = not any(p.kind is p.VAR_KEYWORD for p in parameters.visible)
         self._deepest = deepest(core)
-        self._open = _has_untyped(core)  # an untyped value could hold infinity
+        self._open = any(node.get("type") in _UNTYPED for node in nodes(core))  # an untyped value could hold infinity
 
     def parse(self, text: str | bytes) -> dict[str, Any]:
         """Strictly validate JSON text; returns keyword arguments. Raises ValueError of some kind."""
@@ -208,17 +209,6 @@ def _closed(node: Any, config: Mapping[str, Any] | None = None) -> Any:
         stated: Mapping[str, Any] = getattr(copy.get("cls"), "__pydantic_config__", {})
         copy["extra_behavior"] = stated.get("extra", "forbid")  # pydantic writes "ignore" by default too
     return copy
-
-
-def _has_untyped(node: Any) -> bool:
-    if isinstance(node, list | tuple):
-        return any(_has_untyped(item) for item in cast("list[Any]", node))
-    if not isinstance(node, dict):
-        return False
-    schema = cast("Json", node)
-    if schema.get("type") in ("any", "json", "dict", "function-before", "function-wrap", "function-plain"):
-        return True
-    return any(_has_untyped(v) for k, v in schema.items() if k not in ("metadata", "serialization", "config"))
 
 
 def check_finite(text: str | bytes) -> None:

@@ -53,9 +53,8 @@ class ToolThreads:
             self._jobs.append(job)
             if self._idle >= len(self._jobs):
                 self._wake.notify()
-            elif self._alive - self.stuck < self._limit:
-                self._alive += 1
-                threading.Thread(target=self._work, name="toolcrib-tool", daemon=True).start()
+            else:
+                self._grow()
         try:
             return cast("T", await job.future)
         except asyncio.CancelledError:
@@ -65,11 +64,12 @@ class ToolThreads:
                 elif not job.finished:
                     job.abandoned = True
                     self.stuck += 1
-                    self._replace()
+                    if self._jobs and not self._idle:
+                        self._grow()
             raise
 
-    def _replace(self) -> None:
-        if self._jobs and not self._idle and self._alive - self.stuck < self._limit:
+    def _grow(self) -> None:
+        if self._alive - self.stuck < self._limit:
             self._alive += 1
             threading.Thread(target=self._work, name="toolcrib-tool", daemon=True).start()
 

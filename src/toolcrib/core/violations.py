@@ -60,18 +60,16 @@ def show(value: Any, limit: int = 60) -> str:
     return clip(text, limit)
 
 
-_JSON_NAMES: dict[Any, str] = {
-    bool: "a boolean", int: "an integer", float: "a number", str: "a string",
-    list: "an array", dict: "an object", type(None): "null",
+JSON_TYPES: dict[Any, str] = {
+    bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object", type(None): "null",
 }  # fmt: skip
+"""JSON's words for the types of Python."""
+_ARTICLES = {"integer": "an integer", "array": "an array", "object": "an object", "null": "null"}
 
 
 def kind_of(value: Any) -> str:
-    """JSON's word for a value, with its article."""
-    return _JSON_NAMES.get(type(value), type(value).__name__)
-
-
-_ARTICLES = {"integer": "an integer", "array": "an array", "object": "an object", "null": "null"}
+    """JSON's word for the type of JSON data, with its article."""
+    return _article(JSON_TYPES.get(type(value), type(value).__name__))
 
 
 def _article(kind: str) -> str:
@@ -298,8 +296,7 @@ def _raw(error: Any, schema: Json) -> list[Violation]:
     if keyword in _RAW_BOUNDS:
         return [Violation(path, f"{name} must be {_RAW_BOUNDS[keyword]} {kind.limit}, got {show(value)}")]
     if kind.name == "oneOf_multiple_valid" or not getattr(kind, "context", None):
-        message: str = error.message
-        return [Violation(path, f"{name}: {message if len(message) <= 200 else message[:199] + '…'}")]
+        return [Violation(path, f"{name}: {clip(error.message, 200)}")]
     return [_raw_union(kind.context, schema, path, name, value)]
 
 
@@ -313,4 +310,4 @@ def _raw_union(context: list[list[Any]], schema: Json, path: str, name: str, val
             return Violation(path, f"{name} should be {names}, got {show(value)}")
     texts = [" and ".join(v.text for error in branch for v in _raw(error, schema)) for branch in members]
     said = "; or ".join(dict.fromkeys(texts))
-    return Violation(path, f"{name} fits none of its alternatives: {said if len(said) <= 1000 else said[:999] + '…'}")
+    return Violation(path, f"{name} fits none of its alternatives: {clip(said, 1000)}")

@@ -39,7 +39,7 @@ from ..record.spill import Spill
 from ..record.state import StateFolder
 from .effects import command_journal, make_effects
 from .parts import Ground, House, Lazy, ToolboxParts
-from .sandbox import make_sandboxes
+from .sandbox import Sandboxes
 from .sources import add_sources
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _ground(settings: Settings, closing: ExitStack) -> Ground:
     closing.callback(approvals.close)
     return Ground(
         settings=settings, state=state, workspace=workspace, spill=spill, journal=journal,
-        sandboxes=make_sandboxes(confinement, workspace.root), redactor=redactor, secrets=secrets, audit=audit,
+        sandboxes=Sandboxes(confinement, workspace.root), redactor=redactor, secrets=secrets, audit=audit,
         approvals=approvals, network=network, closing=closing,
     )  # fmt: skip
 

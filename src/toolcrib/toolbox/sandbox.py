@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..boundary.sandbox.lazy import LazySandbox
@@ -23,13 +23,12 @@ _SANDBOXED = frozenset({"own", "command"})
 """Sources of tools whose commands run in the sandbox; plugins' commands do so too."""
 
 
-@dataclass(frozen=True)
 class Sandboxes:
-    """The sandbox of commands (`own`), and variants of it. `root` is the workspace."""
+    """The sandbox of commands (`own`), and variants of it. `root` is the workspace. Nothing is probed before a use."""
 
-    settings: SandboxSettings
-    root: Path
-    own: LazySandbox
+    def __init__(self, settings: SandboxSettings, root: Path) -> None:
+        self.settings, self.root = settings, root
+        self.own = _lazy_sandbox(settings, root)
 
     def variant(self, read: tuple[Path, ...], profile: Profile | None = None) -> LazySandbox:
         """Return the same sandbox with additional readable paths, and optionally another profile."""
@@ -37,7 +36,7 @@ class Sandboxes:
             return self.own
         own = self.settings
         changed = replace(own, read_roots=(*own.read_roots, *read), profile=profile or own.profile)
-        return lazy_sandbox(changed, self.root)
+        return _lazy_sandbox(changed, self.root)
 
     def judge_in_thread(self, tools: Iterable[Tool]) -> None:
         """Judge these tools in a thread until the sandbox is chosen: its probes would block the event loop."""
@@ -82,12 +81,7 @@ class Sandboxes:
         return CommandPlace(str(self.root), cwd, os.path.expanduser("~"), profile, readable, writable)
 
 
-def make_sandboxes(settings: SandboxSettings, root: Path) -> Sandboxes:
-    """Return the sandbox of a workspace. Nothing is probed before the first use."""
-    return Sandboxes(settings, root, lazy_sandbox(settings, root))
-
-
-def lazy_sandbox(settings: SandboxSettings, root: Path) -> LazySandbox:
+def _lazy_sandbox(settings: SandboxSettings, root: Path) -> LazySandbox:
     """Return the sandbox for these settings, chosen at the first use."""
 
     def choose() -> Sandbox:
