@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import Annotated
 
 from ..core.tool import Tool
@@ -26,7 +25,6 @@ def list_tools(
     compact: Annotated[bool, Option("--compact", help="Use short descriptions in definitions.")] = False,
 ) -> int | None:
     """List the tools: name, category, default verdict and description."""
-    gc.disable()  # the process ends before there is garbage; looking for it is a twentieth of the time
     with options.build() as box:
         box.ask_new_servers()
         tools = list(box.registry)

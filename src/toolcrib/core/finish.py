@@ -124,7 +124,7 @@ def finish(
     `made`: the output was just created from plain text, so it may be changed in place.
     """
     try:
-        labeller, redact = stages.labeller, stages.redact
+        labeller, redact, call_id = stages.labeller, stages.redact, own.call_id or ""
         labels = output.labels if labeller is None else labeller.label(tool, kwargs, output, own)
         if made:
             text = output.for_llm if redact is None else redact(output.for_llm)
@@ -134,18 +134,14 @@ def finish(
             fields["for_llm"] = text
             if labels is not None:
                 fields["labels"] = labels
-            return output if len(text) <= tool.max_output else bound(output, tool.max_output, _id(own), stages.spill)
-        output = bound(output, tool.max_output, _id(own), stages.spill, redact)
+            return output if len(text) <= tool.max_output else bound(output, tool.max_output, call_id, stages.spill)
+        output = bound(output, tool.max_output, call_id, stages.spill, redact)
         if labels is not output.labels:
             output = with_labels(output, labels)
     except Exception as error:
         log.exception("the output of %s could not be bounded", tool.name)
         output = withheld(tool, error)
     return with_hint(output) if output.is_error else output
-
-
-def _id(own: ToolContext) -> str:
-    return own.call_id or ""
 
 
 def bound_again(stages: Stages, tool: Tool, call_id: str, output: ToolOutput) -> ToolOutput:
@@ -190,11 +186,6 @@ def shown(arguments: Any) -> str:
         return f"({type(arguments).__name__} that is not JSON)"
 
 
-def verdict_of(output: ToolOutput) -> str:
-    """Return the decision on a call; "none" if the call ended before a decision."""
-    return _VERDICTS.get(output.error_kind or "", "allow")
-
-
 def emit_finished(
     stages: Stages, call: Call, last: LastAttempt, arguments: Any, since: tuple[float, float],
     output: ToolOutput,
@@ -215,7 +206,7 @@ def emit_finished(
         finished(
             call_id=call.call_id, tool=tool.name, category=tool.category, arguments=text, session_id=ctx.session_id,
             time=since[0], duration=time.perf_counter() - since[1], output=output,
-            verdict="allow" if output.error_kind is None else verdict_of(output), rule=rule, approver=approver,
+            verdict=_VERDICTS.get(output.error_kind or "", "allow"), rule=rule, approver=approver,
             channel=ctx.channel, read_only=tool.is_read_only,
         )
     )  # fmt: skip
@@ -226,5 +217,5 @@ def emit_refused(stages: Stages, call_id: str, name: str, arguments: Any, ctx: T
     text = without_secrets(stages, shown(arguments))[:2000]
     stages.events.emit(
         CallFinished(call_id, safe(without_secrets(stages, name)), "", text, ctx.session_id, time.time(), 0.0, output,
-                     verdict_of(output), None, None, ctx.channel, True)
+                     _VERDICTS.get(output.error_kind or "", "allow"), None, None, ctx.channel, True)
     )  # fmt: skip

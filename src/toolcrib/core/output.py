@@ -172,12 +172,8 @@ def plain_output(text: str) -> ToolOutput:
     return output
 
 
-def with_labels(output: ToolOutput, labels: Labels | None, made: ToolOutput | None = None) -> ToolOutput:
-    """The same output with these labels: `dataclasses.replace` at a fifth of the cost. `made` is one that the caller
-    has just made, so that it may be changed."""
-    if output is made:
-        output.__dict__["labels"] = labels
-        return output
+def with_labels(output: ToolOutput, labels: Labels | None) -> ToolOutput:
+    """The same output with these labels: `dataclasses.replace` at a fifth of the cost."""
     labelled = object.__new__(ToolOutput)
     labelled.__dict__.update(output.__dict__)
     labelled.__dict__["labels"] = labels

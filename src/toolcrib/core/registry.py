@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .events import EventStream
     from .interfaces import Authorizer, Hook, Middleware
     from .output import ToolOutput
-    from .pipeline import Pipeline
     from .stages import Stages
     from .tool_index import ToolIndex
 
@@ -35,20 +34,11 @@ UNKNOWN_LIMIT = 500
 class ToolRegistry:
     """Tools by name. `execute` runs one through the pipeline; a registry without a policy allows every call."""
 
-    def __init__(
-        self,
-        tools: Iterable[Tool | Callable[..., Any]] = (),
-        policy: Authorizer | None = None,
-        *,
-        pipeline: Pipeline | None = None,
-    ) -> None:
-        if pipeline is None:
-            from .pipeline import Pipeline  # asyncio and logging: 25 ms that importing this module need not cost
+    def __init__(self, tools: Iterable[Tool | Callable[..., Any]] = (), policy: Authorizer | None = None) -> None:
+        from .pipeline import Pipeline  # asyncio and logging: 25 ms that importing this module need not cost
 
-            pipeline = Pipeline()
-        self.pipeline = pipeline
-        if policy is not None:
-            self.stages.authorizer = policy
+        self.pipeline = Pipeline()
+        self.stages.authorizer = policy
         self._tools: dict[str, Tool] = {}
         self._other_names: dict[str, str] = {}
         self._cache: dict[tuple[str, bool], tuple[list[str], list[dict[str, Any]]]] = {}
@@ -220,24 +210,20 @@ class ToolRegistry:
         Tools that a rule hides are not found, nor those that only lead to other tools. The first search after a change
         reads all tools: 0.3 s for 10,000.
         """
-        index = self._index
-        if index is None:
+        if self._index is None:
             from .tool_index import ToolIndex
 
-            index = self._index = ToolIndex(tool for tool in self if not tool.is_meta)
-        return [tool for tool, _ in index.search(query, limit, self.stages.hides)]
+            self._index = ToolIndex(tool for tool in self if not tool.is_meta)
+        return [tool for tool, _ in self._index.search(query, limit, self.stages.hides)]
 
     # --- describing
 
     def _legal_names(self) -> dict[str, str]:
         """Legal name to name, for those that differ."""
         if self._legal is None:
-            from .dialects import legal_name, legal_names
+            from .dialects import legal_names
 
-            if all(legal_name(name) == name for name in self._tools):
-                self._legal = {}
-            else:
-                self._legal = {legal: name for name, legal in legal_names(self._tools).items() if legal != name}
+            self._legal = {legal: name for name, legal in legal_names(self._tools).items() if legal != name}
         return self._legal
 
     def definitions(

@@ -132,22 +132,16 @@ class _Field:
         self.lengths: list[float] = []  # of each tool's text here, as its root
 
 
-class _Stems(dict[str, str]):
-    def __missing__(self, word: str) -> str:
-        found = self[word] = stem(word)
-        return found
-
-
 class ToolIndex:
     """The words of a fixed set of tools. A search changes nothing, so any thread may search."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools = list(tools)
         self._fields = tuple(_Field(worth) for worth in (NAME, SUMMARY, TEXT, PARAMETERS))
-        stems = _Stems()
+        stem_of = functools.cache(stem)
         for n, tool in enumerate(self._tools):
             for field, text in zip(self._fields, _texts(tool), strict=True):
-                found = set(map(stems.__getitem__, split(text)))
+                found = set(map(stem_of, split(text)))
                 field.lengths.append(sqrt(len(found) + 2))
                 for word in found:
                     field.places[word].append(n)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
-    from types import FrameType
 
     from .stages import Stages
     from .tool import Tool
@@ -78,7 +77,8 @@ class Watchdog:
     def _report(self, seconds: float) -> None:
         if not self._loop.is_running():  # stopped or between two runs, not blocked
             return
-        frames = _stack(sys._current_frames().get(self._loop_thread))  # pyright: ignore[reportPrivateUsage]
+        frame = sys._current_frames().get(self._loop_thread)  # pyright: ignore[reportPrivateUsage]
+        frames = [] if frame is None else list(traceback.walk_stack(frame))[::-1]
         running = list(self._stages.running.copy().values())
         codes = {frame.f_code for frame, _ in frames}
         blocking = next((tool.name for tool in running if _code(tool) in codes), None)
@@ -89,10 +89,6 @@ class Watchdog:
             ", ".join(tool.name for tool in running[:20]) or "none",
             "".join(traceback.StackSummary.extract(iter(frames)).format()),
         )
-
-
-def _stack(frame: FrameType | None) -> list[tuple[FrameType, int]]:
-    return list(traceback.walk_stack(frame))[::-1] if frame is not None else []
 
 
 def _code(tool: Tool) -> object:

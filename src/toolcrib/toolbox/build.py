@@ -197,8 +197,7 @@ def _suggest(tool: Tool, arguments: Mapping[str, Any]) -> str:
 
 def _rules(ground: Ground, registry: ToolRegistry, flow: LabelFlow) -> RuleSet:
     def labels(ctx: ToolContext) -> Mapping[str, str]:
-        found = flow.labels_of(ctx.session_id)
-        return {"integrity": found.integrity, "confidentiality": found.confidentiality}
+        return flow.labels_of(ctx.session_id).wire
 
     root = ground.workspace.root
     rules = RuleSet(rules_of(ground.settings), workspace=root, place=ground.sandboxes.place, labels=labels)
