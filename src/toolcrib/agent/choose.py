@@ -1,0 +1,164 @@
+"""Makes the client of the model that a name stands for.
+
+anthropic:NAME     Messages at api.anthropic.com, or ANTHROPIC_BASE_URL
+openai:NAME        Responses at api.openai.com, or OPENAI_BASE_URL
+responses:NAME     Responses at `agent.base_url` or OPENAI_BASE_URL
+chat:NAME          chat completions at `agent.base_url` or OPENAI_BASE_URL
+ollama:NAME        chat completions at OLLAMA_HOST, or this machine's port 11434
+pydantic-ai:NAME   any model that pydantic-ai knows (extra `pydantic-ai`)
+scripted:FILE      replies read from a file, for demonstrations and tests
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from ..core.errors import ConfigError
+from .client import IDLE_SECONDS, HttpModel
+from .wires.chat import ChatWire
+from .wires.messages import MessagesWire
+from .wires.quirks import quirks_of
+from .wires.responses import ResponsesWire
+
+if TYPE_CHECKING:
+    from ..boundary.network.address_guard import AddressGuard
+    from ..boundary.network.settings import GuardSettings
+    from .model import Model
+
+ANTHROPIC = "https://api.anthropic.com"
+OPENAI = "https://api.openai.com/v1"
+OLLAMA = "http://127.0.0.1:11434"
+ANTHROPIC_VERSION = "2023-06-01"
+KEYS = {
+    "openrouter.ai": "OPENROUTER_API_KEY",
+    "api.deepseek.com": "DEEPSEEK_API_KEY",
+    "api.groq.com": "GROQ_API_KEY",
+    "api.mistral.ai": "MISTRAL_API_KEY",
+    "api.cerebras.ai": "CEREBRAS_API_KEY",
+    "api.together.xyz": "TOGETHER_API_KEY",
+    "api.x.ai": "XAI_API_KEY",
+}
+"""The variable with the key of a host. Any other host gets OPENAI_API_KEY, because the person set its URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlace:
+    """The settings that a model's client needs. `guard` are the settings of our own requests (proxy, certificates)."""
+
+    guard: GuardSettings
+    base_url: str | None = None
+    idle_seconds: float = IDLE_SECONDS
+    environment: Mapping[str, str] = os.environ  # type: ignore[assignment]
+
+
+def model_of(name: str, place: ModelPlace) -> Model:
+    """Return the model of a name. Raises ConfigError for a name that stands for none, with what to type."""
+    kind, _, model = name.partition(":")
+    maker = _KINDS.get(kind)
+    if maker is None or not model:
+        known = ", ".join(f"{kind}:NAME" for kind in _KINDS)
+        raise ConfigError(f"--model {name!r}: a model is named as one of {known} (agent.model in the settings)")
+    return maker(name, model, place)
+
+
+def _anthropic(name: str, model: str, place: ModelPlace) -> Model:
+    env = place.environment
+    base = env.get("ANTHROPIC_BASE_URL") or ANTHROPIC
+    headers = {"anthropic-version": ANTHROPIC_VERSION}
+    if env.get("ANTHROPIC_API_KEY"):
+        headers["x-api-key"] = env["ANTHROPIC_API_KEY"]
+    elif env.get("ANTHROPIC_AUTH_TOKEN"):
+        headers["authorization"] = f"Bearer {env['ANTHROPIC_AUTH_TOKEN']}"
+    elif base == ANTHROPIC:
+        raise ConfigError(f"--model {name}: set ANTHROPIC_API_KEY to a key of https://console.anthropic.com")
+    wire = MessagesWire(model, quirks_of(_host(base), model))
+    return HttpModel(name, wire, base, headers, guard_for(base, place), idle_seconds=place.idle_seconds)
+
+
+def _openai(name: str, model: str, place: ModelPlace) -> Model:
+    return _responses(name, model, replace(place, base_url=place.environment.get("OPENAI_BASE_URL") or OPENAI))
+
+
+def _responses(name: str, model: str, place: ModelPlace) -> Model:
+    base = _base(name, place)
+    wire = ResponsesWire(model, quirks_of(_host(base), model))
+    return HttpModel(
+        name, wire, base, _bearer(name, base, place), guard_for(base, place), idle_seconds=place.idle_seconds
+    )
+
+
+def _chat(name: str, model: str, place: ModelPlace) -> Model:
+    base = _base(name, place)
+    wire = ChatWire(model, quirks_of(_host(base), model))
+    return HttpModel(
+        name, wire, base, _bearer(name, base, place), guard_for(base, place), idle_seconds=place.idle_seconds
+    )
+
+
+def _ollama(name: str, model: str, place: ModelPlace) -> Model:
+    host = place.environment.get("OLLAMA_HOST") or OLLAMA
+    host = host if "://" in host else f"http://{host}"
+    base = host.rstrip("/") + "/v1"
+    wire = ChatWire(model, quirks_of(_host(base), model))
+    return HttpModel(name, wire, base, {}, guard_for(base, place), idle_seconds=place.idle_seconds)
+
+
+def _pydantic_ai(name: str, model: str, place: ModelPlace) -> Model:
+    from .pydantic_ai_model import PydanticAiModel
+
+    return PydanticAiModel(name, model)
+
+
+def _scripted(name: str, model: str, place: ModelPlace) -> Model:
+    from .scripted import ScriptedModel
+
+    return ScriptedModel.read(model, name=name)
+
+
+_KINDS: dict[str, Callable[[str, str, ModelPlace], Model]] = {
+    "anthropic": _anthropic, "openai": _openai, "responses": _responses, "chat": _chat, "ollama": _ollama,
+    "pydantic-ai": _pydantic_ai, "scripted": _scripted,
+}  # fmt: skip
+
+
+def _base(name: str, place: ModelPlace) -> str:
+    base = place.base_url or place.environment.get("OPENAI_BASE_URL")
+    if not base:
+        raise ConfigError(
+            f"--model {name}: set agent.base_url or OPENAI_BASE_URL (for example http://127.0.0.1:8080/v1)"
+        )
+    return base
+
+
+def _bearer(name: str, base: str, place: ModelPlace) -> dict[str, str]:
+    variable = next((KEYS[host] for host in KEYS if _host(base).endswith(host)), "OPENAI_API_KEY")
+    key = place.environment.get(variable)
+    if key:
+        return {"authorization": f"Bearer {key}"}
+    if base == OPENAI:
+        raise ConfigError(f"--model {name}: set OPENAI_API_KEY to a key of https://platform.openai.com")
+    return {}
+
+
+def _host(base: str) -> str:
+    return (urlsplit(base).hostname or "").lower()
+
+
+def guard_for(base: str, place: ModelPlace) -> AddressGuard:
+    """Return the guard of a model's requests: the host that the person set may be on a private network, no other."""
+    from ..boundary.network.address_guard import AddressGuard
+
+    parts = urlsplit(base)
+    try:
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    except (KeyError, ValueError):
+        raise ConfigError(
+            f"{base!r} is not the base URL of a model; it should be like http://127.0.0.1:8080/v1"
+        ) from None
+    host = parts.hostname or ""
+    granted = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return AddressGuard(replace(place.guard, allow_private=(granted,)))

@@ -1,0 +1,159 @@
+"""A model behind HTTP: one request, its retries, and the stream of its reply, behind the address guard."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from ..core.errors import AddressRefused
+from .model import AGAIN, Decoder, ModelError, ModelEvent, ModelRequest, Reply, Wire
+from .wires.errors import error_of
+from .wires.sse import SseParser
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from ..boundary.network.address_guard import AddressGuard
+    from .history import ModelTurn
+
+IDLE_SECONDS = 120.0
+"""Seconds without an event of the reply. Comments and pings do not count: they only show that the server lives."""
+CONNECT_SECONDS = 15.0
+TRIES = 4
+MAX_PAUSE = 60.0  # seconds that a provider may ask us to wait before the next try
+MAX_ERROR = 64 * 1024  # bytes of an error's body
+
+
+class HttpModel:
+    """A model of a provider. `name` is the setting's (`anthropic:NAME`), `base` the URL before the wire's path."""
+
+    def __init__(
+        self,
+        name: str,
+        wire: Wire,
+        base: str,
+        headers: Mapping[str, str],
+        guard: AddressGuard,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        tries: int = TRIES,
+    ) -> None:
+        self.name, self._wire, self._headers, self._guard = name, wire, dict(headers), guard
+        self._url = base.rstrip("/") + wire.path
+        self._idle, self._tries = idle_seconds, tries
+        self._client: httpx2.AsyncClient | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Ask, and yield the events of the reply. Raises ModelError.
+
+        A request that failed is tried again, up to four times, as long as nothing of a reply was yielded.
+        """
+        body = json.dumps(self._wire.encode(request), ensure_ascii=False, separators=(",", ":")).encode()
+        for number in range(1, self._tries + 1):
+            shown = False
+            try:
+                async with aclosing(self._once(body)) as events:
+                    async for event in events:
+                        shown = True
+                        yield event
+                return
+            except ModelError as error:
+                pause = _pause(error, number)
+                if shown or number == self._tries or error.kind not in AGAIN or pause > MAX_PAUSE:
+                    raise
+            await asyncio.sleep(pause)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _once(self, body: bytes) -> AsyncGenerator[ModelEvent]:
+        import httpx2
+
+        client = await self._opened()
+        timeout = httpx2.Timeout(self._idle, connect=CONNECT_SECONDS)
+        try:
+            async with client.stream("POST", self._url, content=body, timeout=timeout) as response:
+                await self._check(response)
+                events = self._events(response.aiter_bytes(), self._wire.decoder())
+                async with aclosing(events):
+                    async for event in events:
+                        yield event
+        except AddressRefused as error:
+            raise ModelError(f"{self._url} cannot be reached: {error}", "network") from None
+        except httpx2.TimeoutException:
+            raise ModelError(f"{self.name} did not answer within {self._idle:g} s", "silent") from None
+        except httpx2.HTTPError as error:
+            what = str(error) or type(error).__name__
+            raise ModelError(f"the connection to {self.name} at {self._url} failed: {what}", "network") from None
+
+    async def _opened(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            from ..boundary.network.dial import guarded_client
+
+            headers = {"content-type": "application/json", "accept": "text/event-stream", **self._headers}
+            self._client = guarded_client(self._guard, headers=headers, follow_redirects=False)
+        return self._client
+
+    async def _check(self, response: httpx2.Response) -> None:
+        """Raise ModelError unless the response is a stream of events, or JSON of a server that does not stream."""
+        kind = response.headers.get("content-type", "")
+        if response.is_success and ("event-stream" in kind or "json" in kind or not kind):
+            return
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_ERROR:
+                break
+        if not response.is_success:
+            text = bytes(body[:MAX_ERROR]).decode("utf-8", "replace")
+            raise error_of(response.status_code, text, response.headers, f"{self.name} at {self._url}")
+        raise ModelError(
+            f"{self._url} answered with {kind}, not with a reply of a model; check the base URL", "protocol"
+        )
+
+    async def _events(self, chunks: AsyncIterator[bytes], decoder: Decoder) -> AsyncGenerator[ModelEvent]:
+        """Yield the events of a reply. A silence is measured from event to event, without the time of our caller."""
+        loop = asyncio.get_running_loop()
+        parser = SseParser()
+        end = loop.time() + self._idle
+        while True:
+            try:
+                async with asyncio.timeout_at(end):
+                    chunk = await anext(chunks, None)
+            except TimeoutError:
+                raise ModelError(f"{self.name} sent nothing for {self._idle:g} s", "silent") from None
+            if chunk is None:
+                break
+            for decoded in self._decoded(parser.feed(chunk), decoder):
+                for event in decoded:
+                    yield event
+                end = loop.time() + self._idle
+        yield Reply(self._finished(parser, decoder))
+
+    def _decoded(self, found: Iterator[tuple[str, str]], decoder: Decoder) -> Iterator[Iterable[ModelEvent]]:
+        try:
+            for event, data in found:
+                yield decoder.take(event, data)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError(f"{self.name} sent an event that cannot be read: {error!r}", "protocol") from error
+
+    def _finished(self, parser: SseParser, decoder: Decoder) -> ModelTurn:
+        for event, data in parser.close():
+            try:
+                decoder.take(event, data)
+            except (ValueError, KeyError, TypeError, AttributeError):  # cut off within the event
+                break
+        return decoder.finish()
+
+
+def _pause(error: ModelError, number: int) -> float:
+    if error.retry_after is not None:
+        return error.retry_after
+    return 0.5 * 2 ** (number - 1) * random.uniform(1.0, 1.5)  # noqa: S311

@@ -1,0 +1,104 @@
+"""A model whose replies are written down: for demonstrations, tests and runs without a key.
+
+A script is a JSON array, or JSON lines, of replies. Each is
+
+    {"text": "…", "calls": [{"name": "read_file", "arguments": {"path": "README.md"}}]}
+
+A reply may hold `error` (a kind of ModelError) instead, `stop`, `usage`, and `after`: words that the last message must
+contain, else the script is not for this conversation. After its last reply the script answers that it is at its end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import ConfigError
+from .history import Call, ModelTurn, ResultTurn, Text, Usage, UserTurn
+from .model import CallBegun, ModelError, ModelEvent, ModelRequest, Reply, TextDelta
+
+WIRE = "scripted"
+PIECE = 24  # characters of one event
+
+
+class ScriptedModel:
+    """A model that gives the replies it was made with, in order, whatever is asked.
+
+    The reply is chosen by the number of replies in the history, so a session goes on in any process where it paused.
+    """
+
+    def __init__(self, replies: Iterable[Mapping[str, Any]], name: str = "scripted:replies") -> None:
+        self.name = name
+        self._replies = list(replies)
+        self.requests: list[ModelRequest] = []
+        self._failed = 0
+
+    @classmethod
+    def read(cls, path: str, name: str = "") -> ScriptedModel:
+        """Read a script. Raises ConfigError for a file that is none."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--model scripted:{path}: {error}") from None
+        try:
+            replies = (
+                json.loads(text)
+                if text.lstrip().startswith("[")
+                else [json.loads(x) for x in text.splitlines() if x.strip()]
+            )
+        except ValueError as error:
+            raise ConfigError(f"{path} is not a script of replies: {error}") from None
+        for number, reply in enumerate(replies, 1):
+            if not isinstance(reply, dict) or not reply.keys() & {"text", "calls", "error"}:
+                raise ConfigError(f"{path}: reply {number} should be an object with text, calls or error")
+        return cls(replies, name or f"scripted:{path}")
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Give the next reply. Raises ModelError where the script says so."""
+        self.requests.append(request)
+        number = sum(isinstance(turn, ModelTurn) and turn.wire == WIRE for turn in request.history) + self._failed
+        if number >= len(self._replies):
+            reply: Mapping[str, Any] = {"text": "(The script of replies is at its end.)"}
+        else:
+            reply = self._replies[number]
+        _check(reply, request, number)
+        if "error" in reply:
+            self._failed += 1
+            raise ModelError(str(reply.get("text") or "the script says so"), reply["error"])
+        text = str(reply.get("text") or "")
+        for start in range(0, len(text), PIECE):
+            yield TextDelta(text[start : start + PIECE])
+        calls: list[Call] = []
+        for index, call in enumerate(reply.get("calls") or ()):
+            yield CallBegun(call["name"])
+            arguments: Any = call.get("arguments") or {}
+            written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+            calls.append(Call(call.get("id") or f"call_{number}_{index}", call["name"], written))
+        stop = reply.get("stop") or ("calls" if calls else "end")
+        if stop == "length" and calls:
+            last = calls[-1]
+            calls[-1] = Call(last.id, last.name, last.arguments, cut=True)
+        parts = (*([Text(text)] if text else []), *calls)
+        used = reply.get("usage") or {"input": _size(request) // 4, "output": len(text) // 4 + 20 * len(calls)}
+        yield Reply(ModelTurn(parts, stop, Usage(**used), WIRE, self.name))
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
+
+
+def _check(reply: Mapping[str, Any], request: ModelRequest, number: int) -> None:
+    wanted = reply.get("after")
+    if not wanted:
+        return
+    last = request.history[-1]
+    said = last.text if isinstance(last, UserTurn) else ""
+    if isinstance(last, ResultTurn):
+        said = "\n".join(result.text for result in last.results)
+    if wanted not in said:
+        raise ModelError(f"reply {number + 1} of the script expects {wanted!r} in the last message", "protocol")
+
+
+def _size(request: ModelRequest) -> int:
+    return len(request.system) + sum(len(repr(turn)) for turn in request.history)

@@ -1,0 +1,206 @@
+"""Messages: the language of Anthropic, which Ollama, llama.cpp, vLLM and LM Studio speak too.
+
+Thinking blocks go back unchanged and in their place, with their signatures. All results of a reply are in the next
+user message, before any text. Marks for the prompt cache: the last tool, the system prompt, and the last two messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from ..history import Call, Content, Image, ModelTurn, Result, ResultTurn, Stop, Text, Thinking, Turn, Usage
+from ..model import CallBegun, Effort, ModelEvent, ModelRequest, TextDelta, ThinkingDelta
+from .errors import error_in_stream
+from .quirks import Quirks
+from .shared import base64_of, count, ended_early, fields, is_complete, make_id
+
+NAME = "messages"
+_STOPS: dict[str, Stop] = {
+    "end_turn": "end", "stop_sequence": "end", "max_tokens": "length", "tool_use": "calls", "pause_turn": "pause",
+    "refusal": "refusal", "model_context_window_exceeded": "context",
+}  # fmt: skip
+_BUDGETS: dict[Effort, int] = {"low": 2_000, "medium": 6_000, "high": 12_000}
+_CACHE = {"cache_control": {"type": "ephemeral"}}
+
+
+class MessagesWire:
+    """Encodes requests and decodes replies of one model."""
+
+    path = "/v1/messages"
+
+    def __init__(self, model: str, quirks: Quirks) -> None:
+        self.model, self.quirks = model, quirks
+
+    def encode(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a request."""
+        messages = list(self._messages(request.history))
+        for message in messages[-2:]:
+            message["content"][-1] |= _CACHE
+        body: dict[str, Any] = {
+            "model": self.model,
+            "max_tokens": request.max_tokens or self.quirks.default_max_tokens,
+            "system": [{"type": "text", "text": request.system, **_CACHE}],
+            "messages": messages,
+            "stream": True,
+        }
+        if request.tools:
+            body["tools"] = [
+                {"name": t.name, "description": t.description, "input_schema": t.parameters} for t in request.tools
+            ]
+            body["tools"][-1] |= _CACHE
+        if request.effort and request.effort != "none":
+            if self.quirks.thinking == "adaptive":
+                body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": request.effort}}
+            elif self.quirks.thinking == "budget":
+                budget = min(_BUDGETS[request.effort], body["max_tokens"] - 1)
+                if budget >= 1024:  # the provider's least
+                    body["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        return body
+
+    def decoder(self) -> MessagesDecoder:
+        """Return a decoder for one reply."""
+        return MessagesDecoder(self.model)
+
+    def _messages(self, history: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+        """Yield messages in which the roles alternate."""
+        waiting: list[dict[str, Any]] = []
+        for turn in history:
+            if isinstance(turn, ModelTurn):
+                if waiting:
+                    yield {"role": "user", "content": waiting}
+                    waiting = []
+                yield {"role": "assistant", "content": list(self._reply(turn))}
+            elif isinstance(turn, ResultTurn):
+                waiting += [self._result(result) for result in turn.results]
+            else:
+                waiting += self._content(turn.content)
+        if waiting:
+            yield {"role": "user", "content": waiting}
+
+    def _reply(self, turn: ModelTurn) -> Iterator[dict[str, Any]]:
+        ours = turn.wire == NAME and turn.model == self.model
+        for part in turn.parts:
+            if isinstance(part, Thinking):
+                if ours and isinstance(part.raw, dict):
+                    yield dict(part.raw)
+            elif isinstance(part, Call):
+                yield {"type": "tool_use", "id": part.id, "name": part.name, "input": part.object}
+            elif part.text.strip():  # the provider refuses blank text
+                yield {"type": "text", "text": part.text}
+
+    def _result(self, result: Result) -> dict[str, Any]:
+        content: Any = result.text or "(no output)"
+        if result.images and self.quirks.images:
+            content = self._content((Text(content), *result.images))
+        error = {"is_error": True} if result.is_error else {}
+        return {"type": "tool_result", "tool_use_id": result.call_id, "content": content, **error}
+
+    def _content(self, content: Sequence[Content]) -> list[dict[str, Any]]:
+        return [
+            {"type": "image", "source": {"type": "base64", "media_type": p.mime_type, "data": base64_of(p)}}
+            if isinstance(p, Image)
+            else {"type": "text", "text": p.text or " "}
+            for p in content
+            if self.quirks.images or isinstance(p, Text)
+        ]
+
+
+class MessagesDecoder:
+    """Collects one reply."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._json: dict[int, list[str]] = {}
+        self._stop: str | None = None
+        self._over = False
+        self._usage: dict[str, Any] = {}
+
+    def take(self, event: str, data: str) -> list[ModelEvent]:
+        """Take one event of the stream. Raises ModelError."""
+        value = json.loads(data)
+        if not isinstance(value, dict):
+            return []
+        body = fields(value)
+        match body.get("type") or event:
+            case "message_start":
+                self._usage |= _given(fields(body.get("message")).get("usage"))
+            case "content_block_start":
+                return self._begin(count(body.get("index")), fields(body.get("content_block")))
+            case "content_block_delta":
+                return self._delta(count(body.get("index")), fields(body.get("delta")))
+            case "message_delta":
+                self._stop = fields(body.get("delta")).get("stop_reason") or self._stop
+                self._usage |= _given(body.get("usage"))
+            case "message_stop":
+                self._over = True
+            case "error":
+                raise error_in_stream(body.get("error") or body, self._model)
+            case _:  # ping, the end of a block, and what providers add later
+                pass
+        return []
+
+    def _begin(self, index: int, block: dict[str, Any]) -> list[ModelEvent]:
+        self._blocks[index] = dict(block)
+        if block.get("type") == "tool_use":
+            return [CallBegun(block.get("name") or "")]
+        if block.get("type") == "text" and block.get("text"):
+            return [TextDelta(block["text"])]
+        return []
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> list[ModelEvent]:
+        block = self._blocks.setdefault(index, {"type": "text"})
+        match delta.get("type"):
+            case "text_delta":
+                block["text"] = block.get("text", "") + delta["text"]
+                return [TextDelta(delta["text"])]
+            case "thinking_delta":
+                block["thinking"] = block.get("thinking", "") + delta["thinking"]
+                return [ThinkingDelta(delta["thinking"])]
+            case "signature_delta":
+                block["signature"] = block.get("signature", "") + delta["signature"]
+            case "input_json_delta":
+                self._json.setdefault(index, []).append(delta.get("partial_json") or "")
+            case _:
+                pass
+        return []
+
+    def finish(self) -> ModelTurn:
+        """Return the reply. Raises ModelError if the stream ended before the reply did."""
+        if self._stop is None and not self._over:
+            raise ended_early(self._model)
+        stop = _STOPS.get(self._stop or "end_turn", "end")
+        parts = [part for index in sorted(self._blocks) if (part := self._part(index, stop)) is not None]
+        if stop == "end" and any(isinstance(part, Call) for part in parts):
+            stop = "calls"
+        return ModelTurn(tuple(parts), stop, _usage(self._usage), NAME, self._model)
+
+    def _part(self, index: int, stop: Stop) -> Text | Thinking | Call | None:
+        block = self._blocks[index]
+        match block.get("type"):
+            case "text":
+                return Text(block["text"]) if block.get("text") else None
+            case "thinking":
+                return Thinking(block.get("thinking", ""), block)
+            case "redacted_thinking":
+                return Thinking("", block)
+            case "tool_use":
+                text = "".join(self._json.get(index, ())) or json.dumps(fields(block.get("input")), ensure_ascii=False)
+                last = index == max(self._blocks)
+                cut = stop in ("length", "context") and (last or not is_complete(text))
+                return Call(block.get("id") or make_id(), block.get("name") or "", text, cut)
+            case _:
+                return None
+
+
+def _given(usage: Any) -> dict[str, Any]:
+    """Return the fields of a report of usage that hold a number: later reports replace earlier ones."""
+    fields = cast("dict[str, Any]", usage) if isinstance(usage, dict) else {}
+    return {key: value for key, value in fields.items() if isinstance(value, int)}
+
+
+def _usage(raw: dict[str, Any]) -> Usage:
+    read, written = count(raw.get("cache_read_input_tokens")), count(raw.get("cache_creation_input_tokens"))
+    return Usage(count(raw.get("input_tokens")) + read + written, count(raw.get("output_tokens")), read, written)
